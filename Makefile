@@ -1,0 +1,66 @@
+# Everything happens in .venv; the first target that needs it makes it from requirements.lock.
+# Nothing here needs more than Debian's git, make and Python 3.11 with venv.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+LOCKED := $(VENV)/.locked
+READY  := $(VENV)/.ready
+CODE   := teg hardware rewrites costmodel optimizer service
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-fast lint format bench lock docs clean
+
+help:  ## say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(READY)  ## make the environment (.venv) from the hashed lock
+
+demo: $(READY)  ## GPT-2 small on eight GPUs: import, search, execute and check three plans
+	$(BIN)/tapestry demo
+
+test: lint  ## everything: style, types, dependencies, all tests
+	$(BIN)/python -m pip check
+	$(BIN)/python -m pytest -n $(JOBS)
+
+test-fast: $(READY)  ## the quick part: style and the tests not marked slow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+lint: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict $(addprefix -p ,$(CODE))
+
+format: $(READY)  ## let ruff repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## throughput of the search, as JSON in build/
+	mkdir -p build
+	$(BIN)/python -m benchmarks.throughput --json build/throughput.json
+
+docs: $(READY)  ## build the documentation into site/; broken links are errors
+	$(BIN)/mkdocs build --strict
+
+# The lock holds base + dev and carries hashes but no addresses, so any mirror will do. torch and jax stay out.
+lock:  ## resolve pyproject.toml into requirements.lock
+	mkdir -p build
+	test -x build/lock/bin/uv || ($(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv)
+	UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
+	    --python-version 3.11 --generate-hashes --extra dev $(LOCK_FLAGS) pyproject.toml --output-file requirements.lock
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(LOCKED): requirements.lock
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	touch $@
+
+$(READY): $(LOCKED) pyproject.toml
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@

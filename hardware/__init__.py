@@ -1,0 +1,1 @@
+"""Where a program runs: devices, meshes, timing and the device simulator."""

@@ -1,0 +1,1 @@
+"""How the frontier is searched."""

@@ -1,0 +1,1 @@
+"""How a program may change: rules and moves."""

@@ -1,0 +1,1 @@
+"""Who may ask: command line and store."""

@@ -1,0 +1,1 @@
+"""What a program is: index spaces, graphs, operators, sharding, reference evaluation, importers."""
