@@ -1,0 +1,39 @@
+"""What every test may use, and the one figure that is printed rather than asserted: the largest files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.house.source import PACKAGES, modules
+
+# Repeatable everywhere: the same examples on each run; a shared machine's pauses are not failures.
+settings.register_profile(
+    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("house")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Randomness is an argument; tests use this one."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder that holds `pyproject.toml`."""
+    return Path(__file__).resolve().parent.parent
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = (report for group in terminalreporter.stats.values() for report in group)
+    if not any(getattr(report, "nodeid", "").startswith("tests/house/") for report in reports):
+        return
+    sizes = sorted(((module.lines, module.relative_path) for module in modules(PACKAGES)), reverse=True)
+    terminalreporter.write_sep("-", "largest files (lines; sizes are judgement, 400 is the habit)")
+    for lines, path in sizes[:5]:
+        terminalreporter.write_line(f"{lines:6d}  {path}")
+    if sizes:
+        terminalreporter.write_line(f"{sizes[len(sizes) // 2][0]:6d}  median of {len(sizes)} files")

@@ -1,0 +1,129 @@
+"""Our own source, read with `ast` and never imported: which module imports what, and where."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer", "service")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported thing: `target` is the dotted name as written, `inner` says that a function does it."""
+
+    target: str
+    line: int
+    inner: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file: dotted `name`, text and imports."""
+
+    name: str
+    path: Path
+
+    @property
+    def package(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def relative_path(self) -> str:
+        return self.path.relative_to(ROOT).as_posix()
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=str(self.path))
+
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
+        return tuple(_imports_in(self.tree, self, inner=False))
+
+
+@cache
+def modules(packages: Sequence[str] = PACKAGES) -> tuple[Module, ...]:
+    """Every module of the packages, in order of name."""
+    found = []
+    for package in packages:
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found.append(Module(name, path))
+    return tuple(sorted(found, key=lambda module: module.name))
+
+
+@cache
+def resolve(target: str) -> str:
+    """The module of ours in which `target` is defined, through the re-exports of `__init__` files.
+
+    A name from outside our packages comes back unchanged.
+    """
+    by_name = {module.name: module for module in modules()}
+    if target in by_name or target.partition(".")[0] not in PACKAGES:
+        return target
+    parent, _, name = target.rpartition(".")
+    if parent not in by_name:
+        return resolve(parent) if parent else target
+    for found in by_name[parent].imports:
+        if found.target.rpartition(".")[2] == name and found.target != target:
+            return resolve(found.target)
+    return parent
+
+
+def direct_module(target: str) -> str:
+    """The module of ours that Python loads for `target` (no re-exports followed)."""
+    names = {module.name for module in modules()}
+    while target not in names and "." in target:
+        target = target.rpartition(".")[0]
+    return target
+
+
+def under(name: str, prefix: str) -> bool:
+    """Whether a dotted name is `prefix` or lies inside it."""
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def _imports_in(node: ast.AST, module: Module, inner: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, child.lineno, inner) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            base = _absolute(child, module)
+            for alias in child.names:
+                yield Import(base if alias.name == "*" else f"{base}.{alias.name}", child.lineno, inner)
+        elif isinstance(child, ast.Call) and _is_dynamic_import(child):
+            yield Import(_constant_argument(child), child.lineno, inner)
+            yield from _imports_in(child, module, inner)
+        else:
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from _imports_in(child, module, inner or function)
+
+
+def _absolute(statement: ast.ImportFrom, module: Module) -> str:
+    if not statement.level:
+        return statement.module or ""
+    parts = module.name.split(".")
+    is_package = module.path.name == "__init__.py"
+    kept = parts[: len(parts) - statement.level + is_package]
+    return ".".join([*kept, *([statement.module] if statement.module else [])])
+
+
+def _is_dynamic_import(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name in {"import_module", "__import__"}
+
+
+def _constant_argument(call: ast.Call) -> str:
+    first = call.args[0] if call.args else None
+    return str(first.value) if isinstance(first, ast.Constant) else "<computed>"

@@ -1,0 +1,75 @@
+"""Habits that can be read off the text, and a command line that starts at once."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT, modules
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
+HEAVY = ("numba", "sqlalchemy", "onnx", "scipy", "deap", "moocore", "networkx", "fastapi", "torch", "jax")
+GLOBAL_RANDOMNESS = {
+    "seed",
+    "rand",
+    "randn",
+    "randint",
+    "random",
+    "choice",
+    "shuffle",
+    "permutation",
+    "normal",
+}
+
+
+def test_nothing_is_left_unfinished() -> None:
+    wrong = [
+        f"{module.relative_path}:{number}: {line.strip()}"
+        for module in modules()
+        for number, line in enumerate(module.text.splitlines(), start=1)
+        if UNFINISHED.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_randomness_is_an_argument() -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if found.target.partition(".")[0] == "random"
+    ]
+    wrong += [
+        f"{module.relative_path}:{node.lineno} calls {ast.unparse(node)}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in GLOBAL_RANDOMNESS
+        and ast.unparse(node.value) in {"np.random", "numpy.random"}
+    ]
+    assert not wrong, "pass a numpy.random.Generator:\n" + "\n".join(wrong)
+
+
+def test_every_folder_of_source_is_a_package() -> None:
+    folders = {module.path.parent for module in modules()}
+    missing = [
+        folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()
+    ]
+    assert not missing, f"without __init__.py: {sorted(missing)}"
+
+
+@pytest.mark.skipif(
+    not (ROOT / "service" / "cli.py").exists() and not (ROOT / "service" / "cli").exists(),
+    reason="there is no command line yet",
+)
+def test_the_command_line_starts_without_the_heavy_libraries(root: Path) -> None:
+    program = "import json, sys, service.cli; print(json.dumps(sorted(sys.modules)))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(json.loads(answer.stdout))
+    assert not loaded.intersection(HEAVY)

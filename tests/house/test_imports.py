@@ -1,0 +1,139 @@
+"""The house: who may import whom."""
+
+import networkx as nx
+import pytest
+
+from tests.house.source import PACKAGES, Module, direct_module, modules, resolve, under
+
+# service -> optimizer -> rewrites | costmodel -> hardware -> teg
+MAY_IMPORT = {
+    "teg": set(),
+    "hardware": {"teg"},
+    "rewrites": {"teg", "hardware"},
+    "costmodel": {"teg", "hardware"},
+    "optimizer": {"teg", "hardware", "rewrites", "costmodel"},
+    "service": {"teg", "hardware", "rewrites", "costmodel", "optimizer"},
+}
+
+WEB_AND_DATABASE = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", "psycopg", "jinja2"}
+
+# Not installed with the base package, so loaded by the function that needs them.
+OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask", "psycopg"}
+
+# What the cost model and the simulator may have in common inside `hardware`. Each counts bytes and memory by
+# its own code: an agreement between them says something only while neither can call the other.
+SHARED_HARDWARE = (
+    "hardware.catalogue",
+    "hardware.device",
+    "hardware.mesh",
+    "hardware.layouts",
+    "hardware.timing",
+)
+SIMULATOR = "hardware.simulator"
+
+
+def in_simulator(name: str) -> bool:
+    return name == SIMULATOR or name.startswith((SIMULATOR + ".", SIMULATOR + "_"))
+
+
+def is_shared(name: str) -> bool:
+    return any(under(name, prefix) or name.startswith(prefix + "s") for prefix in SHARED_HARDWARE)
+
+
+def may_import_late(module: Module, target: str) -> str | None:
+    """The reason why a function of `module` may import `target`, or None if it may not."""
+    if target.partition(".")[0] in OPTIONAL:
+        return "an optional library: present only with its extra"
+    if under(module.name, "service.cli"):
+        return "the command line answers --help at once: a command loads what it needs"
+    return None
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_run_one_way(package: str) -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if module.package == package
+        and (target := found.target.partition(".")[0]) in PACKAGES
+        and target not in MAY_IMPORT[package] | {package}
+    ]
+    assert not wrong, f"{package} may import {sorted(MAY_IMPORT[package]) or 'nobody'}:\n" + "\n".join(wrong)
+
+
+def test_packages_import_no_tests_benchmarks_or_examples() -> None:
+    outside = {"tests", "benchmarks", "examples", "docs"}
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if found.target.partition(".")[0] in outside
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_web_and_database_libraries_appear_in_service_only() -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if module.package != "service" and found.target.partition(".")[0] in WEB_AND_DATABASE
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_cycles() -> None:
+    graph = nx.DiGraph()
+    for module in modules():
+        for found in module.imports:
+            if found.target.partition(".")[0] in PACKAGES:
+                graph.add_edge(module.name, direct_module(found.target))
+    cycles = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
+    cycles += [[name] for name in nx.nodes_with_selfloops(graph)]
+    assert not cycles, "move what they share down a layer: " + "; ".join(
+        " <-> ".join(names) for names in cycles
+    )
+
+
+def test_functions_import_nothing_but_the_stated_exceptions() -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target} inside a function"
+        for module in modules()
+        for found in module.imports
+        if found.inner and may_import_late(module, found.target) is None
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_optional_libraries_are_never_needed_to_import_a_module() -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target} at the top"
+        for module in modules()
+        for found in module.imports
+        if not found.inner and found.target.partition(".")[0] in OPTIONAL
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_cost_model_and_simulator_share_only_what_is_stated() -> None:
+    wrong = []
+    for module in modules():
+        if not (module.package == "costmodel" or in_simulator(module.name)):
+            continue
+        for found in module.imports:
+            target = resolve(found.target)
+            own = in_simulator(module.name) and in_simulator(target)
+            if under(target, "hardware") and not own and not is_shared(target):
+                wrong.append(f"{module.relative_path}:{found.line} imports {found.target} (from {target})")
+    assert not wrong, f"only teg and {', '.join(SHARED_HARDWARE)} are shared:\n" + "\n".join(wrong)
+
+
+def test_what_is_shared_knows_neither_side() -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules(("hardware",))
+        for found in module.imports
+        if is_shared(module.name) and in_simulator(resolve(found.target))
+    ]
+    assert not wrong, "\n".join(wrong)
