@@ -1,0 +1,77 @@
+"""Documentation that cannot rot: its Python runs, its device files load, its links and make targets exist."""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hardware import device_from_dict, mesh_from_dict
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+INLINE_TARGET = re.compile(r"`make ([a-z-]+)`")
+SHELL_TARGET = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
+
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return [text for name, text in FENCE.findall(document.read_text()) if name == language]
+
+
+def missing_names(source: str) -> list[str]:
+    """Names of ours that the source imports and that are not there yet."""
+    missing = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in {
+            "teg",
+            "hardware",
+            "optimizer",
+        }:
+            module = importlib.import_module(node.module)
+            missing += [f"{node.module}.{name.name}" for name in node.names if not hasattr(module, name.name)]
+    return missing
+
+
+@documents
+def test_python_blocks_run_in_order(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "\n".join(blocks(document, "python"))
+    if missing := missing_names(source):
+        pytest.skip(f"not built yet: {', '.join(missing)}")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(source, str(document), "exec"), {"__name__": document.stem})
+
+
+@documents
+def test_device_and_mesh_files_load(document: Path) -> None:
+    for text in blocks(document, "toml"):
+        content = tomllib.loads(text)
+        (mesh_from_dict if "axes" in content else device_from_dict)(content)
+
+
+@documents
+def test_links_lead_somewhere(document: Path) -> None:
+    links = [link for link in LINK.findall(document.read_text()) if "://" not in link]
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@documents
+def test_make_targets_exist(document: Path) -> None:
+    named = set(INLINE_TARGET.findall(document.read_text()))
+    named |= set(SHELL_TARGET.findall("\n".join(blocks(document, "sh"))))
+    assert named <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_site_builds_and_loads_nothing_from_outside(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    loads = re.compile(r"""<(?:script|link|img)[^>]+(?:src|href)=["'](https?:)?//""")
+    assert [page.name for page in tmp_path.glob("*.html") if loads.search(page.read_text())] == []
