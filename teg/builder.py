@@ -1,0 +1,98 @@
+"""Building graphs block by block: types and signatures are inferred, sites given or derived.
+
+Used by importers, rewrites and tests; the pleasant surface for people comes on top of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.graph import Attributes, Block, Definition, Graph, Tensor, TensorType, attributes
+from teg.operators import operator_named
+
+
+def define(
+    operator: str, attrs: Attributes, inputs: Sequence[TensorType]
+) -> tuple[Definition, tuple[TensorType, ...]]:
+    """The interned definition of an application and its output types.
+
+    Raises:
+        ValueError: the operator does not accept these attributes or input types.
+    """
+    inferred = operator_named(operator).infer(attrs, inputs)
+    return Definition(operator, attrs, inferred.signature), inferred.outputs
+
+
+class GraphBuilder:
+    """Collects blocks in program order; `build()` returns the graph."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.blocks: list[Block] = []
+        self.tensors: dict[str, Tensor] = {}
+        self.data: dict[str, np.ndarray] = {}
+        self._block_sites: set[str] = set()
+
+    def free_site(self, wanted: str) -> str:
+        """`wanted`, or the first `wanted.N` that names neither a block nor a tensor yet."""
+        site, k = wanted, 1
+        while site in self._block_sites or site in self.tensors:
+            site, k = f"{wanted}.{k}", k + 1
+        return site
+
+    def apply(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        *,
+        site: str,
+        outputs: Sequence[str] | None = None,
+        **attrs: Any,
+    ) -> tuple[str, ...]:
+        """Append one block and return its output tensors' sites (the block's site, `site#1`, ... by default).
+
+        Raises:
+            ValueError: a type error, with the site named.
+        """
+        site = self.free_site(site)
+        frozen = attributes(**attrs)
+        try:
+            definition, types = define(operator, frozen, [self.tensors[t].type for t in inputs])
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"block {site!r} ({operator}): {error}") from error
+        names = (
+            tuple(outputs) if outputs else tuple(site if k == 0 else f"{site}#{k}" for k in range(len(types)))
+        )
+        for name, kind in zip(names, types, strict=True):
+            if name in self.tensors:
+                raise ValueError(f"block {site!r} ({operator}): tensor {name!r} has a producer already")
+            self.tensors[name] = Tensor(name, kind.shape, kind.dtype)
+        self.blocks.append(Block(site, definition, tuple(inputs), names))
+        self._block_sites.add(site)
+        return names
+
+    def source(
+        self,
+        site: str,
+        shape: Sequence[int],
+        dtype: str,
+        role: str = "activation",
+        value: np.ndarray | None = None,
+    ) -> str:
+        """A source block; `value` is its data where the program brings it along."""
+        (name,) = self.apply("source", (), site=site, shape=tuple(shape), dtype=dtype, role=role)
+        if value is not None:
+            array = np.ascontiguousarray(value)
+            array.setflags(write=False)
+            self.data[name] = array
+        return name
+
+    def sink(self, tensor: str, *, site: str | None = None, carries: str | None = None) -> None:
+        """Make `tensor` an observed output called `site`; `carries` names the source whose next value it is."""
+        self.apply("sink", (tensor,), site=site or f"{tensor}.out", carries=carries)
+
+    def build(self) -> Graph:
+        return Graph(self.name, tuple(self.blocks), dict(self.tensors), dict(self.data))

@@ -1,0 +1,220 @@
+"""A tensor program: interned blocks over named tensors, in program order.
+
+One kind of node does the work: a `Block` applies an operator to tensors. Sources and sinks are blocks,
+selectors are blocks whose operator is a view. Edges are sites (stable names), so a rewrite leaves all
+other nodes alone and graphs share what they have in common.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teg.dtypes import item_bytes
+from teg.intern import InternedValue
+from teg.signature import Signature
+from teg.zspace import ZRange
+
+Attributes = tuple[tuple[str, Any], ...]
+
+ROLES = ("activation", "parameter", "buffer", "constant", "optimizer_state")
+
+
+class TensorType(NamedTuple):
+    """Shape and element type of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * item_bytes(self.dtype)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tensor(InternedValue):
+    """A logical tensor: site, shape, element type; produced by exactly one block."""
+
+    site: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.shape, self.dtype)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Definition(InternedValue):
+    """What a block computes, apart from where it stands: operator, attributes, signature.
+
+    A definition without signature is fixed: its block cannot be re-sharded.
+    """
+
+    operator: str
+    attributes: Attributes
+    signature: Signature | None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The attribute `name`, or `default`."""
+        for key, value in self.attributes:
+            if key == name:
+                return value
+        return default
+
+    def __getitem__(self, name: str) -> Any:
+        for key, value in self.attributes:
+            if key == name:
+                return value
+        raise KeyError(
+            f"operator {self.operator!r} has no attribute {name!r} here; it has {[k for k, _ in self.attributes]}"
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block(InternedValue):
+    """One application of a definition: tensors in, tensors out; in an explicit graph also where and which part.
+
+    `index` is the part of the index space this block computes (None: all of it); `device` pins it.
+    """
+
+    site: str
+    definition: Definition
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    index: ZRange | None = None
+    device: int | None = None
+    after: tuple[str, ...] = ()
+
+    @property
+    def operator(self) -> str:
+        return self.definition.operator
+
+    @property
+    def signature(self) -> Signature | None:
+        return self.definition.signature
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Blocks in program order (a topological order) over tensors by site; `data` holds values of sources."""
+
+    name: str
+    blocks: tuple[Block, ...]
+    tensors: Mapping[str, Tensor]
+    data: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Same name, blocks, tensors and data, values compared bit by bit."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return (
+            (self.name, self.blocks) == (other.name, other.blocks)
+            and dict(self.tensors) == dict(other.tensors)
+            and self.data.keys() == other.data.keys()
+            and all(_same_bits(v, other.data[k]) for k, v in self.data.items())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.blocks))
+
+    @cached_property
+    def by_site(self) -> Mapping[str, Block]:
+        """Blocks by site."""
+        return {b.site: b for b in self.blocks}
+
+    @cached_property
+    def producers(self) -> Mapping[str, Block]:
+        """The producing block of each tensor."""
+        return {t: b for b in self.blocks for t in b.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[tuple[Block, int], ...]]:
+        """Per tensor its `(block, input position)` readers in program order."""
+        readers: dict[str, list[tuple[Block, int]]] = {t: [] for t in self.tensors}
+        for b in self.blocks:
+            for k, t in enumerate(b.inputs):
+                readers[t].append((b, k))
+        return {t: tuple(r) for t, r in readers.items()}
+
+    @cached_property
+    def sources(self) -> tuple[Block, ...]:
+        return tuple(b for b in self.blocks if b.operator == "source")
+
+    @cached_property
+    def sinks(self) -> tuple[Block, ...]:
+        return tuple(b for b in self.blocks if b.operator == "sink")
+
+    def input_types(self, block: Block) -> tuple[TensorType, ...]:
+        return tuple(self.tensors[t].type for t in block.inputs)
+
+    def output_types(self, block: Block) -> tuple[TensorType, ...]:
+        return tuple(self.tensors[t].type for t in block.outputs)
+
+    @cached_property
+    def structural_hash(self) -> str:
+        """A hash of the observed program: equal for graphs that differ in site names only."""
+        digests: dict[str, bytes] = {}
+        block_digests: dict[str, bytes] = {}
+        roots = hashlib.sha256()
+        for b in self.blocks:
+            h = hashlib.sha256(repr((b.operator, b.definition.attributes, b.index, b.device)).encode())
+            h.update(_signature_text(b.signature).encode())
+            for t in b.inputs:
+                h.update(digests[t])
+            if b.operator == "source":
+                tensor = self.tensors[b.outputs[0]]
+                h.update(repr((b.site, tensor.shape, tensor.dtype)).encode())
+                if b.outputs[0] in self.data:
+                    h.update(np.ascontiguousarray(self.data[b.outputs[0]]).tobytes())
+            for site in b.after:
+                h.update(b"after" + block_digests[site])
+            block_digests[b.site] = h.digest()
+            for k, t in enumerate(b.outputs):
+                digests[t] = hashlib.sha256(h.digest() + k.to_bytes(4, "little")).digest()
+            if b.operator == "sink":
+                roots.update(repr(b.site).encode() + h.digest())
+        return roots.hexdigest()
+
+    def replace(
+        self,
+        blocks: Iterable[Block],
+        tensors: Iterable[Tensor] = (),
+        data: Mapping[str, np.ndarray] | None = None,
+    ) -> Graph:
+        """The graph with other blocks and these tensors added; tensors nobody makes any more are dropped."""
+        ordered = tuple(blocks)
+        known = {**self.tensors, **{t.site: t for t in tensors}}
+        made = {t: known[t] for b in ordered for t in b.outputs}
+        kept = {k: v for k, v in (self.data if data is None else data).items() if k in made}
+        return Graph(self.name, ordered, made, kept)
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+
+
+def _signature_text(signature: Signature | None) -> str:
+    if signature is None:
+        return "fixed"
+    dims = [(d.name, d.size, d.kind) for d in signature.dims]
+    return repr((dims, signature.inputs, signature.outputs))
+
+
+def attributes(**values: Any) -> Attributes:
+    """Attributes in canonical order, lists turned into tuples."""
+    return tuple(sorted((k, freeze(v)) for k, v in values.items() if v is not None))
+
+
+def freeze(value: Any) -> Any:
+    """Lists become tuples, numpy scalars Python numbers, at every level."""
+    if isinstance(value, (list, tuple)):
+        return tuple(freeze(v) for v in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -1,0 +1,43 @@
+"""Interning: equal immutable values are the same object, so hashing and equality cost O(1)."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import Any
+from weakref import WeakValueDictionary
+
+_table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+
+class Interned(type):
+    """Metaclass of frozen dataclasses (`eq=False`) whose equal instances are one object."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        candidate = super().__call__(*args, **kwargs)
+        key = (cls, *(_exact(getattr(candidate, name)) for name in _field_names(cls)))
+        return _table.setdefault(key, candidate)
+
+
+@cache
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
+def _exact(value: Any) -> Any:
+    """A key that tells apart what `==` confuses (1, 1.0 and True; 0.0 and -0.0) and finds NaN equal to NaN."""
+    kind = type(value)
+    if kind is str or kind is int or value is None:
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_exact, value))
+    return kind, value.hex() if kind is float else value
+
+
+class InternedValue(metaclass=Interned):
+    """Base of interned values; unpickling looks in the table again."""
+
+    __slots__ = ("__weakref__",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, name) for name in _field_names(type(self)))

@@ -1,0 +1,56 @@
+"""The catalogue of operators: one tuple per family, added up here; third parties add through entry points."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+
+from teg.operators.boundary import BOUNDARY
+from teg.operators.cells import CELLS
+from teg.operators.contraction import CONTRACTION
+from teg.operators.gathering import GATHERING
+from teg.operators.normalisation import NORMALISATION
+from teg.operators.operator import Operator
+from teg.operators.reduction import REDUCTION
+from teg.operators.selectors import SELECTORS
+from teg.operators.windows import WINDOWS
+
+OPERATORS: tuple[Operator, ...] = (
+    *BOUNDARY,
+    *SELECTORS,
+    *CELLS,
+    *REDUCTION,
+    *NORMALISATION,
+    *CONTRACTION,
+    *WINDOWS,
+    *GATHERING,
+)
+
+
+@cache
+def catalogue() -> dict[str, Operator]:
+    """All operators by name, those of installed plug-ins (entry point group `tapestry.operators`) included."""
+    known = {o.name: o for o in OPERATORS}
+    for entry in entry_points(group="tapestry.operators"):
+        for operator in entry.load():
+            if operator.name in known:
+                raise ValueError(
+                    f"plug-in {entry.name!r} defines operator {operator.name!r}, which exists already"
+                )
+            known[operator.name] = operator
+    return known
+
+
+def operator_named(name: str) -> Operator:
+    """The operator called `name`.
+
+    Raises:
+        ValueError: there is none; near names are listed.
+    """
+    known = catalogue()
+    if name not in known:
+        near = get_close_matches(name, known, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(sorted(known))}"
+        raise ValueError(f"unknown operator {name!r}{hint}")
+    return known[name]

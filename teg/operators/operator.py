@@ -1,0 +1,81 @@
+"""The record that says everything about an operator: shape rule, signature, work, numpy meaning.
+
+Imported by the operator families beside it and by whoever needs the catalogue (`teg.operators`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.graph import Attributes, Definition, TensorType
+from teg.signature import Signature
+from teg.zspace import ZRange
+
+
+class Operand(NamedTuple):
+    """The elements of an input that a block sees: the box `[start, start + array.shape)` of the tensor."""
+
+    array: np.ndarray
+    start: tuple[int, ...]
+
+
+class Inferred(NamedTuple):
+    """What an application gives: signature (None: fixed block) and output types."""
+
+    signature: Signature | None
+    outputs: tuple[TensorType, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Marginal work of one index point.
+
+    `flops` per point. `roles` places index dimensions in the device's native matrix tile ("m", "n", "k",
+    "batch"); `k_factor` multiplies k by what the window adds. `reads` names, per input position, the index
+    dimensions whose sizes count the elements really read where that is less than the projected box (a
+    gather reads rows). `kind`: "contraction" (matrix unit), "vector", "move" (memory only), "none" (free).
+    """
+
+    kind: str
+    flops: float = 0.0
+    roles: Mapping[str, str] = field(default_factory=dict)
+    k_factor: int = 1
+    reads: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+Infer = Callable[[Attributes, Sequence[TensorType]], Inferred]
+Evaluate = Callable[[Definition, ZRange, Sequence[Operand]], tuple[np.ndarray, ...]]
+WorkOf = Callable[[Definition, Sequence[TensorType], Sequence[TensorType]], Work]
+
+
+@dataclass(frozen=True)
+class OperatorExample:
+    """Attributes and input types on which the contract tests try an operator."""
+
+    attributes: Attributes
+    inputs: tuple[TensorType, ...]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A reusable definition that blocks refer to by name.
+
+    `infer(attributes, input types)` is the shape rule; it raises ValueError for attributes or shapes that
+    do not fit, saying what was expected. `evaluate(definition, index, operands)` is the numpy meaning on
+    any sub-range of the index space: operands hold exactly the projected boxes clipped to their tensors,
+    outputs cover the projected output boxes; over a part of a reduction dimension it gives the partial
+    result. For a fixed block (no signature) operands are whole tensors and `index` is the empty rank 0 box.
+    `work` says the marginal work. `examples` feed the contract tests. `view`: the output is a view of the
+    single input (no work, no bytes).
+    """
+
+    name: str
+    infer: Infer
+    evaluate: Evaluate
+    work: WorkOf
+    examples: tuple[OperatorExample, ...]
+    view: bool = False

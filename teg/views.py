@@ -1,0 +1,142 @@
+"""Views: selectors that move no data, as maps from the dimensions of a root tensor.
+
+A `ViewMap` says for each dimension of the root which view dimension runs along it, with stride and
+offset; dimensions of the view that no root dimension names are broadcast. Views of this form are closed
+under composition, so a chain of views is one view of its root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.graph import Graph
+from teg.signature import Row
+
+
+class ViewDim(NamedTuple):
+    """Root coordinate = `stride * v + offset` for coordinate `v` of view dimension `dim` (-1: constant)."""
+
+    dim: int
+    stride: int
+    offset: int
+
+
+class ViewMap(NamedTuple):
+    """Per root dimension its `ViewDim`, and the shape of the view."""
+
+    dims: tuple[ViewDim, ...]
+    shape: tuple[int, ...]
+
+    def then(self, outer: ViewMap) -> ViewMap:
+        """The view `outer` of this view, as a view of this view's root."""
+        composed = []
+        for d in self.dims:
+            if d.dim < 0:
+                composed.append(d)
+                continue
+            o = outer.dims[d.dim]
+            composed.append(
+                ViewDim(o.dim, d.stride * o.stride if o.dim >= 0 else 0, d.stride * o.offset + d.offset)
+            )
+        return ViewMap(tuple(composed), outer.shape)
+
+
+def identity(shape: Sequence[int]) -> ViewMap:
+    """The view that is its root."""
+    return ViewMap(tuple(ViewDim(k, 1, 0) for k in range(len(shape))), tuple(shape))
+
+
+def permutation(shape: Sequence[int], order: Sequence[int]) -> ViewMap:
+    """`numpy.transpose(x, order)`."""
+    return ViewMap(
+        tuple(ViewDim(list(order).index(k), 1, 0) for k in range(len(shape))), tuple(shape[k] for k in order)
+    )
+
+
+def parse(value: Sequence[Sequence[int]], shape: Sequence[int]) -> ViewMap:
+    """The view map of a view block's attributes `map` and `shape`."""
+    return ViewMap(tuple(ViewDim(*d) for d in value), tuple(shape))
+
+
+def root_of(graph: Graph, tensor: str) -> tuple[str, ViewMap]:
+    """The tensor that stores `tensor`'s elements, and `tensor` as a view of it."""
+    chain = []
+    producer = graph.producers[tensor]
+    while producer.operator == "view":
+        chain.append(parse(producer.definition["map"], producer.definition["shape"]))
+        tensor = producer.inputs[0]
+        producer = graph.producers[tensor]
+    view = identity(graph.tensors[tensor].shape)
+    for step in reversed(chain):
+        view = view.then(step)
+    return tensor, view
+
+
+class RootRow(NamedTuple):
+    """How one dimension of a root tensor is read by a block through a view.
+
+    For index `i` of index dimension `dim` (-1: none) the block reads `[stride * i + offset, ... + extent)`,
+    clipped to `[low, high)`: what the view lets through.
+    """
+
+    dim: int
+    stride: int
+    offset: int
+    extent: int
+    low: int
+    high: int
+
+
+def pull_back(view: ViewMap, rows: Sequence[Row | None]) -> tuple[RootRow, ...]:
+    """Rows over a view as rows over its root; inseparable rows read the whole dimension."""
+    result = []
+    for d in view.dims:
+        if d.dim < 0:
+            result.append(RootRow(-1, 0, d.offset, 1, d.offset, d.offset + 1))
+            continue
+        size = view.shape[d.dim]
+        row = rows[d.dim]
+        if size == 0 or (row is not None and row.extent == 0):
+            result.append(RootRow(-1, 0, d.offset, 0, d.offset, d.offset))
+            continue
+        ends = (d.offset, d.stride * (size - 1) + d.offset)
+        low, high = min(ends), max(ends) + 1
+        if row is None:
+            result.append(RootRow(-1, 0, low, high - low, low, high))
+            continue
+        near = d.stride * row.offset + d.offset
+        span = abs(d.stride) * (row.extent - 1) + 1
+        if d.stride < 0:
+            near -= span - 1
+        result.append(RootRow(row.dim, d.stride * row.stride, near, span, low, high))
+    return tuple(result)
+
+
+def apply_view(
+    view: ViewMap, array: np.ndarray, start: Sequence[int], wanted: Sequence[tuple[int, int]]
+) -> np.ndarray:
+    """The part `wanted` (per view dimension `[start, end)`) of a view, from the box of its root at `start`."""
+    shape = tuple(max(b - a, 0) for a, b in wanted)
+    if 0 in shape:
+        return np.empty(shape, array.dtype)
+    slices: list[slice | int] = []
+    order = []
+    for k, d in enumerate(view.dims):
+        if d.dim < 0:
+            slices.append(d.offset - start[k])
+            continue
+        a, b = wanted[d.dim]
+        first, last = d.stride * a + d.offset - start[k], d.stride * (b - 1) + d.offset - start[k]
+        if d.stride >= 0:
+            slices.append(slice(first, last + 1, max(d.stride, 1)))
+        else:
+            slices.append(slice(first, last - 1 if last > 0 else None, d.stride))
+        order.append(d.dim)
+    picked = array[tuple(slices)]
+    picked = picked.transpose(sorted(range(len(order)), key=order.__getitem__))
+    missing = [k for k in range(len(view.shape)) if k not in order]
+    picked = np.expand_dims(picked, tuple(missing)) if missing else picked
+    return np.broadcast_to(picked, shape)
