@@ -62,6 +62,14 @@ def test_every_folder_of_source_is_a_package() -> None:
     assert not missing, f"without __init__.py: {sorted(missing)}"
 
 
+def test_every_folder_of_tests_is_a_package() -> None:
+    """Without `__init__.py`, `tests/teg` would hide `teg`."""
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [
+        folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()
+    ] == []
+
+
 @pytest.mark.skipif(
     not (ROOT / "service" / "cli.py").exists() and not (ROOT / "service" / "cli").exists(),
     reason="there is no command line yet",
