@@ -31,6 +31,9 @@ SHARED_HARDWARE = (
 )
 SIMULATOR = "hardware.simulator"
 
+# Who sends which elements to whom: what really moves. The cost model counts by closed formulas of its own.
+EXPLICIT_TRANSFERS = "teg.sharding.transfers"
+
 
 def in_simulator(name: str) -> bool:
     return name == SIMULATOR or name.startswith((SIMULATOR + ".", SIMULATOR + "_"))
@@ -126,6 +129,16 @@ def test_cost_model_and_simulator_share_only_what_is_stated() -> None:
             if under(target, "hardware") and not own and not is_shared(target):
                 wrong.append(f"{module.relative_path}:{found.line} imports {found.target} (from {target})")
     assert not wrong, f"only teg and {', '.join(SHARED_HARDWARE)} are shared:\n" + "\n".join(wrong)
+
+
+def test_cost_model_does_not_read_the_explicit_transfers() -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if module.package == "costmodel" and under(resolve(found.target), EXPLICIT_TRANSFERS)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_what_is_shared_knows_neither_side() -> None:
