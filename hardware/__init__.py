@@ -1,1 +1,27 @@
 """Where a program runs: devices, meshes, timing and the device simulator."""
+
+from hardware.catalogue import (
+    CatalogueError,
+    device_from_dict,
+    device_names,
+    load_device,
+    load_mesh,
+    mesh_from_dict,
+    mesh_names,
+)
+from hardware.mesh import Device, Mesh, MeshAxis, MissingFigureError, Tile
+
+__all__ = [
+    "CatalogueError",
+    "Device",
+    "Mesh",
+    "MeshAxis",
+    "MissingFigureError",
+    "Tile",
+    "device_from_dict",
+    "device_names",
+    "load_device",
+    "load_mesh",
+    "mesh_from_dict",
+    "mesh_names",
+]

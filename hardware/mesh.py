@@ -1,0 +1,183 @@
+"""What a machine is: a device with its rates, and a mesh of devices with named axes. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+TOPOLOGIES = ("switch", "ring", "torus", "line", "tree")
+
+# Element types as graphs write them -> as device files write them. Other integers keep their own names.
+SHORT_DTYPES = {
+    "float64": "fp64",
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
+}
+VECTOR = "vector"  # a contraction dtype that a device computes on its vector units
+
+
+class MissingFigureError(ValueError):
+    """A device has no figure for what was asked; the message names the device, the figure and the remedy."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block of a contraction's output that one core computes at a time, over steps of `k`.
+
+    `efficiency` is the rate of this block size relative to the device's best (1.0).
+    """
+
+    m: int
+    n: int
+    k: int
+    efficiency: float = 1.0
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device: what it holds, how fast it works, draws and costs. None means not known.
+
+    Tables are keyed by short dtype names (`fp32`, `bf16`, ...), `joules_per_flop` also by `vector`.
+    `compute_dtype_default` says at which precision (or on the vector units: `vector`) the vendor contracts
+    a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
+    contractions and moves of the memory's rate, vector kernels of both their rates. `sources` gives the origin
+    of every figure by field name.
+    """
+
+    name: str
+    vendor: str
+    memory_bytes: int
+    memory_bytes_per_s: float
+    peak_flops_per_s: Mapping[str, float] = field(hash=False)
+    vector_flops_per_s: float
+    cores: int
+    tiles: tuple[Tile, ...]
+    layouts: tuple[str, ...]
+    launch_overhead_s: float
+    contraction_overhead_s: float
+    contraction_efficiency: float
+    memory_efficiency: float
+    vector_efficiency: float
+    compute_dtype_default: Mapping[str, str] = field(default_factory=dict, hash=False)
+    tdp_w: float | None = None
+    idle_power_w: float | None = None
+    joules_per_flop: Mapping[str, float] | None = field(default=None, hash=False)
+    joules_per_memory_byte: float | None = None
+    joules_per_link_byte: float | None = None
+    price_usd_per_hour: float | None = None
+    aliases: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def require(self, name: str) -> float:
+        """The number in field `name`.
+
+        Raises:
+            MissingFigureError: the field is None, so an objective that needs it must be refused by name.
+        """
+        value = getattr(self, name)
+        if value is None:
+            raise MissingFigureError(
+                f"device {self.name!r} has no {name}: give one in the device file, "
+                "or leave out the objectives that need it"
+            )
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"Device.{name} is a {type(value).__name__}, not one number")
+        return float(value)
+
+    def contraction_dtype(self, dtype: str) -> str:
+        """The precision at which a contraction of `dtype` runs: its own, else the vendor's default.
+
+        `dtype` may be spelled as in graphs (`float32`) or in device files (`fp32`). The answer is a key of
+        `peak_flops_per_s`, or `vector`.
+
+        Raises:
+            MissingFigureError: the device neither computes `dtype` nor states a default for it.
+        """
+        short = SHORT_DTYPES.get(dtype, dtype)
+        if short in self.peak_flops_per_s or short == VECTOR:
+            return short
+        if short in self.compute_dtype_default:
+            return self.compute_dtype_default[short]
+        known = sorted({*self.peak_flops_per_s, *self.compute_dtype_default})
+        raise MissingFigureError(
+            f"device {self.name!r} has no peak for contractions in {dtype!r} and states no default; "
+            f"choose a compute dtype among {', '.join(known)}"
+        )
+
+    def contraction_flops_per_s(self, dtype: str) -> float:
+        """Peak rate of contractions of `dtype`, flop/s; errors as `contraction_dtype`."""
+        precision = self.contraction_dtype(dtype)
+        return self.vector_flops_per_s if precision == VECTOR else self.peak_flops_per_s[precision]
+
+    def flop_joules(self, dtype: str) -> float:
+        """Energy of one flop of a contraction in `dtype`, or on the vector units if `dtype` is `vector`, J.
+
+        Raises:
+            MissingFigureError: no figure for that precision.
+        """
+        precision = self.contraction_dtype(dtype)
+        if self.joules_per_flop is None or precision not in self.joules_per_flop:
+            raise MissingFigureError(
+                f"device {self.name!r} has no joules_per_flop.{precision}: "
+                "give one in the device file, or leave out energy_j"
+            )
+        return self.joules_per_flop[precision]
+
+
+@dataclass(frozen=True)
+class MeshAxis:
+    """`size` devices along one named direction of a mesh, and the links between them.
+
+    `bandwidth_bytes_per_s` is per direction: on `switch`, `tree` and `ring` all that one device can receive at
+    once; on `torus` and `line` one link, of which a device has two. `latency_s` is paid per round of a
+    collective. `ramp_s` is the extra time per phase of a collective's bulk protocol (direct sends have none),
+    `small_message_bytes_per_s` the rate of the protocol without it; the faster one is used.
+    `all_reduce_efficiency` replaces `efficiency` where the links themselves reduce, for the whole axis only.
+    """
+
+    name: str
+    size: int
+    topology: str
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    efficiency: float = 1.0
+    all_reduce_efficiency: float | None = None
+    ramp_s: float = 0.0
+    small_message_bytes_per_s: float | None = None
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Equal devices on named axes, slowest axis first."""
+
+    name: str
+    device: Device
+    axes: tuple[MeshAxis, ...]
+
+    @property
+    def axis_sizes(self) -> tuple[tuple[str, int], ...]:
+        """(name, size) per axis, slowest first: the mesh shape that sharding works with."""
+        return tuple((axis.name, axis.size) for axis in self.axes)
+
+    @property
+    def device_count(self) -> int:
+        """Number of devices: the product of the axes' sizes."""
+        return prod(axis.size for axis in self.axes)
+
+    def axis(self, name: str) -> MeshAxis:
+        """The axis called `name`.
+
+        Raises:
+            KeyError: there is none; the message lists the axes.
+        """
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise KeyError(
+            f"mesh {self.name!r} has no axis {name!r}; it has {', '.join(a.name for a in self.axes)}"
+        )

@@ -1,0 +1,244 @@
+"""Seconds, joules and dollars: the one place where work becomes time, for cost model and simulator alike.
+
+Pure functions over numpy arrays, which broadcast. Rates are computed in float64 and rounded up once: time
+to integer ticks of 1 ps, energy to integer pJ. More work never takes less time.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardware.mesh import VECTOR, Device, MeshAxis
+
+Ticks: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+TICKS_PER_S = 10**12
+PICOJOULES_PER_J = 10**12
+LARGEST = 2**62  # room for one addition of two totals in int64; as time, 53 days
+FLOAT_NOISE = 2.0**-50  # what a few float64 operations add: 3.0000000000000004 ticks are 3 ticks, not 4
+
+BLOCK_KINDS = ("contraction", "vector", "move", "none")
+RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 0, "fetch": 0}  # bulk phases
+STEP_KINDS = tuple(RAMPS)
+
+
+def _rounded_up(value: ArrayLike, unit: str) -> Ticks:
+    exact = np.asarray(value, dtype=np.float64)
+    if not np.all((exact >= 0) & (exact <= LARGEST)):
+        raise ValueError(f"expected between 0 and {LARGEST} {unit}, got {exact.min()} to {exact.max()}")
+    nearest = np.rint(exact)
+    is_whole = np.abs(exact - nearest) <= exact * FLOAT_NOISE
+    return np.where(is_whole, nearest, np.ceil(exact)).astype(np.int64)
+
+
+def ticks(time_s: ArrayLike) -> Ticks:
+    """Seconds, any shape -> whole ticks of 1 ps, rounded up, int64.
+
+    Raises:
+        ValueError: negative, not a number, or beyond 53 days.
+    """
+    return _rounded_up(np.asarray(time_s, dtype=np.float64) * TICKS_PER_S, "ticks of 1 ps")
+
+
+def seconds(time_ticks: ArrayLike) -> Floats:
+    """Ticks of 1 ps, any shape -> seconds, float64."""
+    return np.asarray(np.asarray(time_ticks, dtype=np.float64) / TICKS_PER_S)
+
+
+def _contraction_s(
+    device: Device,
+    precision: str,
+    flops: Floats,
+    sizes: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike] | None,
+) -> Floats:
+    """Seconds of arithmetic. With sizes (m, n, k, batch): whole tiles, in whole waves over the cores."""
+    rate = device.contraction_flops_per_s(precision) * device.contraction_efficiency
+    plain = flops / rate
+    if sizes is None:
+        return plain
+    m, n, k, batch = (np.asarray(size, dtype=np.float64) for size in sizes)
+    shapes = []
+    for tile in device.tiles:
+        blocks = batch * np.ceil(m / tile.m) * np.ceil(n / tile.n)
+        tile_flops = 2.0 * tile.m * tile.n * (np.ceil(k / tile.k) * tile.k)
+        waves = np.ceil(blocks / device.cores)
+        shapes.append(waves * (tile_flops * device.cores) / (rate * tile.efficiency))
+    return np.maximum(plain, np.minimum.reduce(shapes))
+
+
+def block_ticks(
+    device: Device,
+    kind: str,
+    flops: ArrayLike,
+    memory_bytes: ArrayLike,
+    dtype: str,
+    *,
+    m: ArrayLike | None = None,
+    n: ArrayLike | None = None,
+    k: ArrayLike | None = None,
+    batch: ArrayLike | None = None,
+    compute_dtype: str | None = None,
+) -> Ticks:
+    """Ticks that one device takes for one block: roofline max(arithmetic, memory) plus launch overhead.
+
+    `kind` is `contraction` (matrix units, at `compute_dtype` or else at the device's precision for
+    `dtype`), `vector` (vector units), `move` (memory only) or `none` (no work at all: a view). `flops` and
+    `memory_bytes` (read + written) are per device. A contraction that gives its output `m` x `n`, reduction
+    `k` and `batch` (default 1) pays for padding to the device's tiles and for waves of tiles that do not
+    fill the cores; the best tile shape is taken. A device without work, zero flops and zero bytes, takes 0
+    ticks.
+
+    Returns:
+        int64 array of the broadcast shape of all array arguments.
+
+    Raises:
+        ValueError: unknown kind, or some but not all of m, n, k.
+        MissingFigureError: the device has no peak for this precision.
+
+    Source: roofline, Williams et al., CACM 2009; waves and tiles, NVIDIA Matrix Multiplication Background
+    guide.
+    """
+    if kind not in BLOCK_KINDS:
+        raise ValueError(f"expected a block kind among {', '.join(BLOCK_KINDS)}, got {kind!r}")
+    work, moved = np.broadcast_arrays(np.asarray(flops, np.float64), np.asarray(memory_bytes, np.float64))
+    if kind == "none":
+        return np.zeros(work.shape, np.int64)
+    reached = device.vector_efficiency if kind == "vector" else device.memory_efficiency
+    memory_s = moved / (device.memory_bytes_per_s * reached)
+    overhead_s = device.launch_overhead_s
+    if kind == "contraction":
+        sizes = None
+        if m is not None and n is not None and k is not None:
+            sizes = (m, n, k, 1 if batch is None else batch)
+        elif (m, n, k, batch) != (None, None, None, None):
+            raise ValueError("a contraction gives all of m, n and k, or none of m, n, k and batch")
+        compute_s = _contraction_s(device, compute_dtype or dtype, work, sizes)
+        overhead_s += device.contraction_overhead_s
+    elif kind == "vector":
+        compute_s = work / (device.vector_flops_per_s * reached)
+    else:
+        compute_s = np.zeros_like(work)
+    busy_s = np.maximum(compute_s, memory_s) + overhead_s
+    return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
+
+
+def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tuple[int, float]:
+    """(latencies paid in sequence, bytes on the busiest link per byte received), by topology."""
+    scattered = kind in {"all_to_all", "fetch"}  # who sends to whom is not a ring's neighbourhood
+    phases = 2 if kind == "all_reduce" else 1
+    if axis.topology == "switch":
+        return phases, 1.0
+    if axis.topology == "tree":
+        rounds = phases * ceil(np.log2(members))
+        return rounds, members / (members - 1) if kind == "all_reduce" else 1.0
+    closed = members == axis.size
+    if axis.topology == "ring":
+        shared = (
+            1 if closed else 2
+        )  # the way back from the last member to the first takes the other direction
+        return phases * (members - 1) * stride, shared * stride * (members / 2 if scattered else 1.0)
+    if axis.topology == "torus" and closed:
+        return phases * ceil(members / 2), max(members / 8, 0.5) if scattered else 0.5
+    across = (members // 2) * ((members + 1) // 2) / (members - 1)
+    return phases * (members - 1) * stride, stride * (across if scattered else 1.0)
+
+
+def step_ticks(
+    axis: MeshAxis, kind: str, members: int, max_received_bytes: ArrayLike, stride: int = 1
+) -> Ticks:
+    """Ticks of one step of a collective or fetch among groups of `members` devices on one mesh axis.
+
+    `max_received_bytes`, any shape, is the most that any device receives in the step. For n bytes of full
+    tensor that is (p-1)/p n for `all_gather` and `reduce_scatter`, and 2(p-1)/p n for `all_reduce`, which
+    is both phases. In `all_to_all` and `fetch` the senders are not known here: the bytes are taken as
+    coming evenly from all members. `stride` is the distance on the axis between neighbours of a group (2
+    for every second device); the groups in between share the links of a ring, torus or line. Zero bytes, or
+    one member, take 0 ticks.
+
+    alpha-beta: latency per round + bytes on the busiest link / bandwidth; rounds and load per topology:
+    switch: one round per phase (fits measurements better than log2 p or p-1). ring, one way: p-1 rounds,
+    scattered load p/2. torus, two ways: p/2 rounds, load 1/2, scattered max(p/8, 1/2). line: p-1 rounds,
+    scattered load floor(p/2) ceil(p/2) / (p-1). tree: log2 p rounds, all-reduce 2n. Part of a torus is a
+    line.
+
+    Returns:
+        int64 array of the shape of `max_received_bytes`.
+
+    Raises:
+        ValueError: unknown kind, or a group that does not fit on the axis.
+
+    Sources: Thakur et al. 2005 section 5; nccl-tests PERFORMANCE.md (bytes); scaling-book, sharding chapter
+    (torus); tt-metal CCL_bandwidth report (line).
+    """
+    if kind not in STEP_KINDS:
+        raise ValueError(f"expected a step kind among {', '.join(STEP_KINDS)}, got {kind!r}")
+    if members < 1 or stride < 1 or members * stride > axis.size:
+        raise ValueError(
+            f"{members} members at distance {stride} do not fit on axis {axis.name!r} of size {axis.size}"
+        )
+    received = np.asarray(max_received_bytes, dtype=np.float64)
+    if members == 1:
+        return np.zeros(received.shape, np.int64)
+    rounds, load = _rounds_and_load(axis, kind, members, stride)
+    efficiency = axis.efficiency
+    if kind == "all_reduce" and members == axis.size and axis.all_reduce_efficiency is not None:
+        efficiency = axis.all_reduce_efficiency
+    busy_s = RAMPS[kind] * axis.ramp_s + load * received / (axis.bandwidth_bytes_per_s * efficiency)
+    if axis.small_message_bytes_per_s is not None:
+        busy_s = np.minimum(busy_s, load * received / axis.small_message_bytes_per_s)
+    return ticks(np.where(received == 0, 0.0, rounds * axis.latency_s + busy_s))
+
+
+def energy_pj(
+    device: Device,
+    dtype: str,
+    flops: ArrayLike,
+    memory_bytes: ArrayLike,
+    link_bytes: ArrayLike,
+    *,
+    kind: str = "contraction",
+) -> Ticks:
+    """Energy of work in pJ, rounded up, without idle power: flops, memory bytes, bytes received.
+
+    `dtype` is the compute dtype of a `contraction`; other kinds of blocks count at the vector units' figure.
+
+    Returns:
+        int64 array of the broadcast shape of the three amounts.
+
+    Raises:
+        MissingFigureError: the device lacks one of the three figures; `energy_j` is to be refused.
+    """
+    per_flop_j = device.flop_joules(dtype if kind == "contraction" else VECTOR)
+    memory_j = device.require("joules_per_memory_byte")
+    link_j = device.require("joules_per_link_byte")
+    energy_j = (
+        per_flop_j * np.asarray(flops, np.float64)
+        + memory_j * np.asarray(memory_bytes, np.float64)
+        + link_j * np.asarray(link_bytes, np.float64)
+    )
+    return _rounded_up(energy_j * PICOJOULES_PER_J, "pJ")
+
+
+def idle_pj(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Ticks:
+    """Energy in pJ, rounded up, that `device_count` devices draw by being on (1 W x 1 ps = 1 pJ).
+
+    Raises:
+        MissingFigureError: the idle power is not known; `energy_j` is to be refused.
+    """
+    device_ticks = np.asarray(device_count, np.float64) * np.asarray(time_ticks, np.float64)
+    return _rounded_up(device.require("idle_power_w") * device_ticks, "pJ")
+
+
+def price_usd(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Floats:
+    """Price in USD of `device_count` devices for `time_ticks`, float64.
+
+    Raises:
+        MissingFigureError: the price is not known; `price_usd` is to be refused.
+    """
+    hourly_usd = device.require("price_usd_per_hour")
+    return np.asarray(hourly_usd / 3600 * np.asarray(device_count, np.float64) * seconds(time_ticks))

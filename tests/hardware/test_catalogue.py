@@ -1,0 +1,217 @@
+"""Every device and every mesh of the catalogue keeps the promises that the cost model relies on."""
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from hardware import (
+    CatalogueError,
+    Device,
+    Mesh,
+    MeshAxis,
+    MissingFigureError,
+    device_names,
+    load_device,
+    load_mesh,
+    mesh_from_dict,
+    mesh_names,
+)
+
+FIGURES = (int, float, Mapping)
+OWN_MESH = """
+name = "mine"
+device = "a100-80"
+[[axes]]
+name = "gpu"
+size = 4
+topology = "switch"
+bandwidth_bytes_per_s = 1e11
+latency_s = 1e-6
+"""
+
+
+def unsourced(value: Device | MeshAxis) -> list[str]:
+    """Fields that hold figures which differ from the field's default and have no source."""
+    return [
+        field.name
+        for field in fields(value)
+        if field.name != "sources"
+        and isinstance(figure := getattr(value, field.name), FIGURES)
+        and figure != field.default
+        and not value.sources.get(field.name, "").strip()
+    ]
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_every_figure_of_a_device_has_a_source(name: str) -> None:
+    device = load_device(name)
+    assert unsourced(device) == []
+    assert device.sources["tiles"]
+    assert set(device.sources) <= {field.name for field in fields(device)}
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_a_device_computes_and_prices_every_precision_it_names(name: str) -> None:
+    device = load_device(name)
+    assert device.name == name
+    assert device.peak_flops_per_s
+    assert device.layouts
+    for dtype in ("float32", "bfloat16", "float16", *device.peak_flops_per_s, *device.compute_dtype_default):
+        assert device.contraction_flops_per_s(dtype) > 0
+        assert device.flop_joules(dtype) > 0
+    for objective_figure in (
+        "price_usd_per_hour",
+        "idle_power_w",
+        "joules_per_memory_byte",
+        "joules_per_link_byte",
+    ):
+        assert device.require(objective_figure) > 0
+    for share in (device.contraction_efficiency, device.memory_efficiency, device.vector_efficiency):
+        assert 0 < share <= 1
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_a_device_busy_with_arithmetic_and_memory_stays_below_its_tdp(name: str) -> None:
+    device = load_device(name)
+    assert device.joules_per_flop is not None
+    for dtype, peak in device.peak_flops_per_s.items():
+        drawn_w = (
+            device.require("idle_power_w")
+            + device.joules_per_flop[dtype] * peak
+            + device.require("joules_per_memory_byte") * device.memory_bytes_per_s
+        )
+        assert drawn_w == pytest.approx(0.95 * device.require("tdp_w"), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", mesh_names())
+def test_every_figure_of_a_mesh_has_a_source(name: str) -> None:
+    mesh = load_mesh(name)
+    assert mesh.name == name
+    assert mesh.device == load_device(mesh.device.name)
+    for axis in mesh.axes:
+        assert unsourced(axis) == []
+        assert axis.sources["topology"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "count"),
+    [
+        ("dgx-a100", (("gpu", 8),), 8),
+        ("dgx-h100", (("gpu", 8),), 8),
+        ("dgx-h200", (("gpu", 8),), 8),
+        ("2x-dgx-h100", (("node", 2), ("gpu", 8)), 16),
+        ("p3-16xlarge", (("gpu", 8),), 8),
+        ("tpu-v5e-4x4", (("x", 4), ("y", 4)), 16),
+        ("cpu-node", (("socket", 2),), 2),
+    ],
+)
+def test_meshes_have_these_axes_slowest_first(
+    name: str, sizes: tuple[tuple[str, int], ...], count: int
+) -> None:
+    mesh = load_mesh(name)
+    assert mesh.axis_sizes == sizes
+    assert mesh.device_count == count
+
+
+@pytest.mark.parametrize("name", mesh_names())
+def test_a_mesh_travels_to_another_process_and_is_a_dictionary_key(name: str) -> None:
+    mesh = load_mesh(name)
+    again: Mesh = pickle.loads(pickle.dumps(mesh))
+    assert again == mesh
+    assert len({mesh, again}) == 1
+
+
+def test_names_and_aliases_mean_the_same_device() -> None:
+    assert load_device("a100-80") is load_device("a100-sxm4-80gb")
+    assert load_device("h200").memory_bytes == 141_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("ask", "near"), [(lambda: load_mesh("dgx-h10"), "dgx-h100"), (lambda: load_device("tpu-v5"), "tpu-v5e")]
+)
+def test_an_unknown_name_lists_near_ones(ask: object, near: str) -> None:
+    with pytest.raises(CatalogueError, match=f"did you mean .*{near}"):
+        ask()  # type: ignore[operator]
+
+
+def test_a_missing_figure_refuses_the_objective_by_name() -> None:
+    plain = {key: value for key, value in OWN_DEVICE.items() if key != "price_usd_per_hour"}
+    mesh = mesh_from_dict({"name": "m", "device": plain, "axes": [AXIS]})
+    with pytest.raises(MissingFigureError, match="'mine' has no price_usd_per_hour"):
+        mesh.device.require("price_usd_per_hour")
+    with pytest.raises(MissingFigureError, match=r"no peak for contractions in 'fp8'.*fp32"):
+        mesh.device.contraction_dtype("fp8")
+
+
+AXIS = {"name": "a", "size": 2, "topology": "ring", "bandwidth_bytes_per_s": 1e9, "latency_s": 0}
+OWN_DEVICE: dict[str, object] = {
+    "name": "mine",
+    "vendor": "me",
+    "layouts": ["row_major"],
+    "memory_bytes": 1000,
+    "memory_bytes_per_s": 1e9,
+    "vector_flops_per_s": 1e9,
+    "cores": 1,
+    "launch_overhead_s": 0,
+    "peak_flops_per_s": {"float32": 1e9},
+    "tiles": [{"m": 1, "n": 1, "k": 1}],
+}
+
+
+def test_a_users_own_file_is_read_by_path(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(OWN_MESH)
+    mesh = load_mesh(file)
+    assert mesh == load_mesh(str(file))
+    assert mesh.axis_sizes == (("gpu", 4),)
+    assert mesh.device is load_device("a100-sxm4-80gb")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("size = 4", "size = 0", r"axes\[0\]: size: expected a whole number above zero, got int 0"),
+        ("size = 4", 'size = "4"', r"size: expected a whole number above zero, got str '4'"),
+        ("size = 4", "", "size: missing; expected a whole number"),
+        ("latency_s", "latncy_s", "latency_s: missing"),
+        ('"switch"', '"star"', "topology: expected one of switch, .* got 'star'"),
+        ("latency_s = 1e-6", "latency_s = nan", "latency_s: expected a number, zero or more, got nan"),
+        (
+            "latency_s = 1e-6",
+            "latency_s = 1e-6\neficiency = 0.5",
+            "eficiency: unknown key; did you mean efficiency",
+        ),
+        ('"a100-80"', '"a100-8"', "did you mean a100-80"),
+        ("[[axes]]", "[[axes]", "not TOML"),
+    ],
+)
+def test_a_wrong_file_says_where_and_what(tmp_path: Path, old: str, new: str, message: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(OWN_MESH.replace(old, new))
+    with pytest.raises(CatalogueError, match=message) as caught:
+        load_mesh(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files_are_one_clear_message(tmp_path: Path) -> None:
+    with pytest.raises(CatalogueError, match="cannot read it: No such file"):
+        load_mesh(tmp_path / "nowhere.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CatalogueError, match="not UTF-8"):
+        load_mesh(tmp_path / "bytes.toml")
+
+
+@pytest.mark.parametrize(
+    "content", [None, [], "dgx", {"name": "m"}, {"name": "m", "device": 3, "axes": [AXIS]}]
+)
+def test_an_inline_object_of_the_wrong_form_is_refused(content: object) -> None:
+    with pytest.raises(CatalogueError, match=r"^mesh"):
+        mesh_from_dict(content)
+
+
+def test_two_axes_of_one_name_are_refused() -> None:
+    with pytest.raises(CatalogueError, match="different names"):
+        mesh_from_dict({"name": "m", "device": "v100", "axes": [AXIS, AXIS]})

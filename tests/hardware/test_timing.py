@@ -1,0 +1,199 @@
+"""Time, energy and price to the tick, against figures computed by hand; and more work never takes less."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware import Device, MeshAxis, MissingFigureError, Tile, load_device, load_mesh, mesh_names
+from hardware.timing import (
+    STEP_KINDS,
+    block_ticks,
+    energy_pj,
+    idle_pj,
+    price_usd,
+    seconds,
+    step_ticks,
+    ticks,
+)
+
+ROUND = Device(  # 1 Tflop/s of contractions, 0.1 Tflop/s of vectors, 1 TB/s of memory
+    name="round",
+    vendor="nobody",
+    memory_bytes=10**9,
+    memory_bytes_per_s=1e12,
+    peak_flops_per_s={"fp32": 1e12, "bf16": 2e12},
+    vector_flops_per_s=1e11,
+    cores=4,
+    tiles=(Tile(16, 16, 16),),
+    layouts=("row_major",),
+    launch_overhead_s=0.0,
+    contraction_overhead_s=0.0,
+    contraction_efficiency=0.5,
+    memory_efficiency=0.5,
+    vector_efficiency=0.25,
+    compute_dtype_default={"fp16": "bf16"},
+    idle_power_w=100.0,
+    joules_per_flop={"fp32": 4e-12, "bf16": 2e-12, "vector": 8e-12},
+    joules_per_memory_byte=16e-12,
+    joules_per_link_byte=32e-12,
+    price_usd_per_hour=3.6,
+)
+AMOUNTS = st.integers(0, 2**40)
+SIZES = st.integers(1, 4096)
+
+
+def axis(topology: str, size: int = 8, **others: float) -> MeshAxis:
+    """1 byte per tick; a round costs 100 ticks."""
+    return MeshAxis("a", size, topology, 1e12, 100e-12, **others)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flops", "moved", "expected"),
+    [
+        ("contraction", 1000, 0, 2000),  # 1 flop per tick at peak, half of it reached
+        ("contraction", 1000, 3000, 6000),  # memory-bound: 1 byte per tick, half of it reached
+        ("vector", 100, 0, 4000),  # 0.1 flop per tick, a quarter of it reached
+        ("vector", 0, 100, 400),
+        ("move", 10**6, 100, 200),  # flops do not count
+        ("none", 10**6, 10**6, 0),
+        ("contraction", 0, 0, 0),
+    ],
+)
+def test_the_roofline(kind: str, flops: int, moved: int, expected: int) -> None:
+    assert block_ticks(ROUND, kind, flops, moved, "float32") == expected
+
+
+def test_precision_follows_the_program_the_option_and_the_vendor() -> None:
+    assert block_ticks(ROUND, "contraction", 1000, 0, "float32", compute_dtype="bf16") == 1000
+    assert block_ticks(ROUND, "contraction", 1000, 0, "float16") == 1000
+    with pytest.raises(MissingFigureError, match="float64"):
+        block_ticks(ROUND, "contraction", 1000, 0, "float64")
+
+
+def test_a_contraction_pays_for_whole_tiles_and_whole_waves() -> None:
+    # Given tiles of 16 x 16 x 16 = 8192 flops on 4 cores of 1/8 flop per tick each: a wave takes 65,536 ticks.
+    m, n, k, batch = np.array(
+        [[16, 16, 16, 1], [64, 16, 16, 1], [65, 16, 16, 1], [1, 1, 17, 4], [16, 16, 16, 5]]
+    ).T
+    taken = block_ticks(ROUND, "contraction", 2 * m * n * k * batch, 0, "fp32", m=m, n=n, k=k, batch=batch)
+    assert taken.tolist() == [65_536, 65_536, 131_072, 131_072, 131_072]
+
+
+def test_the_best_tile_shape_is_taken() -> None:
+    device = load_device("a100-80")
+    few_rows, square = (
+        block_ticks(device, "contraction", 2 * m * 512 * 4096, 0, "bf16", m=m, n=512, k=4096)
+        for m in (8, 2048)
+    )
+    assert few_rows < square
+
+
+def test_launches_are_paid_by_work_only() -> None:
+    device = load_device("h100")
+    idle, busy = block_ticks(device, "vector", [0, 1], [0, 8], "float32")
+    assert idle == 0
+    assert busy == ticks(device.launch_overhead_s + 8 / (3.35e12 * device.vector_efficiency))
+
+
+@pytest.mark.parametrize(
+    ("topology", "kind", "members", "received", "expected"),
+    [
+        ("switch", "all_gather", 8, 7000, 100 + 7000),
+        ("switch", "all_reduce", 8, 14_000, 200 + 14_000),
+        ("switch", "fetch", 8, 1000, 100 + 1000),
+        ("ring", "all_gather", 8, 7000, 700 + 7000),
+        ("ring", "all_reduce", 8, 14_000, 1400 + 14_000),
+        ("ring", "all_to_all", 8, 7000, 700 + 4 * 7000),
+        ("torus", "all_gather", 8, 7000, 400 + 3500),
+        ("torus", "all_to_all", 8, 7000, 400 + 7000),
+        ("line", "reduce_scatter", 8, 7000, 700 + 7000),
+        ("line", "all_to_all", 8, 7000, 700 + 16_000),  # 16 pairs of 1000 bytes cross the middle link
+        ("torus", "all_gather", 4, 3000, 300 + 3000),  # half a torus is a line
+        ("tree", "all_gather", 8, 7000, 300 + 7000),
+        ("tree", "all_reduce", 8, 14_000, 600 + 16_000),  # 2 n, n = 8000
+    ],
+)
+def test_alpha_beta_by_topology(topology: str, kind: str, members: int, received: int, expected: int) -> None:
+    assert step_ticks(axis(topology), kind, members, received) == expected
+
+
+def test_interleaved_groups_share_a_line_but_not_a_switch() -> None:
+    assert step_ticks(axis("line"), "all_gather", 4, 3000, stride=2) == 600 + 6000
+    assert step_ticks(axis("switch"), "all_gather", 4, 3000, stride=2) == 100 + 3000
+
+
+def test_small_messages_take_the_protocol_without_a_ramp() -> None:
+    two_protocols = axis("switch", ramp_s=900e-12, small_message_bytes_per_s=1e11)
+    assert step_ticks(two_protocols, "all_gather", 8, [10, 100, 1000]).tolist() == [200, 1100, 2000]
+
+
+def test_a_switch_that_reduces_does_so_for_the_whole_axis_only() -> None:
+    reducing = axis("switch", efficiency=0.5, all_reduce_efficiency=1.0)
+    assert step_ticks(reducing, "all_reduce", 8, 1000) == 200 + 1000
+    assert step_ticks(reducing, "all_reduce", 4, 1000) == 200 + 2000
+
+
+def test_nothing_received_takes_no_time() -> None:
+    assert step_ticks(axis("ring"), "fetch", 8, [0, 0]).tolist() == [0, 0]
+    assert step_ticks(axis("ring"), "fetch", 1, 99) == 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: step_ticks(axis("ring"), "broadcast", 8, 1),
+        lambda: step_ticks(axis("ring"), "fetch", 9, 1),
+        lambda: step_ticks(axis("ring"), "fetch", 4, 1, stride=3),
+        lambda: block_ticks(ROUND, "gemm", 1, 1, "fp32"),
+        lambda: block_ticks(ROUND, "contraction", 1, 1, "fp32", m=1, n=1),
+        lambda: ticks(-1.0),
+        lambda: ticks(float("nan")),
+        lambda: ticks(1e8),
+    ],
+)
+def test_impossible_questions_are_refused(ask: object) -> None:
+    with pytest.raises(ValueError, match=r"expected|fit|gives"):
+        ask()  # type: ignore[operator]
+
+
+def test_ticks_round_up_once_and_hold_hours() -> None:
+    assert ticks([0.0, 1.5e-12, 3600.0]).tolist() == [0, 2, 3600 * 10**12]
+    assert seconds(ticks(86_400.0)) == 86_400.0
+    assert ticks(0.0).dtype == np.int64
+
+
+def test_energy_and_price_by_hand() -> None:
+    assert energy_pj(ROUND, "fp32", 10, 10, 10) == 40 + 160 + 320
+    assert energy_pj(ROUND, "bfloat16", 10, 0, 0) == 20
+    assert energy_pj(ROUND, "bfloat16", [10, 20], 0, 0, kind="vector").tolist() == [80, 160]
+    assert idle_pj(ROUND, 8, 10**12) == 8 * 100 * 10**12  # 8 devices x 100 W x 1 s
+    assert price_usd(ROUND, 8, 3600 * 10**12) == pytest.approx(8 * 3.6)
+
+
+@given(kind=st.sampled_from(("contraction", "vector", "move")), flops=AMOUNTS, moved=AMOUNTS, more=AMOUNTS)
+def test_more_work_never_takes_less_time_or_energy(kind: str, flops: int, moved: int, more: int) -> None:
+    device = load_device("h100")
+    less, *others = block_ticks(
+        device, kind, [flops, flops + more, flops], [moved, moved, moved + more], "float32"
+    )
+    assert all(less <= other for other in others)
+    assert energy_pj(device, "float32", flops, moved, 0) <= energy_pj(device, "float32", flops, moved, more)
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(1, 64), more=SIZES)
+def test_a_larger_contraction_never_takes_less_time(m: int, n: int, k: int, batch: int, more: int) -> None:
+    sizes = np.array([m, n, k, batch]) + more * np.vstack([np.zeros(4), np.eye(4)]).astype(int)
+    m_, n_, k_, b_ = sizes.T
+    taken = block_ticks(
+        load_device("a100-80"), "contraction", 2 * sizes.prod(1), 0, "bf16", m=m_, n=n_, k=k_, batch=b_
+    )
+    assert all(taken[0] <= taken[1:])
+
+
+@given(name=st.sampled_from(mesh_names()), kind=st.sampled_from(STEP_KINDS), received=AMOUNTS, more=AMOUNTS)
+def test_more_bytes_never_take_less_time(name: str, kind: str, received: int, more: int) -> None:
+    for each in load_mesh(name).axes:
+        for members in range(2, each.size + 1):
+            less, other = step_ticks(each, kind, members, [received, received + more])
+            assert less <= other
