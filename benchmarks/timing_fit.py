@@ -4,6 +4,7 @@
 
 `--data` is a list of measurements `{"entries": [{group, kind, device_id, inputs, predict, predictable, quality}]}`.
 Only rows that are predictable and of quality "ok" count, and of each only `inputs` and the measured value. The
+scores are in-sample: the same rows served to fit. The
 constants found go by hand into `hardware/devices` and `hardware/meshes`, with the groups as their source.
 """
 

@@ -100,7 +100,7 @@ def block_ticks(
         ValueError: unknown kind, or some but not all of m, n, k.
         MissingFigureError: the device has no peak for this precision.
 
-    Source: roofline, Williams et al., CACM 2009; waves and tiles, NVIDIA Matrix Multiplication Background
+    Source: roofline, Williams et al., CACM 2009; waves and tiles, NVIDIA's Matrix Multiplication Background
     guide.
     """
     if kind not in BLOCK_KINDS:
