@@ -1,7 +1,7 @@
 """Documentation that cannot rot: its Python runs, its device files load, its links and make targets exist."""
 
 import ast
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -35,7 +35,8 @@ def missing_names(source: str) -> list[str]:
             "hardware",
             "optimizer",
         }:
-            module = importlib.import_module(node.module)
+            there = importlib.util.find_spec(node.module) is not None
+            module = importlib.import_module(node.module) if there else None
             missing += [f"{node.module}.{name.name}" for name in node.names if not hasattr(module, name.name)]
     return missing
 
