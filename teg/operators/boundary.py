@@ -1,0 +1,70 @@
+"""Where a program meets the world: sources bring values in, sinks let them be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from teg.graph import ROLES, Attributes, Definition, TensorType, attributes
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import axiswise, expect_inputs, integers, known_dtype, settings
+from teg.signature import Signature, projection
+from teg.zspace import ZRange
+
+
+def _no_work(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:
+    return Work("none")
+
+
+def _infer_source(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("shape", "dtype", "role"), ("logical_shape",))
+    expect_inputs(inputs, ())
+    shape = integers(given["shape"], "shape", least=0)
+    if given["role"] not in ROLES:
+        raise ValueError(f"attribute 'role' must be one of {', '.join(ROLES)}, not {given['role']!r}")
+    dims, rows = axiswise(shape)
+    signature = Signature(dims, (), (projection(rows, len(dims)),))
+    return Inferred(signature, (TensorType(shape, known_dtype(given["dtype"])),))
+
+
+def _evaluate_source(_: Definition, __: ZRange, ___: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    raise ValueError("a source computes nothing: its value comes from outside (inputs, or the graph's data)")
+
+
+def _infer_sink(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, (), ("carries", "logical_shape"))
+    expect_inputs(inputs, ("value",))
+    if not isinstance(given.get("carries", ""), str):
+        raise ValueError(f"attribute 'carries' must be the site of a source, not {given['carries']!r}")
+    dims, rows = axiswise(inputs[0].shape)
+    return Inferred(Signature(dims, (projection(rows, len(dims)),), ()), ())
+
+
+def _evaluate_sink(_: Definition, __: ZRange, ___: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    return ()
+
+
+SOURCE = Operator(
+    name="source",
+    infer=_infer_source,
+    evaluate=_evaluate_source,
+    work=_no_work,
+    examples=(
+        OperatorExample(attributes(shape=(2, 3), dtype="float32", role="activation"), ()),
+        OperatorExample(attributes(shape=(), dtype="bool", role="constant"), ()),
+    ),
+)
+
+SINK = Operator(
+    name="sink",
+    infer=_infer_sink,
+    evaluate=_evaluate_sink,
+    work=_no_work,
+    examples=(
+        OperatorExample((), (TensorType((2, 3), "float32"),)),
+        OperatorExample(attributes(carries="weight"), (TensorType((4,), "bfloat16"),)),
+    ),
+)
+
+BOUNDARY: tuple[Operator, ...] = (SOURCE, SINK)

@@ -1,0 +1,239 @@
+"""Element-wise blocks: one expression over any number of broadcast inputs and the coordinates themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.expressions import (
+    CELL_FUNCTIONS,
+    CellFunction,
+    Expression,
+    Step,
+    cell_flops,
+    inputs_of,
+    run_steps,
+    steps_of,
+    substitute,
+)
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import known_dtype, settings
+from teg.signature import IndexDim, Row, Signature, projection
+from teg.zspace import ZRange
+
+__all__ = ["CELLS", "CELL_FUNCTIONS", "CellFunction", "Expression", "cell_flops", "inputs_of", "substitute"]
+
+# Elements computed at a time: the temporaries of a long expression then stay in the processor's cache.
+BLOCK_ELEMENTS = 1 << 16
+
+
+def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("expr", "labels", "dims", "dtype"))
+    dtype = known_dtype(given["dtype"])
+    sizes = _sizes(given["dims"])
+    labels = given["labels"]
+    if not isinstance(labels, tuple) or len(labels) != len(inputs):
+        raise ValueError(
+            f"attribute 'labels' needs one tuple for each of {len(inputs)} inputs, not {labels!r}"
+        )
+    names = list(sizes)
+    reads = [_rows(k, labels[k], names, sizes, t.shape) for k, t in enumerate(inputs)]
+    steps = steps_of(given["expr"])
+    _check_leaves(steps, len(inputs), names)
+    _check_types(steps, inputs, names, given["expr"])
+    dims = tuple(IndexDim(name, size) for name, size in sizes.items())
+    written = projection([Row(k, 1, 0, 1) for k in range(len(dims))], len(dims))
+    signature = Signature(dims, tuple(projection(rows, len(dims)) for rows in reads), (written,))
+    return Inferred(signature, (TensorType(tuple(sizes.values()), dtype),))
+
+
+def _sizes(dims: Any) -> dict[str, int]:
+    good = isinstance(dims, tuple) and all(
+        isinstance(d, tuple)
+        and len(d) == 2
+        and isinstance(d[0], str)
+        and d[0]
+        and isinstance(d[1], int)
+        and d[1] >= 0
+        for d in dims
+    )
+    if not good or len({d[0] for d in dims}) != len(dims):
+        raise ValueError(
+            f"attribute 'dims' must be a tuple of (name, size) with different names, not {dims!r}"
+        )
+    return dict(dims)
+
+
+def _rows(
+    k: int, labels: Any, names: Sequence[str], sizes: dict[str, int], shape: Sequence[int]
+) -> list[Row]:
+    """How input `k` is read: along the dimensions its labels name; "" marks a size 1 that is broadcast."""
+    if not isinstance(labels, tuple) or len(labels) != len(shape):
+        raise ValueError(f"input {k} of shape {shape} needs one label per dimension, not {labels!r}")
+    rows = []
+    for label, size in zip(labels, shape, strict=True):
+        if label and (label not in sizes or sizes[label] != size or labels.count(label) > 1):
+            raise ValueError(
+                f"input {k} of shape {shape} has labels {labels}; known, each once at most, are {sizes}"
+            )
+        if not label and size != 1:
+            raise ValueError(
+                f"input {k} of shape {shape} has no label for size {size}; only size 1 is broadcast"
+            )
+        rows.append(Row(names.index(label), 1, 0, 1) if label else Row(-1, 0, 0, 1))
+    return rows
+
+
+def _check_leaves(steps: Sequence[Step], input_count: int, names: Sequence[str]) -> None:
+    for step in steps:
+        if step.name == "input" and not 0 <= step.payload < input_count:
+            raise ValueError(f"the expression reads input {step.payload}, but there are {input_count}")
+        if step.name == "index" and step.payload not in names:
+            raise ValueError(
+                f"the expression reads the coordinate of {step.payload!r}; dimensions are {list(names)}"
+            )
+
+
+def _check_types(
+    steps: Sequence[Step], inputs: Sequence[TensorType], names: Sequence[str], expr: Expression
+) -> None:
+    """Try the expression on one element of each input's type."""
+    try:
+        with np.errstate(all="ignore"):
+            ones = [np.ones((1,) * len(names), numpy_dtype(t.dtype)) for t in inputs]
+            run_steps(steps, ones, {name: np.ones((1,) * len(names), np.int64) for name in names})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{expr!r} has no meaning on {[t.dtype for t in inputs]}: {error}") from error
+
+
+@lru_cache(maxsize=4096)
+def _steps(definition: Definition) -> tuple[Step, ...]:
+    return steps_of(definition["expr"])
+
+
+def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    names = [name for name, _ in definition["dims"]]
+    steps, dtype = _steps(definition), numpy_dtype(definition["dtype"])
+    arrays = [
+        _aligned(o.array, labels, names) for o, labels in zip(operands, definition["labels"], strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        if len(steps) <= len(arrays) + 1 or index.size <= 2 * BLOCK_ELEMENTS:
+            return (_values(steps, names, index, arrays, dtype),)
+        result = np.empty(index.shape, dtype)
+        for part in _blocks(index):
+            inside = tuple(
+                slice(s - o, e - o) for s, e, o in zip(part.start, part.end, index.start, strict=True)
+            )
+            pieces = [
+                a[tuple(s if n > 1 else slice(None) for s, n in zip(inside, a.shape, strict=True))]
+                for a in arrays
+            ]
+            result[inside] = _values(steps, names, part, pieces, dtype)
+    return (result,)
+
+
+def _values(
+    steps: Sequence[Step],
+    names: Sequence[str],
+    index: ZRange,
+    arrays: Sequence[np.ndarray],
+    dtype: np.dtype[Any],
+) -> np.ndarray:
+    used = {s.payload for s in steps if s.name == "index"}
+    coordinates = {}
+    for k, name in enumerate(names):
+        if name in used:
+            line = np.arange(index.start[k], index.end[k])
+            coordinates[name] = line.reshape([-1 if j == k else 1 for j in range(len(names))])
+    value = np.asarray(run_steps(steps, arrays, coordinates)).astype(dtype, copy=False)
+    return value if value.shape == index.shape else np.array(np.broadcast_to(value, index.shape))
+
+
+def _aligned(array: np.ndarray, labels: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """The input as a view with one dimension per index dimension, size 1 where it is broadcast."""
+    kept = array[tuple(slice(None) if label else 0 for label in labels)]
+    own = [label for label in labels if label]
+    ordered = kept.transpose([own.index(name) for name in names if name in own])
+    return np.expand_dims(ordered, [k for k, name in enumerate(names) if name not in own])
+
+
+def _blocks(index: ZRange) -> Iterator[ZRange]:
+    """Parts of at most about `BLOCK_ELEMENTS` points, cut along the leading dimensions."""
+    if index.size <= BLOCK_ELEMENTS or index.rank == 0:
+        yield index
+        return
+    axis = next(k for k, n in enumerate(index.shape) if n > 1)
+    step = max(1, BLOCK_ELEMENTS * index.shape[axis] // index.size)
+    for start in range(index.start[axis], index.end[axis], step):
+        end = min(start + step, index.end[axis])
+        part = ZRange(
+            (*index.start[:axis], start, *index.start[axis + 1 :]),
+            (*index.end[:axis], end, *index.end[axis + 1 :]),
+        )
+        yield from _blocks(part)
+
+
+def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
+    return Work("vector", flops=cell_flops(definition["expr"]))
+
+
+_ROWS, _COLUMNS = ("row", 4), ("column", 6)
+_A = TensorType((4, 6), "float32")
+
+CELL = Operator(
+    name="cell",
+    infer=_infer,
+    evaluate=_evaluate,
+    work=_work,
+    examples=(
+        OperatorExample(
+            attributes(
+                expr=("mul", ("input", 0), ("sigmoid", ("input", 1))),
+                labels=(("row", "column"), ("column", "")),
+                dims=(_ROWS, _COLUMNS),
+                dtype="float32",
+            ),
+            (_A, TensorType((6, 1), "float32")),
+        ),
+        OperatorExample(
+            attributes(
+                expr=(
+                    "where",
+                    ("ge", ("index", "row"), ("index", "column")),
+                    ("const", 0.0),
+                    ("const", -1e9),
+                ),
+                labels=(),
+                dims=(_ROWS, _COLUMNS),
+                dtype="float32",
+            ),
+            (),
+        ),
+        OperatorExample(
+            attributes(
+                expr=("cast", "int32", ("div", ("add", ("input", 0), ("const", 7)), ("const", -2))),
+                labels=(("row",),),
+                dims=(_ROWS,),
+                dtype="int64",
+            ),
+            (TensorType((4,), "int32"),),
+        ),
+        OperatorExample(
+            attributes(
+                expr=("add", ("mul", ("input", 0), ("const", 0.5)), ("const", 1.0)),
+                labels=(("row", "column"),),
+                dims=(_ROWS, _COLUMNS),
+                dtype="bfloat16",
+            ),
+            (TensorType((4, 6), "bfloat16"),),
+        ),
+    ),
+)
+
+CELLS: tuple[Operator, ...] = (CELL,)

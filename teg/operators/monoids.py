@@ -1,0 +1,80 @@
+"""The monoids of reduction dimensions: identity element, combination and reduction of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import is_float, numpy_dtype
+
+# Element types whose sums are accumulated in float32.
+HALF = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def accumulation(dtype: str) -> np.dtype[Any]:
+    """The element type in which sums over `dtype` are accumulated."""
+    return np.dtype(np.float32) if dtype in HALF else numpy_dtype(dtype)
+
+
+def identity(monoid: str, dtype: str) -> Any:
+    """The element `e` of `dtype` with `combine(e, x) = x`, as a Python number."""
+    if monoid in ("sum", "any"):
+        return False if dtype == "bool" else 0
+    if monoid in ("prod", "all"):
+        return True if dtype == "bool" else 1
+    lowest = monoid in ("max", "logsumexp")
+    if is_float(dtype):
+        # The 8-bit float e4m3fn has no infinity: its largest number is the bound.
+        bound = 448.0 if dtype == "float8_e4m3fn" else float("inf")
+        return -bound if lowest else bound
+    if dtype == "bool":
+        return not lowest
+    limits = np.iinfo(numpy_dtype(dtype))
+    return int(limits.min if lowest else limits.max)
+
+
+_COMBINE = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+    "logsumexp": np.logaddexp,
+}
+
+
+def combine(monoid: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Two partial results as one, element by element, in their common element type."""
+    if monoid == "logsumexp" and a.dtype.name in HALF:
+        return np.logaddexp(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    return np.asarray(_COMBINE[monoid](a, b))
+
+
+def reduce_axes(monoid: str, array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """The array reduced over `axes`, in its accumulation type; nothing reduces to the identity."""
+    dtype, over = array.dtype.name, tuple(axes)
+    wide = accumulation(dtype)
+    if monoid == "logsumexp":
+        return _logsumexp(array.astype(wide, copy=False), over)
+    if monoid == "any":
+        return np.asarray(np.any(array, axis=over))
+    if monoid == "all":
+        return np.asarray(np.all(array, axis=over))
+    if monoid == "sum":
+        return np.asarray(np.sum(array, axis=over, dtype=wide))
+    if monoid == "prod":
+        return np.asarray(np.prod(array, axis=over, dtype=wide))
+    function = np.max if monoid == "max" else np.min
+    return np.asarray(function(array.astype(wide, copy=False), axis=over, initial=identity(monoid, dtype)))
+
+
+def _logsumexp(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    high = np.max(array, axis=axes, keepdims=True, initial=-np.inf)
+    # A row of -inf (or +inf) has no finite maximum to subtract.
+    shift = np.where(np.isfinite(high), high, array.dtype.type(0))
+    with np.errstate(divide="ignore"):
+        total = np.log(np.sum(np.exp(array - shift), axis=axes, keepdims=True))
+    return np.asarray(np.squeeze(total + shift, axis=axes))

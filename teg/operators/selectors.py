@@ -1,0 +1,281 @@
+"""Blocks that rearrange elements and compute nothing: views, concatenation, padding, general reshapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teg import views
+from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import axiswise, canonical_axis, dim_names, expect_inputs, integers, settings
+from teg.signature import IndexDim, Row, Signature, projection
+from teg.views import ViewDim, ViewMap
+from teg.zspace import ZRange
+
+PAD_MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def _move(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:
+    return Work("move")
+
+
+def _infer_view(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("map", "shape"))
+    expect_inputs(inputs, ("root",))
+    root, dtype = inputs[0]
+    shape = integers(given["shape"], "shape", least=0)
+    if not isinstance(given["map"], tuple) or len(given["map"]) != len(root):
+        raise ValueError(
+            f"attribute 'map' needs a (dim, stride, offset) per dimension of {root}, not {given['map']!r}"
+        )
+    view = views.parse([integers(d, "map", 3) for d in given["map"]], shape)
+    _check_bounds(view, root)
+    dims = tuple(IndexDim(name, size) for name, size in zip(dim_names(len(shape)), shape, strict=True))
+    read = [Row(d.dim, d.stride, d.offset, 1) if d.dim >= 0 else Row(-1, 0, d.offset, 1) for d in view.dims]
+    written = [Row(k, 1, 0, 1) for k in range(len(shape))]
+    signature = Signature(dims, (projection(read, len(dims)),), (projection(written, len(dims)),))
+    return Inferred(signature, (TensorType(shape, dtype),))
+
+
+def _check_bounds(view: ViewMap, root: Sequence[int]) -> None:
+    used = [d.dim for d in view.dims if d.dim >= 0]
+    if len(set(used)) != len(used):
+        raise ValueError(f"a view dimension may run along one root dimension only, not {used}")
+    for k, (d, size) in enumerate(zip(view.dims, root, strict=True)):
+        if not -1 <= d.dim < len(view.shape):
+            raise ValueError(f"root dimension {k} names view dimension {d.dim} of {len(view.shape)}")
+        if d.dim >= 0 and d.stride == 0:
+            raise ValueError(
+                f"root dimension {k} has stride 0; what broadcasts is a view dimension no root dimension names"
+            )
+        count = view.shape[d.dim] if d.dim >= 0 else 1
+        last = d.offset + d.stride * (count - 1) if d.dim >= 0 else d.offset
+        if count and not (0 <= d.offset < size and 0 <= last < size):
+            raise ValueError(
+                f"root dimension {k} of size {size} is read from {d.offset} to {last}, which is outside"
+            )
+
+
+def _evaluate_view(
+    definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    view = views.parse(definition["map"], definition["shape"])
+    wanted = list(zip(index.start, index.end, strict=True))
+    return (views.apply_view(view, operands[0].array, operands[0].start, wanted),)
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front, as numpy does.
+
+    Raises:
+        ValueError: it lies outside a tensor of this rank.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} lies outside a tensor of rank {rank}")
+    return axis % rank
+
+
+def permuted(shape: Sequence[int], order: Sequence[int]) -> ViewMap:
+    """`numpy.transpose(x, order)`."""
+    return views.permutation(shape, order)
+
+
+def sliced(
+    shape: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] | None = None
+) -> ViewMap:
+    """Per dimension the coordinates `range(start, end, step)`; a step may be negative (then `end` may be -1)."""
+    ranges = [range(*bounds) for bounds in zip(starts, ends, steps or [1] * len(shape), strict=True)]
+    return ViewMap(
+        tuple(ViewDim(k, r.step, r.start) for k, r in enumerate(ranges)), tuple(len(r) for r in ranges)
+    )
+
+
+def selected(shape: Sequence[int], axis: int, position: int) -> ViewMap:
+    """`x[..., position, ...]` along `axis`, which disappears."""
+    axis, position = normal_axis(axis, len(shape)), position % shape[axis]
+    kept = [k for k in range(len(shape)) if k != axis]
+    dims = tuple(
+        ViewDim(-1, 0, position) if k == axis else ViewDim(kept.index(k), 1, 0) for k in range(len(shape))
+    )
+    return ViewMap(dims, tuple(shape[k] for k in kept))
+
+
+def squeezed(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
+    """`numpy.squeeze(x, axes)`.
+
+    Raises:
+        ValueError: one of the axes is not of size 1.
+    """
+    gone = {normal_axis(a, len(shape)) for a in axes}
+    if any(shape[a] != 1 for a in gone):
+        raise ValueError(f"only dimensions of size 1 can be squeezed, not {sorted(gone)} of {tuple(shape)}")
+    kept = [k for k in range(len(shape)) if k not in gone]
+    dims = tuple(ViewDim(-1, 0, 0) if k in gone else ViewDim(kept.index(k), 1, 0) for k in range(len(shape)))
+    return ViewMap(dims, tuple(shape[k] for k in kept))
+
+
+def unsqueezed(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
+    """`numpy.expand_dims(x, axes)`; axes count in the result."""
+    rank = len(shape) + len(axes)
+    new = {normal_axis(a, rank) for a in axes}
+    old = [k for k in range(rank) if k not in new]
+    sizes = dict(zip(old, shape, strict=True))
+    return ViewMap(tuple(ViewDim(k, 1, 0) for k in old), tuple(sizes.get(k, 1) for k in range(rank)))
+
+
+def broadcast(shape: Sequence[int], wanted: Sequence[int]) -> ViewMap:
+    """`numpy.broadcast_to(x, wanted)`.
+
+    Raises:
+        ValueError: the shapes do not fit by numpy's rule.
+    """
+    lead = len(wanted) - len(shape)
+    if lead < 0 or any(s not in (1, w) for s, w in zip(shape, wanted[max(lead, 0) :], strict=True)):
+        raise ValueError(f"shape {tuple(shape)} cannot be broadcast to {tuple(wanted)}")
+    dims = (
+        ViewDim(lead + k, 1, 0) if size == wanted[lead + k] else ViewDim(-1, 0, 0)
+        for k, size in enumerate(shape)
+    )
+    return ViewMap(tuple(dims), tuple(wanted))
+
+
+def reversed_along(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
+    """`numpy.flip(x, axes)`."""
+    flipped = {normal_axis(a, len(shape)) for a in axes}
+    dims = (ViewDim(k, -1, size - 1) if k in flipped else ViewDim(k, 1, 0) for k, size in enumerate(shape))
+    return ViewMap(tuple(dims), tuple(shape))
+
+
+def view_attributes(view: ViewMap) -> Attributes:
+    """The attributes of the view block of `view`."""
+    return attributes(map=tuple(tuple(d) for d in view.dims), shape=view.shape)
+
+
+def _infer_concat(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("axis",))
+    if not inputs:
+        raise ValueError("expected at least one input, not 0")
+    shape, dtype = inputs[0]
+    axis = canonical_axis(given["axis"], len(shape))
+    for other in inputs[1:]:
+        fits = len(other.shape) == len(shape) and all(
+            a == b for k, (a, b) in enumerate(zip(shape, other.shape, strict=True)) if k != axis
+        )
+        if not fits or other.dtype != dtype:
+            raise ValueError(f"inputs must agree but for axis {axis}: {inputs[0]} and {other} do not")
+    total = sum(t.shape[axis] for t in inputs)
+    result = (*shape[:axis], total, *shape[axis + 1 :])
+    dims, rows = axiswise(result, whole=(axis,))
+    parts = tuple(projection(axiswise(t.shape, whole=(axis,))[1], len(dims)) for t in inputs)
+    return Inferred(Signature(dims, parts, (projection(rows, len(dims)),)), (TensorType(result, dtype),))
+
+
+def _evaluate_concat(
+    definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    return (np.concatenate([o.array for o in operands], axis=definition["axis"]),)
+
+
+def _infer_reshape(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("shape",))
+    expect_inputs(inputs, ("value",))
+    shape = integers(given["shape"], "shape", least=0)
+    if math.prod(shape) != math.prod(inputs[0].shape):
+        raise ValueError(
+            f"{inputs[0].shape} has {math.prod(inputs[0].shape)} elements, {shape} has {math.prod(shape)}"
+        )
+    return Inferred(None, (TensorType(shape, inputs[0].dtype),))
+
+
+def _evaluate_reshape(
+    definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    return (operands[0].array.reshape(definition["shape"]),)
+
+
+def _infer_pad(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("low", "high"), ("mode", "value"))
+    expect_inputs(inputs, ("value",))
+    shape, dtype = inputs[0]
+    low, high = (integers(given[name], name, len(shape)) for name in ("low", "high"))
+    if given.get("mode", "constant") not in PAD_MODES:
+        raise ValueError(f"attribute 'mode' must be one of {', '.join(PAD_MODES)}, not {given['mode']!r}")
+    result = tuple(size + a + b for size, a, b in zip(shape, low, high, strict=True))
+    if any(size < 0 for size in result):
+        raise ValueError(f"padding {shape} by {low} and {high} leaves {result}")
+    whole = [k for k, (a, b) in enumerate(zip(low, high, strict=True)) if a or b]
+    dims, read = axiswise(shape, whole)
+    written = axiswise(result, whole)[1]
+    signature = Signature(dims, (projection(read, len(dims)),), (projection(written, len(dims)),))
+    return Inferred(signature, (TensorType(result, dtype),))
+
+
+def _evaluate_pad(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    array, low, high = operands[0].array, definition["low"], definition["high"]
+    kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(array.shape, low, high, strict=True))
+    widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+    mode: Any = definition.get("mode", "constant")
+    if mode == "constant":
+        result = np.full(
+            [s + a + b for s, (a, b) in zip(array[kept].shape, widths, strict=True)],
+            definition.get("value", 0),
+            dtype=array.dtype,
+        )
+        result[tuple(slice(a, n - b) for n, (a, b) in zip(result.shape, widths, strict=True))] = array[kept]
+        return (result,)
+    return (np.pad(array[kept], widths, mode=mode),)
+
+
+_MATRIX = TensorType((4, 6), "float32")
+
+VIEW = Operator(
+    name="view",
+    infer=_infer_view,
+    evaluate=_evaluate_view,
+    work=lambda *_: Work("none"),
+    view=True,
+    examples=(
+        OperatorExample(view_attributes(permuted((4, 6), (1, 0))), (_MATRIX,)),
+        OperatorExample(view_attributes(sliced((4, 6), (0, 5), (4, -1), (1, -2))), (_MATRIX,)),
+        OperatorExample(view_attributes(selected((4, 6), 1, 2)), (_MATRIX,)),
+        OperatorExample(view_attributes(broadcast((4, 1), (3, 4, 5))), (TensorType((4, 1), "int32"),)),
+        OperatorExample(view_attributes(reversed_along((4, 6), (0,))), (_MATRIX,)),
+    ),
+)
+
+CONCAT = Operator(
+    name="concat",
+    infer=_infer_concat,
+    evaluate=_evaluate_concat,
+    work=_move,
+    examples=(
+        OperatorExample(attributes(axis=1), (_MATRIX, TensorType((4, 3), "float32"), _MATRIX)),
+        OperatorExample(attributes(axis=0), (TensorType((1, 2, 3), "int64"), TensorType((4, 2, 3), "int64"))),
+    ),
+)
+
+RESHAPE = Operator(
+    name="reshape",
+    infer=_infer_reshape,
+    evaluate=_evaluate_reshape,
+    work=_move,
+    examples=(OperatorExample(attributes(shape=(3, 8)), (_MATRIX,)),),
+)
+
+PAD = Operator(
+    name="pad",
+    infer=_infer_pad,
+    evaluate=_evaluate_pad,
+    work=_move,
+    examples=(
+        OperatorExample(attributes(low=(0, 2), high=(0, 1), mode="constant", value=1.5), (_MATRIX,)),
+        OperatorExample(attributes(low=(0, -1), high=(0, 2)), (_MATRIX,)),
+        OperatorExample(attributes(low=(1, 0), high=(2, 0), mode="reflect"), (_MATRIX,)),
+    ),
+)
+
+SELECTORS: tuple[Operator, ...] = (VIEW, CONCAT, RESHAPE, PAD)

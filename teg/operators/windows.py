@@ -1,0 +1,288 @@
+"""Windows that slide over spatial dimensions: convolution and pooling.
+
+Tensors are `(n, channels, *spatial)` as in ONNX. A window may stick out of the tensor: what is read is
+clipped, and the padding is made up inside the block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teg.dtypes import is_float
+from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.monoids import accumulation, identity
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import expect_inputs, integers, settings
+from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
+from teg.zspace import ZRange
+
+
+class Window(NamedTuple):
+    """One spatial dimension: kernel taps, stride, dilation, and padding before and after."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first tap to the last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def count(self, size: int) -> int:
+        """Windows that fit into `size` elements and the padding."""
+        return (size + self.low + self.high - self.extent) // self.stride + 1
+
+    @property
+    def row(self) -> tuple[int, int, int]:
+        """Stride, offset and extent of the projection."""
+        return self.stride, -self.low, self.extent
+
+
+def read_extent(size: int, kernel: int, stride: int, dilation: int, pad_low: int, out: int) -> int:
+    """How many leading elements of a spatial dimension `out` windows reach; an importer crops the rest away."""
+    if out <= 0:
+        return 0
+    return min(size, stride * (out - 1) - pad_low + (kernel - 1) * dilation + 1)
+
+
+def _windows(kernel: Sequence[int], given: Mapping[str, Any]) -> tuple[Window, ...]:
+    rank = len(kernel)
+    strides = integers(given["strides"], "strides", rank, least=1)
+    dilations = integers(given["dilations"], "dilations", rank, least=1)
+    pads = integers(given["pads"], "pads", 2 * rank)
+    return tuple(Window(*w) for w in zip(kernel, strides, dilations, pads[:rank], pads[rank:], strict=True))
+
+
+def _outputs(windows: Sequence[Window], spatial: Sequence[int]) -> tuple[int, ...]:
+    counts = tuple(w.count(size) for w, size in zip(windows, spatial, strict=True))
+    if any(c < 1 for c in counts):
+        raise ValueError(f"no window fits: spatial dimensions {tuple(spatial)} with {windows}")
+    return counts
+
+
+def _check_image(image: TensorType, name: str) -> None:
+    if not 3 <= len(image.shape) <= 5:
+        raise ValueError(f"{name} must be (n, channels, 1 to 3 spatial dimensions), not {image.shape}")
+
+
+def _infer_conv(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("strides", "pads", "dilations", "groups"))
+    expect_inputs(inputs, ("x", "w"))
+    (x, dtype), (w, w_dtype) = inputs
+    _check_image(inputs[0], "x")
+    groups = integers((given["groups"],), "groups", least=1)[0]
+    if len(w) != len(x) or x[1] != groups * w[1] or w[0] % groups or w_dtype != dtype:
+        raise ValueError(
+            f"w must be (o, {x[1]} / groups, *kernel) of {dtype}, o a multiple of {groups} groups, not {w} of {w_dtype}"
+        )
+    windows = _windows(w[2:], given)
+    spatial = _outputs(windows, x[2:])
+    names = [f"y{k}" for k in range(len(spatial))]
+    kernel = [Row(-1, 0, 0, size) for size in w[2:]]
+    if groups == 1:
+        sizes = {"n": x[0], "o": w[0], **dict(zip(names, spatial, strict=True)), "c": x[1]}
+        at = list(sizes).index
+        x_channels, w_channels, out = Row(at("c"), 1, 0, 1), Row(at("c"), 1, 0, 1), Row(at("o"), 1, 0, 1)
+    else:
+        sizes = {"n": x[0], "g": groups, **dict(zip(names, spatial, strict=True))}
+        at = list(sizes).index
+        x_channels, w_channels = Row(at("g"), w[1], 0, w[1]), Row(-1, 0, 0, w[1])
+        out = Row(at("g"), w[0] // groups, 0, w[0] // groups)
+    dims = tuple(IndexDim(name, size, "sum" if name == "c" else PARALLEL) for name, size in sizes.items())
+    taps = [Row(at(name), *window.row) for name, window in zip(names, windows, strict=True)]
+    read = [Row(at("n"), 1, 0, 1), x_channels, *taps]
+    written = [Row(at("n"), 1, 0, 1), out, *(Row(at(name), 1, 0, 1) for name in names)]
+    parts = [projection(rows, len(dims)) for rows in (read, [out, w_channels, *kernel], written)]
+    return Inferred(
+        Signature(dims, tuple(parts[:2]), (parts[2],)), (TensorType((x[0], w[0], *spatial), dtype),)
+    )
+
+
+def _padded(
+    operand: Operand, windows: Sequence[Window], starts: Sequence[int], counts: Sequence[int], fill: Any
+) -> np.ndarray:
+    """The operand with the padding that the windows `[start, start + count)` read beyond the tensor."""
+    array, widths = operand.array, []
+    for w, start, count, begin, size in zip(
+        windows, starts, counts, operand.start[2:], array.shape[2:], strict=True
+    ):
+        low = w.stride * start - w.low
+        length = w.stride * (count - 1) + w.extent
+        before = min(max(begin - low, 0), length) if size else length
+        widths.append((before, length - before - size))
+    if not any(a or b for a, b in widths):
+        return array
+    shape = (*array.shape[:2], *(a + n + b for (a, b), n in zip(widths, array.shape[2:], strict=True)))
+    result = np.full(shape, fill, array.dtype)
+    inside = [slice(a, n - b) for (a, b), n in zip(widths, shape[2:], strict=True)]
+    result[(slice(None), slice(None), *inside)] = array
+    return result
+
+
+def _evaluate_conv(
+    definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    assert definition.signature is not None
+    dtype = operands[0].array.dtype
+    wide = accumulation(dtype.name)
+    kernel = operands[1].array.astype(wide, copy=False)
+    windows = _windows(kernel.shape[2:], dict(definition.attributes))
+    first = definition.signature.position("y0")
+    spatial = slice(first, first + len(windows))
+    counts = index.shape[spatial]
+    x = _padded(operands[0], windows, index.start[spatial], counts, 0).astype(wide, copy=False)
+    groups = 1 if definition["groups"] == 1 else index.shape[definition.signature.position("g")]
+    matrix = kernel.reshape(groups, kernel.shape[0] // groups, -1)
+    result = np.empty((x.shape[0], kernel.shape[0], *counts), wide)
+    for image, out in zip(x, result, strict=True):
+        columns = _columns(image, windows, counts).reshape(groups, matrix.shape[2], -1)
+        np.matmul(matrix, columns, out=out.reshape(groups, matrix.shape[1], -1))
+    return (result.astype(dtype, copy=False),)
+
+
+def _columns(image: np.ndarray, windows: Sequence[Window], counts: Sequence[int]) -> np.ndarray:
+    """The taps `(channels, *kernel, *counts)` of one padded image `(channels, *spatial)`: a view of strides."""
+    strides = image.strides[1:]
+    taps = [s * w.dilation for s, w in zip(strides, windows, strict=True)]
+    steps = [s * w.stride for s, w in zip(strides, windows, strict=True)]
+    shape = (image.shape[0], *(w.kernel for w in windows), *counts)
+    return np.lib.stride_tricks.as_strided(image, shape, (image.strides[0], *taps, *steps), writeable=False)
+
+
+def _work_conv(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
+    taps = math.prod(inputs[1].shape[2:])
+    spatial = {f"y{k}": "m" for k in range(len(inputs[1].shape) - 2)}
+    if definition["groups"] == 1:
+        return Work("contraction", 2.0 * taps, {"n": "m", **spatial, "o": "n", "c": "k"}, k_factor=taps)
+    # A point is one group: its output channels, each a sum over its input channels and taps.
+    out, channels = inputs[1].shape[0] // definition["groups"], inputs[1].shape[1]
+    roles = {"n": "m", **spatial, "g": "batch"}
+    return Work("contraction", 2.0 * taps * channels * out, roles, k_factor=taps * channels)
+
+
+def _infer_pool(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("kind", "kernel", "strides", "pads", "dilations"), ("count_include_pad", "size"))
+    expect_inputs(inputs, ("x",))
+    _check_image(inputs[0], "x")
+    x, dtype = inputs[0]
+    if given["kind"] not in ("max", "average"):
+        raise ValueError(f"attribute 'kind' must be 'max' or 'average', not {given['kind']!r}")
+    if given["kind"] == "average" and not is_float(dtype):
+        raise ValueError(f"an average needs a float type, not {dtype}")
+    if given["kind"] == "average" and not given.get("count_include_pad", False) and "size" not in given:
+        raise ValueError(
+            "an average that leaves padding out needs attribute 'size', the spatial size of its input"
+        )
+    if given.get("size", x[2:]) != x[2:]:
+        raise ValueError(
+            f"attribute 'size' must be the spatial size {x[2:]} of the input, not {given['size']!r}"
+        )
+    windows = _windows(integers(given["kernel"], "kernel", len(x) - 2, least=1), given)
+    spatial = _outputs(windows, x[2:])
+    dims = (
+        IndexDim("n", x[0]),
+        IndexDim("c", x[1]),
+        *(IndexDim(f"y{k}", size) for k, size in enumerate(spatial)),
+    )
+    taps = [Row(2 + k, *window.row) for k, window in enumerate(windows)]
+    read = projection([Row(0, 1, 0, 1), Row(1, 1, 0, 1), *taps], len(dims))
+    written = projection([Row(k, 1, 0, 1) for k in range(len(dims))], len(dims))
+    return Inferred(Signature(dims, (read,), (written,)), (TensorType((*x[:2], *spatial), dtype),))
+
+
+def _evaluate_pool(
+    definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    dtype, maximum = operands[0].array.dtype, definition["kind"] == "max"
+    windows = _windows(definition["kernel"], dict(definition.attributes))
+    starts, counts = index.start[2:], index.shape[2:]
+    fill = identity("max", dtype.name) if maximum else 0
+    x = _padded(operands[0], windows, starts, counts, fill)
+    if maximum:
+        return (_slide(x, windows, counts, np.maximum),)
+    total = _slide(x.astype(accumulation(dtype.name), copy=False), windows, counts, np.add)
+    for k, (window, start, count) in enumerate(zip(windows, starts, counts, strict=True)):
+        taps = _counted_taps(definition, k, window, np.arange(start, start + count))
+        total = total / taps.astype(total.dtype).reshape(-1, *(1,) * (len(windows) - 1 - k))
+    return (total.astype(dtype, copy=False),)
+
+
+def _slide(x: np.ndarray, windows: Sequence[Window], counts: Sequence[int], function: np.ufunc) -> np.ndarray:
+    """All taps of each window combined, one spatial dimension after the other: `(n, c, *counts)`."""
+    for k, (w, count) in enumerate(zip(windows, counts, strict=True)):
+        lead = (slice(None),) * (2 + k)
+        parts = [
+            x[(*lead, slice(t * w.dilation, t * w.dilation + w.stride * (count - 1) + 1, w.stride))]
+            for t in range(w.kernel)
+        ]
+        result = parts[0].copy()
+        for part in parts[1:]:
+            function(result, part, out=result)
+        x = result
+    return x
+
+
+def _counted_taps(definition: Definition, axis: int, w: Window, positions: np.ndarray) -> np.ndarray:
+    """How many taps of each output position along one dimension an average divides by."""
+    if "size" not in dict(definition.attributes):
+        return np.full(positions.shape, w.kernel)
+    included = definition.get("count_include_pad", False)
+    low, high = (-w.low, w.high) if included else (0, 0)
+    taps = positions[:, None] * w.stride - w.low + np.arange(w.kernel) * w.dilation
+    counted: np.ndarray = np.sum((taps >= low) & (taps < definition["size"][axis] + high), axis=1)
+    return counted
+
+
+def _work_pool(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
+    return Work("vector", flops=float(math.prod(definition["kernel"])))
+
+
+def _conv(x: tuple[int, ...], w: tuple[int, ...], dtype: str = "float32", **given: Any) -> OperatorExample:
+    rank = len(x) - 2
+    defaults = {"strides": (1,) * rank, "pads": (0,) * 2 * rank, "dilations": (1,) * rank, "groups": 1}
+    return OperatorExample(attributes(**{**defaults, **given}), (TensorType(x, dtype), TensorType(w, dtype)))
+
+
+def _pool(kind: str, x: tuple[int, ...], dtype: str = "float32", **given: Any) -> OperatorExample:
+    rank = len(x) - 2
+    defaults = {"kind": kind, "strides": (1,) * rank, "pads": (0,) * 2 * rank, "dilations": (1,) * rank}
+    return OperatorExample(attributes(**{**defaults, **given}), (TensorType(x, dtype),))
+
+
+CONV = Operator(
+    name="conv",
+    infer=_infer_conv,
+    evaluate=_evaluate_conv,
+    work=_work_conv,
+    examples=(
+        _conv((2, 3, 7, 9), (4, 3, 3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+        _conv((2, 4, 5, 5), (3, 4, 1, 1)),
+        _conv((1, 4, 9), (6, 2, 3), pads=(2, 2), dilations=(2,), groups=2),
+        _conv((1, 3, 6, 6), (3, 1, 3, 3), pads=(1, 1, 1, 1), groups=3),
+        _conv((1, 2, 4, 5, 4), (3, 2, 2, 3, 2), dtype="float64", pads=(0, 1, 1, 1, 1, 0)),
+        _conv((2, 2, 6, 6), (4, 2, 3, 3), dtype="bfloat16", pads=(3, 3, 3, 3), strides=(3, 3)),
+    ),
+)
+
+POOL = Operator(
+    name="pool",
+    infer=_infer_pool,
+    evaluate=_evaluate_pool,
+    work=_work_pool,
+    examples=(
+        _pool("max", (2, 3, 7, 9), kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+        _pool("max", (1, 2, 8), dtype="int32", kernel=(3,), dilations=(2,), pads=(2, 2)),
+        _pool("average", (2, 3, 6, 6), kernel=(2, 2), strides=(2, 2), count_include_pad=True),
+        _pool("average", (1, 2, 7, 7), kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), size=(7, 7)),
+        _pool("average", (1, 2, 5, 5), kernel=(3, 3), pads=(1, 0, 1, 0), count_include_pad=True, size=(5, 5)),
+    ),
+)
+
+WINDOWS: tuple[Operator, ...] = (CONV, POOL)
