@@ -8,9 +8,10 @@ other nodes alone and graphs share what they have in common.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class TensorType(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * item_bytes(self.dtype)
+        return math.prod(self.shape) * item_bytes(self.dtype)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -163,15 +164,14 @@ class Graph:
         block_digests: dict[str, bytes] = {}
         roots = hashlib.sha256()
         for b in self.blocks:
-            h = hashlib.sha256(repr((b.operator, b.definition.attributes, b.index, b.device)).encode())
-            h.update(_signature_text(b.signature).encode())
+            h = hashlib.sha256(_definition_digest(b.definition) + repr((b.index, b.device)).encode())
             for t in b.inputs:
                 h.update(digests[t])
             if b.operator == "source":
                 tensor = self.tensors[b.outputs[0]]
                 h.update(repr((b.site, tensor.shape, tensor.dtype)).encode())
                 if b.outputs[0] in self.data:
-                    h.update(np.ascontiguousarray(self.data[b.outputs[0]]).tobytes())
+                    h.update(self._data_digests[b.outputs[0]])
             for site in b.after:
                 h.update(b"after" + block_digests[site])
             block_digests[b.site] = h.digest()
@@ -180,6 +180,10 @@ class Graph:
             if b.operator == "sink":
                 roots.update(repr(b.site).encode() + h.digest())
         return roots.hexdigest()
+
+    @cached_property
+    def _data_digests(self) -> dict[str, bytes]:
+        return {site: hashlib.sha256(a.tobytes()).digest() for site, a in self.data.items()}
 
     def replace(
         self,
@@ -192,18 +196,25 @@ class Graph:
         known = {**self.tensors, **{t.site: t for t in tensors}}
         made = {t: known[t] for b in ordered for t in b.outputs}
         kept = {k: v for k, v in (self.data if data is None else data).items() if k in made}
-        return Graph(self.name, ordered, made, kept)
+        changed = Graph(self.name, ordered, made, kept)
+        # Weights are hashed once, not once per candidate.
+        if data is None and "_data_digests" in self.__dict__:
+            changed.__dict__["_data_digests"] = self._data_digests
+        return changed
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
 
 
-def _signature_text(signature: Signature | None) -> str:
-    if signature is None:
-        return "fixed"
-    dims = [(d.name, d.size, d.kind) for d in signature.dims]
-    return repr((dims, signature.inputs, signature.outputs))
+@lru_cache(maxsize=4096)
+def _definition_digest(definition: Definition) -> bytes:
+    signature = definition.signature
+    text: Any = "fixed"
+    if signature is not None:
+        dims = [(d.name, d.size, d.kind) for d in signature.dims]
+        text = (dims, signature.inputs, signature.outputs)
+    return hashlib.sha256(repr((definition.operator, freeze(definition.attributes), text)).encode()).digest()
 
 
 def attributes(**values: Any) -> Attributes:

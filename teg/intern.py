@@ -15,8 +15,11 @@ class Interned(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         candidate = super().__call__(*args, **kwargs)
-        key = (cls, *(_exact(getattr(candidate, name)) for name in _field_names(cls)))
-        return _table.setdefault(key, candidate)
+        return _table.setdefault((cls, *map(_exact, _values(candidate))), candidate)
+
+
+def _values(node: Any) -> tuple[Any, ...]:
+    return tuple([getattr(node, name) for name in _field_names(type(node))])
 
 
 @cache
@@ -40,4 +43,4 @@ class InternedValue(metaclass=Interned):
     __slots__ = ("__weakref__",)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, name) for name in _field_names(type(self)))
+        return type(self), _values(self)

@@ -1,0 +1,178 @@
+"""Whether one block agrees with its operator and its tensors: arity, types, signature, projected ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from teg.graph import Block, TensorType
+from teg.issues import Issue
+from teg.operators.operator import Inferred
+from teg.signature import Signature
+from teg.zspace import IndexProjection, ZRange
+
+
+def arity_issues(block: Block, path: str) -> Iterator[Issue]:
+    """The signature has one projection per input and output."""
+    if block.signature is None:
+        return
+    for key, sites, projections in (
+        ("inputs", block.inputs, block.signature.inputs),
+        ("outputs", block.outputs, block.signature.outputs),
+    ):
+        if len(sites) != len(projections):
+            expected = f"the signature of its definition has {len(projections)}"
+            yield Issue("arity", f"{path}.{key}", f"{len(sites)} {key}", expected)
+
+
+def inference_issues(
+    block: Block, inferred: Inferred, outputs: Sequence[TensorType], path: str
+) -> Iterator[Issue]:
+    """The stored signature and output types are those that the operator gives for these inputs."""
+    if block.signature is not inferred.signature:
+        yield Issue(
+            "signature",
+            f"{path}.definition",
+            f"the stored signature is not that of {block.operator!r} on these inputs: "
+            f"{_difference(block.signature, inferred.signature)}",
+            "store what the operator infers (teg.builder.define)",
+        )
+    if len(outputs) != len(inferred.outputs):
+        expected = f"{block.operator!r} makes {len(inferred.outputs)}"
+        yield Issue("arity", f"{path}.outputs", f"{len(outputs)} outputs", expected)
+        return
+    for k, (stored, wanted) in enumerate(zip(outputs, inferred.outputs, strict=True)):
+        if stored != wanted:
+            message = f"tensor {block.outputs[k]!r} is {type_text(stored)}"
+            yield Issue(
+                "type", f"{path}.outputs[{k}]", message, f"{block.operator!r} makes {type_text(wanted)}"
+            )
+
+
+def index_issues(block: Block, path: str) -> Iterator[Issue]:
+    """A part of an index space lies inside it."""
+    if block.index is None:
+        return
+    if block.signature is None:
+        message = f"index {block.index} of a fixed block"
+        yield Issue(
+            "index", f"{path}.index", message, "a block without signature has no parts: leave index out"
+        )
+        return
+    whole = block.signature.index_range
+    if block.index.rank != whole.rank or not whole.contains(block.index):
+        names = ", ".join(d.name for d in block.signature.dims)
+        message = f"index {block.index} is not inside the index range"
+        yield Issue("index", f"{path}.index", message, f"stay inside {whole} over ({names})")
+
+
+def range_issues(
+    block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], view: bool, path: str
+) -> Iterator[Issue]:
+    """The index range projects exactly to the range of every tensor.
+
+    Inputs may be padded: what sticks out of the tensor is clipped. A view may skip elements. For a part of
+    the index space the tensors are the parts that its projections name.
+    """
+    if block.signature is None:
+        return
+    whole = block.signature.index_range
+    index = whole if block.index is None else block.index
+    for k, (p, kind) in enumerate(zip(block.signature.inputs, inputs, strict=True)):
+        where = f"{path}.inputs[{k}]"
+        if len(p.shape) != len(kind.shape):
+            yield _rank_issue(p, kind, where)
+        elif block.index is None:
+            yield from _whole_input(p.project(index), kind, view, index, where)
+        else:
+            yield from _part_input(p, whole, index, kind, view, where)
+    for k, (p, kind) in enumerate(zip(block.signature.outputs, outputs, strict=True)):
+        where = f"{path}.outputs[{k}]"
+        box = p.project(index)
+        if len(p.shape) != len(kind.shape):
+            yield _rank_issue(p, kind, where)
+        elif block.index is None and not _same(box, ZRange.of_shape(kind.shape)):
+            yield _range_issue(index, box, ZRange.of_shape(kind.shape), where)
+        elif block.index is not None and box.shape != kind.shape:
+            message = f"index range {index} projects to {box}, of shape {list(box.shape)}"
+            yield Issue(
+                "range", where, message, f"the tensor has shape {list(kind.shape)}; they must be equal"
+            )
+
+
+def _whole_input(box: ZRange, kind: TensorType, view: bool, index: ZRange, path: str) -> Iterator[Issue]:
+    tensor = ZRange.of_shape(kind.shape)
+    reached = box.intersection(tensor)
+    if view and not tensor.contains(box):
+        yield _range_issue(index, box, tensor, path, "a view stays inside its root")
+    elif not view and not _same(reached, tensor):
+        margin = not reached.is_empty
+        cure = "put a view that crops the unread margin before the block" if margin else "they must be equal"
+        yield _range_issue(index, box, tensor, path, cure, "margin" if margin else "range")
+
+
+def _part_input(
+    projection: IndexProjection, whole: ZRange, index: ZRange, kind: TensorType, view: bool, path: str
+) -> Iterator[Issue]:
+    """A part reads the projected box clipped to a tensor whose end lies under the last window."""
+    box, full = projection.project(index), projection.project(whole)
+    for d, (size, extent) in enumerate(zip(kind.shape, projection.shape, strict=True)):
+        start = max(box.start[d], 0)
+        most = max(box.end[d] - start, 0)
+        shortest_tensor = full.end[d] - max(extent - 1, 0)
+        least = max(min(box.end[d], shortest_tensor) - start, 0)
+        if size < least or (size > most and not view):
+            span = f"{least}" if least == most else f"{least} to {most}"
+            message = f"index range {index} projects to {box}; dimension {d} of the tensor has size {size}"
+            yield Issue("range", path, message, f"expected {span}")
+
+
+def _range_issue(
+    index: ZRange,
+    box: ZRange,
+    tensor: ZRange,
+    path: str,
+    cure: str = "they must be equal",
+    kind: str = "range",
+) -> Issue:
+    return Issue(
+        kind, path, f"index range {index} projects to {box}", f"the tensor's range is {tensor}; {cure}"
+    )
+
+
+def _rank_issue(projection: IndexProjection, kind: TensorType, path: str) -> Issue:
+    message = f"the projection has rank {len(projection.shape)}"
+    return Issue("range", path, message, f"the tensor has rank {len(kind.shape)}; they must be equal")
+
+
+def _same(a: ZRange, b: ZRange) -> bool:
+    return a == b or (a.is_empty and b.is_empty)
+
+
+def _difference(stored: Signature | None, wanted: Signature | None) -> str:
+    if stored is None or wanted is None:
+        return (
+            f"{'none' if stored is None else 'one'} is stored, {'none' if wanted is None else 'one'} expected"
+        )
+    if stored.dims != wanted.dims:
+        return f"dimensions {_dims_text(stored)} instead of {_dims_text(wanted)}"
+    for key, a, b in (("inputs", stored.inputs, wanted.inputs), ("outputs", stored.outputs, wanted.outputs)):
+        if len(a) != len(b):
+            return f"{len(a)} {key} instead of {len(b)}"
+        for k, (p, q) in enumerate(zip(a, b, strict=True)):
+            if p != q:
+                return f"{key}[{k}] projects by {_projection_text(p)} instead of {_projection_text(q)}"
+    return "equal in value, but not in type (use Python ints)"
+
+
+def _dims_text(signature: Signature) -> str:
+    return "(" + ", ".join(f"{d.name}:{d.size} {d.kind}" for d in signature.dims) + ")"
+
+
+def _projection_text(projection: IndexProjection) -> str:
+    start = projection.start
+    return f"{[list(row) for row in start.matrix]} + {list(start.offset)}, shape {list(projection.shape)}"
+
+
+def type_text(kind: TensorType) -> str:
+    """A tensor type as a reader sees it: `float32[2, 3]`."""
+    return f"{kind.dtype}[{', '.join(map(str, kind.shape))}]"

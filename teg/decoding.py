@@ -1,0 +1,267 @@
+"""Reading a document's JSON values into a graph; every malformed place becomes an issue with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import numpy as np
+
+from teg.encoding import MalformedError, decode_array, decode_value
+from teg.graph import Block, Definition, Graph, Tensor
+from teg.issues import Issue, key_path, listing
+from teg.signature import IndexDim, Signature
+from teg.zspace import IndexProjection, ZAffineMap, ZRange
+
+T = TypeVar("T")
+
+TOP = ("teg", "name", "definitions", "tensors", "blocks", "data")
+BLOCK = ("site", "definition", "inputs", "outputs")
+BLOCK_OPTIONAL = ("index", "device", "after")
+
+
+class DocumentError(ValueError):
+    """A document that cannot be read (or a graph that cannot be written): what is wrong, where, and the cure."""
+
+    def __init__(self, issues: Sequence[Issue], heading: str = "this is no TEG document") -> None:
+        super().__init__(listing(heading, issues))
+        self.issues = tuple(issues)
+
+    @property
+    def path(self) -> str:
+        """The JSON path of the first issue."""
+        return self.issues[0].path
+
+
+def decode(obj: Any, *, version: int, max_blocks: int, max_bytes: int) -> Graph:
+    """The graph of the JSON values `obj`; see `teg.document.from_document`."""
+    issues: list[Issue] = []
+    try:
+        _check_top(obj, version, max_blocks, max_bytes)
+    except MalformedError as problem:
+        raise DocumentError([problem.issue]) from None
+    definitions = _each(obj["definitions"], "$.definitions", _definition, issues)
+    tensors = _each(obj["tensors"], "$.tensors", _tensor, issues)
+
+    def block(value: Any, path: str) -> Block | None:
+        return _block(value, path, definitions)
+
+    blocks = _each(obj["blocks"], "$.blocks", block, issues)
+    data: dict[str, np.ndarray] = {}
+    for site, value in obj["data"].items():
+        try:
+            data[site] = _array(value, key_path("$.data", site))
+        except MalformedError as problem:
+            issues.append(problem.issue)
+    by_site = {t.site: t for t in tensors if t}
+    if len(by_site) != len(tensors) and not issues:
+        issues.extend(_repeated([t.site for t in tensors if t]))
+    if issues:
+        raise DocumentError(issues)
+    return Graph(obj["name"], tuple(b for b in blocks if b), by_site, data)
+
+
+def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
+    if type(obj) is not dict or "teg" not in obj:
+        raise MalformedError(
+            "$", f"{_kind(obj)} without 'teg'", f'a document is an object with "teg": {version}'
+        )
+    if type(obj["teg"]) is not int or obj["teg"] != version:
+        cure = f"this program reads version {version}; convert the document or upgrade the program"
+        raise MalformedError("$.teg", f"version {obj['teg']!r}", cure, "version")
+    _members(obj, "$", TOP)
+    _text(obj["name"], "$.name")
+    for key in ("definitions", "tensors", "blocks"):
+        values = _list(obj[key], f"$.{key}")
+        if len(values) > max_blocks:
+            cure = f"at most {max_blocks} are accepted; raise max_blocks"
+            raise MalformedError(f"$.{key}", f"{len(values)} {key}", cure, "size")
+    if type(obj["data"]) is not dict:
+        raise MalformedError("$.data", _kind(obj["data"]), "expected an object of arrays by tensor")
+    arrays = [a for a in obj["data"].values() if type(a) is dict]
+    size = sum(len(a["base64"]) * 3 // 4 for a in arrays if type(a.get("base64")) is str)
+    if size > max_bytes:
+        raise MalformedError(
+            "$.data", f"{size} bytes", f"at most {max_bytes} are accepted; raise max_bytes", "size"
+        )
+
+
+def _each(values: list[Any], path: str, read: Callable[[Any, str], T], issues: list[Issue]) -> list[T | None]:
+    """Read every value; a broken one leaves None and an issue."""
+    found: list[T | None] = []
+    for k, value in enumerate(values):
+        try:
+            found.append(read(value, f"{path}[{k}]"))
+        except MalformedError as problem:
+            found.append(None)
+            issues.append(problem.issue)
+    return found
+
+
+def _definition(value: Any, path: str) -> Definition:
+    _members(value, path, ("operator", "attributes", "signature"))
+    attributes = value["attributes"]
+    where = f"{path}.attributes"
+    if type(attributes) is not dict:
+        raise MalformedError(where, _kind(attributes), "expected an object of values by name")
+    pairs = tuple((k, decode_value(attributes[k], key_path(where, k))) for k in sorted(attributes))
+    signature = value["signature"]
+    return Definition(
+        _site(value["operator"], f"{path}.operator"),
+        pairs,
+        None if signature is None else _signature(signature, f"{path}.signature"),
+    )
+
+
+def _signature(value: Any, path: str) -> Signature:
+    _members(value, path, ("dims", "inputs", "outputs"))
+    dims = [_dim(v, f"{path}.dims[{k}]") for k, v in enumerate(_list(value["dims"], f"{path}.dims"))]
+    inputs, outputs = (
+        [_projection(v, f"{path}.{key}[{k}]") for k, v in enumerate(_list(value[key], f"{path}.{key}"))]
+        for key in ("inputs", "outputs")
+    )
+    try:
+        return Signature(tuple(dims), tuple(inputs), tuple(outputs))
+    except ValueError as error:
+        raise MalformedError(path, "no signature", str(error), "signature") from None
+
+
+def _dim(value: Any, path: str) -> IndexDim:
+    _members(value, path, ("name", "size", "kind"))
+    size = _integer(value["size"], f"{path}.size")
+    if size < 0:
+        raise MalformedError(f"{path}.size", f"{size}", "a size is 0 or more")
+    return IndexDim(_site(value["name"], f"{path}.name"), size, _text(value["kind"], f"{path}.kind"))
+
+
+def _projection(value: Any, path: str) -> IndexProjection:
+    _members(value, path, ("matrix", "offset", "shape"))
+    rows = _list(value["matrix"], f"{path}.matrix")
+    matrix = tuple(_integers(row, f"{path}.matrix[{k}]") for k, row in enumerate(rows))
+    try:
+        start = ZAffineMap(matrix, _integers(value["offset"], f"{path}.offset"))
+        return IndexProjection(start, _integers(value["shape"], f"{path}.shape"))
+    except ValueError as error:
+        raise MalformedError(path, "no projection", str(error), "signature") from None
+
+
+def _tensor(value: Any, path: str) -> Tensor:
+    _members(value, path, ("site", "shape", "dtype"))
+    return Tensor(
+        _site(value["site"], f"{path}.site"),
+        _integers(value["shape"], f"{path}.shape"),
+        _text(value["dtype"], f"{path}.dtype"),
+    )
+
+
+def _block(value: Any, path: str, definitions: list[Definition | None]) -> Block | None:
+    _members(value, path, BLOCK, BLOCK_OPTIONAL)
+    number = _integer(value["definition"], f"{path}.definition")
+    if not 0 <= number < len(definitions):
+        raise MalformedError(
+            f"{path}.definition",
+            f"there is no definition {number}",
+            f"positions run from 0 to {len(definitions) - 1}",
+        )
+    definition = definitions[number]
+    site = _site(value["site"], f"{path}.site")
+    inputs = _sites(value["inputs"], f"{path}.inputs")
+    outputs = _sites(value["outputs"], f"{path}.outputs")
+    index = _range(value["index"], f"{path}.index") if "index" in value else None
+    device = _integer(value["device"], f"{path}.device") if "device" in value else None
+    after = _sites(value["after"], f"{path}.after") if "after" in value else ()
+    if definition is None:
+        return None
+    return Block(site, definition, inputs, outputs, index, device, after)
+
+
+def _range(value: Any, path: str) -> ZRange:
+    _members(value, path, ("start", "end"))
+    start, end = _integers(value["start"], f"{path}.start"), _integers(value["end"], f"{path}.end")
+    try:
+        return ZRange(start, end)
+    except ValueError as error:
+        raise MalformedError(path, "no range", str(error)) from None
+
+
+def _array(value: Any, path: str) -> np.ndarray:
+    _members(value, path, ("dtype", "shape", "base64"))
+    shape = _integers(value["shape"], key_path(path, "shape"))
+    if any(n < 0 for n in shape):
+        raise MalformedError(key_path(path, "shape"), f"{list(shape)}", "sizes are 0 or more")
+    text = _text(value["base64"], key_path(path, "base64"))
+    return decode_array(_text(value["dtype"], key_path(path, "dtype")), shape, text, path)
+
+
+def _members(value: Any, path: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Check that `value` is an object with all of `required` and nothing beyond `optional`."""
+    if type(value) is not dict:
+        raise MalformedError(path, _kind(value), f"expected an object with {', '.join(required)}")
+    missing = [k for k in required if k not in value]
+    if missing:
+        raise MalformedError(path, f"{missing[0]!r} is missing", f"an object here has {', '.join(required)}")
+    if len(value) > len(required):
+        known = (*required, *optional)
+        for key in value:
+            if key not in known:
+                near = get_close_matches(key, known, n=1)
+                cure = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
+                raise MalformedError(key_path(path, key), f"unknown key {key!r}", cure)
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if type(value) is not list:
+        raise MalformedError(path, _kind(value), "expected a list")
+    return value
+
+
+def _integers(value: Any, path: str) -> tuple[int, ...]:
+    for k, v in enumerate(_list(value, path)):
+        if type(v) is not int:
+            raise MalformedError(f"{path}[{k}]", _kind(v), "expected an integer, written without point")
+    return tuple(value)
+
+
+def _integer(value: Any, path: str) -> int:
+    if type(value) is not int:
+        raise MalformedError(path, _kind(value), "expected an integer, written without point")
+    return value
+
+
+def _sites(value: Any, path: str) -> tuple[str, ...]:
+    for k, v in enumerate(_list(value, path)):
+        _site(v, f"{path}[{k}]")
+    return tuple(value)
+
+
+def _site(value: Any, path: str) -> str:
+    if type(value) is not str or not value or not value.isprintable():
+        raise MalformedError(path, _kind(value), "expected a name: printable text, not empty")
+    return value
+
+
+def _text(value: Any, path: str) -> str:
+    if type(value) is not str or not value.isprintable():
+        raise MalformedError(path, _kind(value), "expected printable text")
+    return value
+
+
+def _repeated(sites: Sequence[str]) -> list[Issue]:
+    first: dict[str, int] = {}
+    issues = []
+    for k, site in enumerate(sites):
+        if first.setdefault(site, k) != k:
+            where = f"$.tensors[{k}].site"
+            issues.append(
+                Issue("site", where, f"tensor {site!r} stands at {first[site]} already", "rename one")
+            )
+    return issues
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", type(None): "null", bool: "a bool"}
+    if type(value) in names:
+        return names[type(value)]
+    text = repr(value[:60] if isinstance(value, str) else value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

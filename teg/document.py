@@ -1,0 +1,261 @@
+"""The versioned JSON document of a graph: an exact round trip, and errors that say where and how to repair.
+
+    {"teg": 1, "name": ..., "definitions": [...], "tensors": [...], "blocks": [...], "data": {...}}
+
+Blocks refer to definitions by position, so equal layers cost one line each. Reading builds values and
+nothing else: no code is run, nothing is unpickled. What a document *means* is checked by `teg.validate`;
+its form is published as a JSON Schema (`json_schema`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from teg.decoding import DocumentError, decode
+from teg.encoding import MalformedError, encode_array, encode_value
+from teg.graph import Block, Definition, Graph
+from teg.issues import Issue, key_path
+from teg.signature import Signature
+from teg.zspace import IndexProjection, ZRange
+
+__all__ = [
+    "MAX_BLOCKS",
+    "MAX_BYTES",
+    "VERSION",
+    "DocumentError",
+    "dumps",
+    "from_document",
+    "json_schema",
+    "load",
+    "loads",
+    "save",
+    "to_document",
+]
+
+VERSION = 1
+MAX_BLOCKS = 1_000_000
+MAX_BYTES = 4 * 2**30
+
+
+def to_document(graph: Graph) -> dict[str, Any]:
+    """The graph as plain JSON values (dict, list, str, int, float, bool, None).
+
+    Raises:
+        DocumentError: an attribute or an array that JSON cannot carry exactly.
+    """
+    positions = {d: k for k, d in enumerate(dict.fromkeys(b.definition for b in graph.blocks))}
+    try:
+        return {
+            "teg": VERSION,
+            "name": graph.name,
+            "definitions": [_definition(d, f"$.definitions[{k}]") for d, k in positions.items()],
+            "tensors": [
+                {"site": t.site, "shape": _integers(t.shape, f"$.tensors[{k}].shape"), "dtype": t.dtype}
+                for k, t in enumerate(graph.tensors.values())
+            ],
+            "blocks": [
+                _block(b, positions[b.definition], f"$.blocks[{k}]") for k, b in enumerate(graph.blocks)
+            ],
+            "data": {site: encode_array(a, key_path("$.data", site)) for site, a in graph.data.items()},
+        }
+    except MalformedError as problem:
+        raise DocumentError([problem.issue], "this graph has no document") from None
+
+
+def from_document(obj: Any, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
+    """The graph of a document, its nodes interned.
+
+    Args:
+        obj: what `json.loads` returns for the document.
+        max_blocks: the largest number of blocks, definitions or tensors accepted.
+        max_bytes: the largest total of data bytes accepted.
+
+    Raises:
+        DocumentError: the form is wrong; all malformed places are listed.
+    """
+    return decode(obj, version=VERSION, max_blocks=max_blocks, max_bytes=max_bytes)
+
+
+def dumps(graph: Graph) -> str:
+    """The document as text with one definition, tensor, block and array per line."""
+    return "".join(_lines(to_document(graph)))
+
+
+def loads(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
+    """The graph of a document's text; `max_bytes` bounds the text as well as the data in it.
+
+    Raises:
+        DocumentError: no JSON, or JSON of another form.
+    """
+    if len(text) > max_bytes:
+        raise _unreadable(f"{len(text)} bytes", f"at most {max_bytes} are accepted; raise max_bytes")
+    try:
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        obj = json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise _unreadable(f"no UTF-8 text ({error})", "write the document in UTF-8") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}: {error.msg}"
+        raise _unreadable(f"no JSON ({where})", "is the file whole, and is it a TEG document?") from None
+    except RecursionError:
+        raise _unreadable(
+            "JSON nested too deep", "a document nests as deep as its attribute values"
+        ) from None
+    except ValueError as error:
+        raise _unreadable(str(error), "repair the text") from None
+    return from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
+
+
+def save(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write the document to a `.json` or `.json.gz` file; the file appears whole or not at all."""
+    target = _checked(path)
+    content = dumps(graph).encode()
+    if target.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(partial, target)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def load(path: str | os.PathLike[str], *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
+    """The graph of a `.json` or `.json.gz` file; `max_bytes` bounds the unpacked text.
+
+    Raises:
+        DocumentError: the file is no document.
+        OSError: the file cannot be read.
+    """
+    source = _checked(path)
+    try:
+        with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _unreadable(f"a broken gzip file ({error})", f"is {source.name} whole?") from None
+    return loads(content, max_blocks=max_blocks, max_bytes=max_bytes)
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema (draft 2020-12) of the document."""
+    text = (files("teg") / "schema" / f"teg-{VERSION}.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _definition(definition: Definition, path: str) -> dict[str, Any]:
+    names = [k for k, _ in definition.attributes]
+    if names != sorted(set(names)):
+        message = f"attributes {names} are not sorted or not unique"
+        raise MalformedError(
+            f"{path}.attributes", message, "make them with teg.graph.attributes", "attribute"
+        )
+    where = f"{path}.attributes"
+    return {
+        "operator": definition.operator,
+        "attributes": {k: encode_value(v, key_path(where, k)) for k, v in definition.attributes},
+        "signature": _signature(definition.signature, f"{path}.signature"),
+    }
+
+
+def _signature(signature: Signature | None, path: str) -> dict[str, Any] | None:
+    if signature is None:
+        return None
+    return {
+        "dims": [
+            {"name": d.name, "size": _integer(d.size, f"{path}.dims[{k}].size"), "kind": d.kind}
+            for k, d in enumerate(signature.dims)
+        ],
+        "inputs": [_projection(p, f"{path}.inputs[{k}]") for k, p in enumerate(signature.inputs)],
+        "outputs": [_projection(p, f"{path}.outputs[{k}]") for k, p in enumerate(signature.outputs)],
+    }
+
+
+def _projection(projection: IndexProjection, path: str) -> dict[str, Any]:
+    return {
+        "matrix": [_integers(row, f"{path}.matrix[{k}]") for k, row in enumerate(projection.start.matrix)],
+        "offset": _integers(projection.start.offset, f"{path}.offset"),
+        "shape": _integers(projection.shape, f"{path}.shape"),
+    }
+
+
+def _block(block: Block, definition: int, path: str) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "site": block.site,
+        "definition": definition,
+        "inputs": list(block.inputs),
+        "outputs": list(block.outputs),
+    }
+    if block.index is not None:
+        document["index"] = _range(block.index, f"{path}.index")
+    if block.device is not None:
+        document["device"] = _integer(block.device, f"{path}.device")
+    if block.after:
+        document["after"] = list(block.after)
+    return document
+
+
+def _range(box: ZRange, path: str) -> dict[str, Any]:
+    return {"start": _integers(box.start, f"{path}.start"), "end": _integers(box.end, f"{path}.end")}
+
+
+def _integers(values: tuple[int, ...], path: str) -> list[int]:
+    return [_integer(v, f"{path}[{k}]") for k, v in enumerate(values)]
+
+
+def _integer(value: int, path: str) -> int:
+    if type(value) is not int:
+        raise MalformedError(path, f"{value!r} is a {type(value).__name__}", "use a Python int", "type")
+    return value
+
+
+def _lines(document: dict[str, Any]) -> list[str]:
+    """The text of a document: scalars first, then each table with one member per line."""
+    parts = ["{"]
+    for number, (key, value) in enumerate(document.items()):
+        parts.append(f"{',' if number else ''}\n{json.dumps(key)}: ")
+        if isinstance(value, list):
+            members = [_compact(v) for v in value]
+            parts.append("[" + ",".join(f"\n {m}" for m in members) + "]")
+        elif isinstance(value, dict):
+            members = [f"{json.dumps(k)}:{_compact(v)}" for k, v in value.items()]
+            parts.append("{" + ",".join(f"\n {m}" for m in members) + "}")
+        else:
+            parts.append(json.dumps(value))
+    return [*parts, "\n}\n"]
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(k for n, (k, _) in enumerate(pairs) if any(k == other for other, _ in pairs[:n]))
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f'{text} is no JSON; an attribute writes it as {{"float": "nan"}} or {{"float": "inf"}}')
+
+
+def _unreadable(message: str, expected: str) -> DocumentError:
+    return DocumentError([Issue("document", "$", message, expected)])
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if not target.name.endswith((".json", ".json.gz")):
+        raise _unreadable(f"a file called {target.name!r}", "a document's file ends in .json or .json.gz")
+    return target

@@ -1,0 +1,40 @@
+"""What can be wrong, said so that it can be repaired: where, what came, what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One thing that is wrong.
+
+    `path` is a JSON path into the document of the graph (`$.blocks[12].inputs[0]`), `message` says what came,
+    `expected` what would be right or how to get there.
+    """
+
+    kind: str
+    path: str
+    message: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}; {self.expected}"
+
+
+def listing(heading: str, issues: Sequence[Issue], limit: int = 10) -> str:
+    """The first `limit` issues as text, one per line under a heading with their number."""
+    count = f"{len(issues)} issue{'s' if len(issues) != 1 else ''}"
+    lines = [f"{heading} ({count}):", *(f"  {issue}" for issue in issues[:limit])]
+    if len(issues) > limit:
+        lines.append(f"  ... and {len(issues) - limit} more")
+    return "\n".join(lines)
+
+
+def key_path(path: str, key: str) -> str:
+    """The JSON path of the member `key` of the object at `path`."""
+    if key.isidentifier():
+        return f"{path}.{key}"
+    quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{path}['{quoted}']"

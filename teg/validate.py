@@ -1,0 +1,295 @@
+"""Whether a graph means something: every promise of the model is checked and every breach is reported.
+
+Issues carry paths into the graph's document (`teg.document`), so that they can be found in a file. Nothing
+here stops at the first mistake; what merely follows from another breach (the type of a tensor nobody made)
+is left out where that can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.agreement import arity_issues, index_issues, inference_issues, range_issues, type_text
+from teg.dtypes import NAMES
+from teg.encoding import MalformedError, encode_value
+from teg.graph import ROLES, Block, Definition, Graph, Tensor, TensorType
+from teg.issues import Issue, key_path, listing
+from teg.operators import catalogue, operator_named
+from teg.zspace import ZRange
+
+__all__ = ["InvalidGraph", "Issue", "check", "validate"]
+
+
+class InvalidGraph(ValueError):  # noqa: N818 - it names what was handed in
+    """A graph that breaks the model's promises: `issues` holds all breaches, the text the first ten."""
+
+    def __init__(self, issues: Sequence[Issue], name: str = "") -> None:
+        super().__init__(listing(f"graph {name!r} is not valid", issues))
+        self.issues = tuple(issues)
+
+
+def check(graph: Graph) -> None:
+    """Do nothing for a valid graph.
+
+    Raises:
+        InvalidGraph: with all issues.
+    """
+    issues = validate(graph)
+    if issues:
+        raise InvalidGraph(issues, graph.name)
+
+
+def validate(graph: Graph) -> list[Issue]:
+    """Everything that is wrong with a graph; an empty list for a valid one."""
+    scene = _scene(graph)
+    return [issue for examine in EXAMINATIONS for issue in examine(scene)]
+
+
+class _Scene(NamedTuple):
+    """A graph, and where its parts stand in the document."""
+
+    graph: Graph
+    definitions: dict[Definition, int]
+    places: dict[str, int]  # of blocks by site
+    makers: dict[str, list[tuple[int, int]]]  # per tensor its (block, output position)s
+    sound: dict[str, TensorType]  # types of the tensors whose own record is in order
+
+
+def _scene(graph: Graph) -> _Scene:
+    places: dict[str, int] = {}
+    makers: dict[str, list[tuple[int, int]]] = {}
+    for k, b in enumerate(graph.blocks):
+        places.setdefault(b.site, k)
+        for j, t in enumerate(b.outputs):
+            makers.setdefault(t, []).append((k, j))
+    definitions = {d: k for k, d in enumerate(dict.fromkeys(b.definition for b in graph.blocks))}
+    sound = {site: t.type for site, t in graph.tensors.items() if not any(_tensor_issues(site, t, ""))}
+    return _Scene(graph, definitions, places, makers, sound)
+
+
+def _tensors(scene: _Scene) -> Iterator[Issue]:
+    """Records of tensors are in order, and each tensor has a producer."""
+    read = {t for b in scene.graph.blocks for t in b.inputs}
+    for k, (site, tensor) in enumerate(scene.graph.tensors.items()):
+        yield from _tensor_issues(site, tensor, f"$.tensors[{k}]")
+        if site not in scene.makers and site not in read:
+            yield Issue(
+                "producer", f"$.tensors[{k}]", f"no block produces {site!r}", "add its source or drop it"
+            )
+
+
+def _tensor_issues(site: str, tensor: Tensor, path: str) -> Iterator[Issue]:
+    yield from _name_issues(tensor.site, f"{path}.site")
+    if tensor.site != site:
+        yield Issue(
+            "site", f"{path}.site", f"stored under {site!r} but called {tensor.site!r}", "use one name"
+        )
+    if any(type(n) is not int or n < 0 for n in tensor.shape):
+        yield Issue("shape", f"{path}.shape", f"shape {tensor.shape}", "sizes are Python ints from 0 up")
+    elif tensor.dtype not in NAMES:
+        yield Issue(
+            "dtype", f"{path}.dtype", f"unknown type {tensor.dtype!r}", f"known are {', '.join(NAMES)}"
+        )
+    elif tensor.type.size_bytes >= 2**63:
+        yield Issue(
+            "shape", f"{path}.shape", f"{type_text(tensor.type)} is too large", "stay below 2**63 bytes"
+        )
+
+
+def _name_issues(site: str, path: str) -> Iterator[Issue]:
+    if not site or not site.isprintable():
+        yield Issue("site", path, f"{site!r} is no name", "use printable text that is not empty")
+
+
+def _sites(scene: _Scene) -> Iterator[Issue]:
+    """Every block has its own name and a device that can exist."""
+    for k, b in enumerate(scene.graph.blocks):
+        yield from _name_issues(b.site, f"$.blocks[{k}].site")
+        first = scene.places[b.site]
+        if first != k:
+            yield Issue(
+                "site", f"$.blocks[{k}].site", f"{b.site!r} is $.blocks[{first}] already", "rename one"
+            )
+        if b.device is not None and (type(b.device) is not int or b.device < 0):
+            yield Issue("device", f"$.blocks[{k}].device", f"device {b.device!r}", "devices count from 0")
+
+
+def _wiring(scene: _Scene) -> Iterator[Issue]:
+    """Inputs and outputs name known tensors, and each tensor has exactly one producer."""
+    for k, b in enumerate(scene.graph.blocks):
+        for j, t in enumerate(b.inputs):
+            path = f"$.blocks[{k}].inputs[{j}]"
+            if t not in scene.makers:
+                yield Issue(
+                    "producer", path, f"no block produces {t!r}", "add its source or read another tensor"
+                )
+        for j, t in enumerate(b.outputs):
+            path = f"$.blocks[{k}].outputs[{j}]"
+            if t not in scene.graph.tensors:
+                yield Issue("tensor", path, f"{t!r} is not among the tensors", "add it with shape and dtype")
+            first = scene.makers[t][0]
+            if first != (k, j):
+                other = f"$.blocks[{first[0]}].outputs[{first[1]}]"
+                yield Issue(
+                    "producer", path, f"{t!r} is made by {other} already", "a tensor has one producer"
+                )
+
+
+def _order(scene: _Scene) -> Iterator[Issue]:
+    """Program order puts producers, and what `after` names, first; where it cannot, a cycle is shown."""
+    blocks = scene.graph.blocks
+    earlier: list[list[int]] = [[] for _ in blocks]
+    late = []
+    for k, b in enumerate(blocks):
+        needs = [(f"inputs[{j}]", scene.makers[t][0][0]) for j, t in enumerate(b.inputs) if t in scene.makers]
+        for j, site in enumerate(b.after):
+            if site in scene.places:
+                needs.append((f"after[{j}]", scene.places[site]))
+            else:
+                cure = "name a block of this graph"
+                yield Issue("after", f"$.blocks[{k}].after[{j}]", f"there is no block {site!r}", cure)
+        earlier[k] = [m for _, m in needs]
+        late += [(k, key, m) for key, m in needs if m >= k]
+    cycle = _cycle(earlier) if late else []
+    if cycle:
+        text = " needs ".join(repr(blocks[k].site) for k in (*cycle, cycle[0]))
+        yield Issue("cycle", f"$.blocks[{cycle[0]}]", f"a cycle: {text}", "cut it: a program is acyclic")
+    for k, key, m in late:
+        if not (k in cycle and m in cycle):
+            message = f"needs block {blocks[m].site!r}, which stands at $.blocks[{m}]"
+            yield Issue("order", f"$.blocks[{k}].{key}", message, "move it before this block")
+
+
+def _cycle(earlier: Sequence[Sequence[int]]) -> list[int]:
+    """Nodes of one cycle, each followed by a node it needs; empty if there is none."""
+    waiting = [len(set(needs)) for needs in earlier]
+    users: list[list[int]] = [[] for _ in earlier]
+    for k, needs in enumerate(earlier):
+        for m in set(needs):
+            users[m].append(k)
+    ready = [k for k, count in enumerate(waiting) if count == 0]
+    while ready:
+        for k in users[ready.pop()]:
+            waiting[k] -= 1
+            if waiting[k] == 0:
+                ready.append(k)
+    node = next((k for k, count in enumerate(waiting) if count), None)
+    path: list[int] = []
+    while node is not None and node not in path:
+        path.append(node)
+        node = next(m for m in earlier[node] if waiting[m])
+    return path[path.index(node) :] if node is not None else []
+
+
+def _definitions(scene: _Scene) -> Iterator[Issue]:
+    """Operators are known, attributes canonical and such that a document can carry them."""
+    for definition, k in scene.definitions.items():
+        path = f"$.definitions[{k}]"
+        try:
+            operator_named(definition.operator)
+        except ValueError as error:
+            yield Issue("operator", f"{path}.operator", str(error), "use a known one, or install its plug-in")
+        names = [name for name, _ in definition.attributes]
+        if names != sorted(set(names)):
+            message = f"{names} are not sorted or not unique"
+            yield Issue("attribute", f"{path}.attributes", message, "make them with teg.graph.attributes")
+        for name, value in definition.attributes:
+            try:
+                encode_value(value, key_path(f"{path}.attributes", name))
+            except MalformedError as problem:
+                yield problem.issue
+        role = definition.get("role")
+        if definition.operator == "source" and role not in ROLES:
+            cure = f"known are {', '.join(ROLES)}"
+            yield Issue("role", f"{path}.attributes.role", f"unknown role {role!r}", cure)
+
+
+def _meaning(scene: _Scene) -> Iterator[Issue]:
+    """Every block agrees with its operator and its tensors; equal layers are looked at once."""
+    agreed: set[tuple[Definition, tuple[TensorType, ...], tuple[TensorType, ...], ZRange | None]] = set()
+    for k, b in enumerate(scene.graph.blocks):
+        path = f"$.blocks[{k}]"
+        if not all(t in scene.sound for t in (*b.inputs, *b.outputs)):
+            yield from arity_issues(b, path)
+            yield from index_issues(b, path)
+            continue
+        inputs, outputs = (tuple(scene.sound[t] for t in sites) for sites in (b.inputs, b.outputs))
+        application = (b.definition, inputs, outputs, b.index)
+        if application not in agreed:
+            issues = list(_application(scene, b, inputs, outputs, path))
+            yield from issues
+            if not issues:
+                agreed.add(application)
+
+
+def _application(
+    scene: _Scene, block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], path: str
+) -> Iterator[Issue]:
+    misfits = [*arity_issues(block, path), *index_issues(block, path)]
+    yield from misfits
+    definition = block.definition
+    if misfits or definition.operator not in catalogue():
+        return
+    operator = operator_named(definition.operator)
+    yield from range_issues(block, inputs, outputs, operator.view, path)
+    if block.index is not None or (block.operator == "source" and definition.get("role") not in ROLES):
+        return
+    try:
+        inferred = operator.infer(definition.attributes, inputs)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        cure = f"repair the inputs or $.definitions[{scene.definitions[definition]}].attributes"
+        yield Issue("operator", path, f"{block.site!r} is no {block.operator!r}: {error}", cure)
+    else:
+        yield from inference_issues(block, inferred, outputs, path)
+
+
+def _ends(scene: _Scene) -> Iterator[Issue]:
+    """Something is observed, and carried state goes from a sink to one source of the same type."""
+    blocks = scene.graph.blocks
+    if not any(b.operator == "sink" for b in blocks):
+        yield Issue("unobserved", "$.blocks", "there is no sink", "add one for each tensor to be computed")
+    carried: dict[str, int] = {}
+    for k, b in enumerate(blocks):
+        site = b.definition.get("carries") if b.operator == "sink" else None
+        if site is None:
+            continue
+        path = f"$.definitions[{scene.definitions[b.definition]}].attributes.carries"
+        source = blocks[scene.places[site]] if site in scene.places else None
+        if source is None or source.operator != "source":
+            yield Issue("carries", path, f"{site!r} (of $.blocks[{k}]) is no source", "name a source block")
+            continue
+        if carried.setdefault(site, k) != k:
+            message = f"{site!r} is carried by $.blocks[{carried[site]}] already"
+            yield Issue("carries", path, message, f"one sink carries a source; change $.blocks[{k}]")
+        here, there = ([scene.sound.get(t) for t in ts] for ts in (b.inputs, source.outputs))
+        if here != there and None not in (*here, *there):
+            now, then = (", ".join(type_text(t) for t in ts if t) for ts in (here, there))
+            yield Issue("carries", f"$.blocks[{k}].inputs[0]", f"{now} carries on {then}", "use one type")
+
+
+def _data(scene: _Scene) -> Iterator[Issue]:
+    """Values belong to sources and have their types."""
+    for site, array in scene.graph.data.items():
+        path = key_path("$.data", site)
+        made = scene.makers.get(site)
+        if not made or scene.graph.blocks[made[0][0]].operator != "source":
+            yield Issue("data", path, f"{site!r} is no output of a source", "drop it, or make it a source")
+        elif site in scene.sound:
+            kind = TensorType(tuple(array.shape), np.dtype(array.dtype).name)
+            if kind != scene.sound[site]:
+                yield Issue("data", path, type_text(kind), f"the source makes {type_text(scene.sound[site])}")
+
+
+EXAMINATIONS: tuple[Callable[[_Scene], Iterator[Issue]], ...] = (
+    _tensors,
+    _sites,
+    _wiring,
+    _order,
+    _definitions,
+    _meaning,
+    _ends,
+    _data,
+)
