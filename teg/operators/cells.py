@@ -157,7 +157,7 @@ def _values(
 
 def _aligned(array: np.ndarray, labels: Sequence[str], names: Sequence[str]) -> np.ndarray:
     """The input as a view with one dimension per index dimension, size 1 where it is broadcast."""
-    kept = array[tuple(slice(None) if label else 0 for label in labels)]
+    kept = np.asarray(array[tuple(slice(None) if label else 0 for label in labels)])
     own = [label for label in labels if label]
     ordered = kept.transpose([own.index(name) for name in names if name in own])
     return np.expand_dims(ordered, [k for k, name in enumerate(names) if name not in own])
@@ -232,6 +232,10 @@ CELL = Operator(
                 dtype="bfloat16",
             ),
             (TensorType((4, 6), "bfloat16"),),
+        ),
+        OperatorExample(
+            attributes(expr=("not", ("input", 0)), labels=((),), dims=(), dtype="bool"),
+            (TensorType((), "bool"),),
         ),
     ),
 )

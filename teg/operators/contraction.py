@@ -179,6 +179,7 @@ CONTRACT = Operator(
         _example("i,j->ij", [(3,), (4,)]),
         _example("abc->ca", [(3, 4, 5)]),
         _example("ab,bc->a", [(3, 4), (4, 5)]),
+        _example("k,k->", [(9,), (9,)]),
     ),
 )
 

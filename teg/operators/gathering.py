@@ -54,11 +54,11 @@ def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]
     wrapped = np.where(positions < 0, positions + size, positions)
     start, end = index.start[-1], index.end[-1]
     if (start, end) == (0, size):
-        return (np.take(table, wrapped, axis=axis),)
+        return (np.asarray(np.take(table, wrapped, axis=axis)),)
     inside = (wrapped >= start) & (wrapped < end)
     found = np.take(table, np.where(inside, wrapped - start, 0), axis=axis)
-    mask = inside.reshape(*(1,) * axis, *inside.shape, *(1,) * (table.ndim - axis - 1))
-    return (np.where(mask, found, np.zeros((), table.dtype)),)
+    mask = inside.reshape((*(1,) * axis, *inside.shape, *(1,) * (table.ndim - axis - 1)))
+    return (np.asarray(np.where(mask, found, np.zeros((), table.dtype))),)
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:

@@ -135,6 +135,7 @@ SOFTMAX = Operator(
         OperatorExample(attributes(axes=(2,)), (_ROWS,)),
         OperatorExample(attributes(axes=(1, 2)), (_ROWS,)),
         OperatorExample(attributes(axes=(0,)), (TensorType((5, 2), "bfloat16"),)),
+        OperatorExample(attributes(axes=(0,)), (TensorType((7,), "float64"),)),
     ),
 )
 

@@ -96,6 +96,7 @@ REDUCE = Operator(
         _example("logsumexp", "float32"),
         _example("any", "bool"),
         _example("all", "bool"),
+        OperatorExample(attributes(monoid="sum", labels=("a",), output=()), (TensorType((9,), "float32"),)),
     ),
 )
 

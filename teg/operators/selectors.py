@@ -242,6 +242,7 @@ VIEW = Operator(
         OperatorExample(view_attributes(permuted((4, 6), (1, 0))), (_MATRIX,)),
         OperatorExample(view_attributes(sliced((4, 6), (0, 5), (4, -1), (1, -2))), (_MATRIX,)),
         OperatorExample(view_attributes(selected((4, 6), 1, 2)), (_MATRIX,)),
+        OperatorExample(view_attributes(selected((4,), 0, -1)), (TensorType((4,), "int8"),)),
         OperatorExample(view_attributes(broadcast((4, 1), (3, 4, 5))), (TensorType((4, 1), "int32"),)),
         OperatorExample(view_attributes(reversed_along((4, 6), (0,))), (_MATRIX,)),
     ),
@@ -275,6 +276,7 @@ PAD = Operator(
         OperatorExample(attributes(low=(0, 2), high=(0, 1), mode="constant", value=1.5), (_MATRIX,)),
         OperatorExample(attributes(low=(0, -1), high=(0, 2)), (_MATRIX,)),
         OperatorExample(attributes(low=(1, 0), high=(2, 0), mode="reflect"), (_MATRIX,)),
+        OperatorExample(attributes(low=(), high=()), (TensorType((), "int32"),)),
     ),
 )
 

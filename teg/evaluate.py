@@ -1,0 +1,222 @@
+"""Reference evaluation: what a program means, in numpy, block by block in program order.
+
+`run_block` and `run_operator` also serve whoever computes parts of a block: tests and the device simulator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from teg.dtypes import is_float, numpy_dtype
+from teg.graph import Block, Definition, Graph, TensorType
+from teg.operators import operator_named
+from teg.operators.monoids import identity
+from teg.operators.operator import Operand
+from teg.signature import PARALLEL
+from teg.zspace import ZRange
+
+NOTHING = ZRange((), ())
+
+
+def evaluate(
+    graph: Graph, inputs: Mapping[str, np.ndarray], keep: Container[str] | None = None
+) -> dict[str, np.ndarray]:
+    """The values of all sinks by site, and of the tensors in `keep` by theirs.
+
+    `inputs` gives values by source site, before the graph's own data. Values are freed after their last
+    reader; results may be views of inputs, so copy before changing either. A block with an index range
+    (explicit graph) reads tensors that are exactly the boxes it needs.
+
+    Raises:
+        ValueError: inputs are missing, unknown, or of another shape or element type; all are listed.
+    """
+    _check_inputs(graph, inputs)
+    values: dict[str, np.ndarray] = {}
+    results: dict[str, np.ndarray] = {}
+    waiting = Counter(t for b in graph.blocks for t in b.inputs)
+    for block in graph.blocks:
+        if block.operator == "sink":
+            results[block.site] = values[block.inputs[0]]
+        for tensor, value in zip(block.outputs, _outputs(graph, block, inputs, values), strict=True):
+            values[tensor] = value
+            if keep is not None and tensor in keep:
+                results[tensor] = value
+        waiting.subtract(block.inputs)
+        for tensor in {*block.inputs, *block.outputs}:
+            if waiting[tensor] == 0:
+                values.pop(tensor, None)
+    return results
+
+
+def _check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
+    issues = []
+    for source in graph.sources:
+        wanted = graph.tensors[source.outputs[0]]
+        value = inputs.get(source.site, graph.data.get(wanted.site))
+        if value is None:
+            issues.append(
+                f"source {source.site!r} needs a value of shape {wanted.shape} and type {wanted.dtype}"
+            )
+        elif (value.shape, value.dtype) != (wanted.shape, numpy_dtype(wanted.dtype)):
+            issues.append(
+                f"source {source.site!r} needs shape {wanted.shape} and type {wanted.dtype}, "
+                f"not shape {value.shape} and type {value.dtype}"
+            )
+    known = {source.site for source in graph.sources}
+    issues += [f"there is no source {site!r}" for site in inputs if site not in known]
+    if issues:
+        raise ValueError(f"graph {graph.name!r} cannot be evaluated: " + "; ".join(issues))
+
+
+def _outputs(
+    graph: Graph, block: Block, inputs: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    if block.operator == "source":
+        site = block.outputs[0]
+        return (inputs[block.site] if block.site in inputs else graph.data[site],)
+    arrays = [values[t] for t in block.inputs]
+    types = graph.output_types(block)
+    try:
+        if block.index is None or block.signature is None:
+            made = run_block(block.definition, None, arrays, types)
+        else:
+            operands = [
+                Operand(array, tuple(max(0, s) for s in box.start))
+                for array, box in zip(arrays, input_boxes(block.definition, block.index), strict=True)
+            ]
+            made = run_operator(block.definition, block.index, operands, types)
+    except ValueError as error:
+        raise ValueError(f"block {block.site!r} ({block.operator}): {error}") from error
+    for array, kind in zip(made, types, strict=True):
+        if (array.shape, array.dtype) != (kind.shape, numpy_dtype(kind.dtype)):
+            raise ValueError(
+                f"block {block.site!r} ({block.operator}) made shape {array.shape} of {array.dtype}, "
+                f"not {kind.shape} of {kind.dtype}"
+            )
+    return made
+
+
+def input_boxes(definition: Definition, index: ZRange) -> tuple[ZRange, ...]:
+    """The box of each input that `index` needs; windows may stick out of the tensor."""
+    assert definition.signature is not None
+    return tuple(p.project(index) for p in definition.signature.inputs)
+
+
+def output_boxes(definition: Definition, index: ZRange) -> tuple[ZRange, ...]:
+    """The box of each output that `index` makes; an empty parallel dimension makes an empty box.
+
+    An empty reduction dimension does not: its partial result is full of the monoid's identity.
+    """
+    signature = definition.signature
+    assert signature is not None
+    filled = ZRange(index.start, tuple(max(e, s + 1) for s, e in zip(index.start, index.end, strict=True)))
+    empty = [k for k, n in enumerate(index.shape) if n == 0]
+    boxes = []
+    for p in signature.outputs:
+        box = p.project(filled)
+        ends = tuple(
+            start if any(row[k] for k in empty) else end
+            for row, start, end in zip(p.start.matrix, box.start, box.end, strict=True)
+        )
+        boxes.append(ZRange(box.start, ends))
+    return tuple(boxes)
+
+
+def run_block(
+    definition: Definition,
+    index: ZRange | None,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[TensorType],
+) -> tuple[np.ndarray, ...]:
+    """The part `index` (None: all) of a block, from whole input arrays: values of its output boxes."""
+    if definition.signature is None:
+        return run_operator(definition, NOTHING, [Operand(a, (0,) * a.ndim) for a in inputs], outputs)
+    index = definition.signature.index_range if index is None else index
+    operands = []
+    for array, box in zip(inputs, input_boxes(definition, index), strict=True):
+        inside = box.intersection(ZRange.of_shape(array.shape))
+        part = np.asarray(array[tuple(map(slice, inside.start, inside.end))])
+        operands.append(Operand(part, inside.start))
+    return run_operator(definition, index, operands, outputs)
+
+
+def run_operator(
+    definition: Definition, index: ZRange, operands: Sequence[Operand], outputs: Sequence[TensorType]
+) -> tuple[np.ndarray, ...]:
+    """The operator's meaning on `index`, from operands that hold exactly the clipped boxes it reads.
+
+    Operators never see an empty index: an empty parallel dimension gives empty arrays, an empty reduction
+    dimension the monoid's identity. `outputs` are the types of the block's whole outputs.
+    """
+    if definition.signature is None or not index.is_empty:
+        return operator_named(definition.operator).evaluate(definition, index, operands)
+    monoids = [d.kind for d, n in zip(definition.signature.dims, index.shape, strict=True) if n == 0]
+    monoid = next((kind for kind in monoids if kind != PARALLEL), "sum")
+    return tuple(
+        np.full(box.shape, identity(monoid, kind.dtype), numpy_dtype(kind.dtype))
+        for box, kind in zip(output_boxes(definition, index), outputs, strict=True)
+    )
+
+
+def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Values for the sources without data, such that activations stay of order one.
+
+    Activations are normal; matrices normal with variance 1 / (elements that a product sums over); vectors,
+    buffers and optimizer state positive in [0.5, 1.5), which suits scales, variances and biases alike.
+    Integers lie in [0, 10), or below the size of the axes they index.
+    """
+    values = {}
+    for source in graph.sources:
+        tensor = graph.tensors[source.outputs[0]]
+        if tensor.site not in graph.data:
+            role = str(source.definition["role"])
+            values[source.site] = _random_value(graph, tensor.site, tensor.type, role, rng)
+    return values
+
+
+def _random_value(
+    graph: Graph, site: str, kind: TensorType, role: str, rng: np.random.Generator
+) -> np.ndarray:
+    shape, dtype = kind.shape, numpy_dtype(kind.dtype)
+    if kind.dtype == "bool":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if not (is_float(kind.dtype) or dtype.kind == "c"):
+        bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if b.operator == "gather" and k == 1]
+        return rng.integers(0, min(bounds, default=10), shape).astype(dtype)
+    positive = role in ("buffer", "optimizer_state") or (role == "parameter" and len(shape) < 2)
+    if positive:
+        return rng.uniform(0.5, 1.5, shape).astype(dtype)
+    fans = [_fan_in(graph, b) for b, _ in uses(graph, site)] if role == "parameter" else []
+    value = rng.standard_normal(shape, np.float32)
+    return (value / np.float32(math.sqrt(max(fans, default=1)))).astype(dtype)
+
+
+def uses(graph: Graph, site: str) -> Iterator[tuple[Block, int]]:
+    """The `(block, input position)` that read a tensor, itself or rearranged or changed element by element."""
+    reached = [site]
+    for tensor in reached:
+        for block, position in graph.readers[tensor]:
+            yield block, position
+            alone = block.operator == "cell" and len(block.inputs) == 1
+            if alone or block.operator in ("view", "reshape", "concat", "pad"):
+                reached += [t for t in block.outputs if t not in reached]
+
+
+def _indexed_size(graph: Graph, gather: Block) -> int:
+    axis: int = gather.definition["axis"]
+    return graph.tensors[gather.inputs[0]].shape[axis]
+
+
+def _fan_in(graph: Graph, block: Block) -> int:
+    """How many products are summed up for one element."""
+    if block.signature is None:
+        return 1
+    work = operator_named(block.operator).work(
+        block.definition, graph.input_types(block), graph.output_types(block)
+    )
+    summed = math.prod(d.size for d in block.signature.dims if d.kind == "sum")
+    return summed * work.k_factor if work.kind == "contraction" else 1
