@@ -1,0 +1,138 @@
+"""What a block costs under each of its strategies on each device: vectorised, from the operator's marginal work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardware.mesh import Device
+from hardware.timing import block_ticks, energy_pj
+from teg.dtypes import item_bytes
+from teg.graph import Definition, TensorType
+from teg.operators import operator_named
+from teg.operators.operator import Work
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import chunk_bounds
+from teg.sharding.strategy import Strategy
+from teg.signature import Row, rows_of
+
+
+@dataclass(frozen=True)
+class BlockCosts:
+    """Per strategy: `ticks` and `energy_pj` `(strategies,)` (slowest device; sum over devices), `flops` `(strategies, devices)`."""
+
+    ticks: np.ndarray
+    energy_pj: np.ndarray
+    flops: np.ndarray
+
+
+def block_costs(
+    definition: Definition,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    strategies: Sequence[Strategy],
+    mesh: MeshShape,
+    device: Device,
+    compute_dtype: str | None = None,
+) -> BlockCosts:
+    """The costs of one class of blocks under all its strategies."""
+    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    index = _index(definition, strategies, mesh)
+    sizes = index[..., 1] - index[..., 0]
+    points = np.prod(sizes, axis=-1, dtype=np.int64)
+    flops = np.ceil(points * work.flops).astype(np.int64)
+    moved = _memory_bytes(definition, work, index, sizes, inputs, outputs)
+    moved = np.where(points > 0, moved, 0) if work.kind != "none" else np.zeros_like(points)
+    dtype = (*outputs, *inputs)[0].dtype
+    ticks = block_ticks(
+        device,
+        work.kind,
+        flops,
+        moved,
+        dtype,
+        **tile_sizes(definition, work, sizes),
+        compute_dtype=compute_dtype,
+    )
+    energy = (
+        energy_pj(device, compute_dtype or dtype, flops, moved, 0, kind=work.kind)
+        if has_energy(device)
+        else ticks * 0
+    )
+    return BlockCosts(ticks.max(axis=1), energy.sum(axis=1), flops)
+
+
+def has_energy(device: Device) -> bool:
+    """Whether the device's energy figures are known; without them `energy_j` is refused, not computed."""
+    return None not in (device.joules_per_flop, device.joules_per_memory_byte, device.joules_per_link_byte)
+
+
+def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """Local m, n, k and batch of a contraction, from `sizes` `(..., dims)`; nothing for other kinds."""
+    if work.kind != "contraction" or not work.roles or definition.signature is None:
+        return {}
+    result = {role: np.ones(sizes.shape[:-1], dtype=np.int64) for role in ("m", "n", "k", "batch")}
+    for k, d in enumerate(definition.signature.dims):
+        if d.name in work.roles:
+            result[work.roles[d.name]] = result[work.roles[d.name]] * sizes[..., k]
+    result["k"] = result["k"] * work.k_factor
+    return result
+
+
+def _index(definition: Definition, strategies: Sequence[Strategy], mesh: MeshShape) -> np.ndarray:
+    """Index ranges `(strategies, devices, dims, 2)`."""
+    dims = definition.signature.dims if definition.signature is not None else ()
+    result = np.zeros((len(strategies), mesh.device_count, len(dims), 2), dtype=np.int64)
+    known: dict[tuple[int, object], np.ndarray] = {}
+    for s, strategy in enumerate(strategies):
+        for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
+            key = (d.size, split)
+            if key not in known:
+                known[key] = chunk_bounds(d.size, split, mesh)
+            result[s, :, k] = known[key]
+    return result
+
+
+def _memory_bytes(
+    definition: Definition,
+    work: Work,
+    index: np.ndarray,
+    sizes: np.ndarray,
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+) -> np.ndarray:
+    """Bytes each device reads and writes, `(strategies, devices)`."""
+    total = np.zeros(sizes.shape[:-1], dtype=np.int64)
+    signature = definition.signature
+    if signature is None:
+        whole = sum(t.size_bytes for t in (*inputs, *outputs))
+        return total + whole
+    names = [d.name for d in signature.dims]
+    for k, kind in enumerate(inputs):
+        if k in work.reads:
+            elements = np.prod([sizes[..., names.index(n)] for n in work.reads[k]], axis=0, dtype=np.int64)
+        else:
+            elements = _projected_volume(rows_of(signature.inputs[k]), kind.shape, index)
+        total += elements * item_bytes(kind.dtype)
+    for k, kind in enumerate(outputs):
+        elements = _projected_volume(rows_of(signature.outputs[k]), kind.shape, index)
+        total += elements * item_bytes(kind.dtype)
+    return total
+
+
+def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:
+    """Elements of the projected boxes clipped to a tensor of `shape`, `(strategies, devices)`."""
+    volume = np.ones(index.shape[:2], dtype=np.int64)
+    for row, size in zip(rows, shape, strict=True):
+        if row is None:
+            volume *= size
+        elif row.dim < 0:
+            volume *= max(0, min(row.offset + row.extent, size) - max(row.offset, 0))
+        else:
+            first = index[..., row.dim, 0] * row.stride
+            last = (index[..., row.dim, 1] - 1) * row.stride
+            low = np.clip(np.minimum(first, last) + row.offset, 0, size)
+            high = np.clip(np.maximum(first, last) + row.offset + row.extent, 0, size)
+            volume *= np.maximum(high - low, 0)
+    return volume

@@ -1,0 +1,332 @@
+"""The plain cost model: slow and obvious, over the unfolded program, one device at a time.
+
+It is the oracle of the fast path. Bytes are counted with sets of coordinates rather than by formula, memory
+by keeping the live buffers in a dictionary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from costmodel.blockcost import has_energy, tile_sizes
+from costmodel.planspace import LIVES_ON, base_flops
+from hardware.mesh import Mesh
+from hardware.timing import block_ticks, energy_pj, step_ticks
+from teg.dtypes import item_bytes
+from teg.graph import Graph
+from teg.operators import operator_named
+from teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
+from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, expand
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placements
+from teg.sharding.spec import boxes, volumes
+
+
+@dataclass
+class Tally:
+    """Costs as they are counted: bytes, flops, pJ and ticks, as integers."""
+
+    time_ticks: int = 0
+    peak_memory_bytes: int = 0
+    total_memory_bytes: int = 0
+    compute_flops: int = 0
+    peak_compute_flops: int = 0
+    traffic_bytes: int = 0
+    memory_waste_bytes: int = 0
+    compute_waste_flops: int = 0
+    energy_pj: int = 0
+    peak_per_device: list[int] = field(default_factory=list)
+
+    def vector(self) -> np.ndarray:
+        """In the order of `costmodel.kernel`."""
+        return np.array(
+            [
+                self.time_ticks,
+                self.peak_memory_bytes,
+                self.total_memory_bytes,
+                self.compute_flops,
+                self.peak_compute_flops,
+                self.traffic_bytes,
+                self.memory_waste_bytes,
+                self.compute_waste_flops,
+                self.energy_pj,
+            ],
+            dtype=np.int64,
+        )
+
+
+def plain_cost(graph: Graph, placements: Placements, mesh: Mesh, compute_dtype: str | None = None) -> Tally:
+    """The cost of a plan."""
+    return _Plain(graph, expand(graph, placements, MeshShape(mesh.axis_sizes)), mesh, compute_dtype).run()
+
+
+class _Plain:
+    def __init__(self, graph: Graph, program: ExplicitGraph, mesh: Mesh, compute_dtype: str | None) -> None:
+        self.graph, self.program, self.mesh, self.compute_dtype = graph, program, mesh, compute_dtype
+        self.devices = range(mesh.device_count)
+        self.live: dict[tuple[str, str], list[int]] = {}
+        self.peak = [0] * mesh.device_count
+        self.highest = -1
+        self.flops = [0] * mesh.device_count
+        self.tally = Tally()
+        self.sink_buffers = {
+            r.buffer for s in program.slots if s.step.definition.operator == "sink" for r in s.step.reads
+        }
+
+    def run(self) -> Tally:
+        last_read, last_copied = self._last_uses()
+        for key in self.program.sources.values():
+            self._allocate((key, "buffer"), self._sizes(key), sample=False)
+        self._sample()
+        compute = link = 0
+        done: dict[str, int] = {}
+        for k, slot in enumerate(self.program.slots):
+            for copy in slot.issued:
+                self._allocate((copy.result, "buffer"), self._sizes(copy.result))
+                ticks, traffic, staging = self._copy(copy)
+                self._allocate((copy.result, "staging"), staging)
+                link = max(link, compute) + ticks
+                done[copy.result] = link
+                self.tally.traffic_bytes += traffic
+                if has_energy(self.mesh.device):
+                    self.tally.energy_pj += int(
+                        energy_pj(self.mesh.device, "float32", 0, 0, traffic, kind="vector")
+                    )
+            for key in slot.waited:
+                compute = max(compute, done[key])
+                del self.live[(key, "staging")]
+            self._free(k, last_read, last_copied, waiting=True)
+            for out in slot.step.outputs:
+                self._allocate((out, "buffer"), self._sizes(out), sample=False)
+            self._sample()
+            compute += self._block(slot.step)
+            self._free(k, last_read, last_copied, waiting=False)
+        return self._totals(compute)
+
+    def _last_uses(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Per buffer the last slot whose block reads it, and the last slot that waits for a copy of it."""
+        read: dict[str, int] = {}
+        copied: dict[str, int] = {}
+        for k, slot in enumerate(self.program.slots):
+            for copy in slot.issued:
+                copied[copy.source] = max(copied.get(copy.source, -1), copy.wait)
+            for r in slot.step.reads:
+                read[r.buffer] = k
+        for k, slot in enumerate(self.program.slots):
+            for out in slot.step.outputs:
+                if out not in read and out not in copied:
+                    read[out] = k
+        return read, copied
+
+    def _free(self, k: int, read: dict[str, int], copied: dict[str, int], waiting: bool) -> None:
+        for key, kind in list(self.live):
+            if kind != "buffer" or self._stays(key):
+                continue
+            last_block, last_wait = read.get(key, -1), copied.get(key, -1)
+            if last_block < 0 and last_wait < 0:
+                continue
+            if waiting and last_wait == k and last_block < k:
+                del self.live[(key, kind)]
+            elif not waiting and last_block == k and last_wait <= k:
+                del self.live[(key, kind)]
+
+    def _stays(self, key: str) -> bool:
+        if key in self.sink_buffers:
+            return True
+        if key in self.program.sources:
+            return self.graph.producers[key].definition.get("role") in LIVES_ON
+        return False
+
+    def _sizes(self, key: str) -> list[int]:
+        buffer = self.program.buffers[key]
+        return [int(v) * item_bytes(buffer.dtype) for v in volumes(buffer.boxes)]
+
+    def _allocate(self, key: tuple[str, str], sizes: list[int], sample: bool = True) -> None:
+        self.live[key] = sizes
+        if sample and key[1] == "staging":
+            self._sample()
+
+    def _sample(self) -> None:
+        now = [sum(sizes[d] for sizes in self.live.values()) for d in self.devices]
+        self.peak = [max(a, b) for a, b in zip(self.peak, now, strict=True)]
+        if max(now) > self.highest:
+            self.highest = max(now)
+            tensors = {self.program.buffers[key].tensor for key, kind in self.live if kind == "buffer"}
+            logical = sum(self.graph.tensors[t].type.size_bytes for t in tensors)
+            self.tally.memory_waste_bytes = sum(now) - logical
+
+    def _copy(self, copy: CopyStep) -> tuple[int, int, list[int]]:
+        """Ticks, traffic in bytes and staging bytes per device of one copy."""
+        source = self.program.buffers[copy.source]
+        shape = self.graph.tensors[source.tensor].shape
+        counter = _CopyCounter(copy.plan, shape, item_bytes(source.dtype), self.mesh)
+        return counter.count()
+
+    def _block(self, step: ComputeStep) -> int:
+        """Ticks of a block: those of its slowest device; counts flops and energy."""
+        block = self.graph.by_site[step.site]
+        inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
+        work = operator_named(block.operator).work(block.definition, inputs, outputs)
+        dtype = (*outputs, *inputs)[0].dtype
+        slowest = 0
+        for d in self.devices:
+            sizes = step.index[d, :, 1] - step.index[d, :, 0]
+            points = int(np.prod(sizes, dtype=np.int64))
+            flops = int(np.ceil(points * work.flops))
+            moved = 0
+            if points and work.kind != "none":
+                for k, read in enumerate(step.reads):
+                    elements = int(np.prod(read.wanted[d, :, 1] - read.wanted[d, :, 0], dtype=np.int64))
+                    if k in work.reads:
+                        names = [x.name for x in block.signature.dims] if block.signature else []
+                        elements = int(
+                            np.prod([sizes[names.index(n)] for n in work.reads[k]], dtype=np.int64)
+                        )
+                    moved += elements * item_bytes(inputs[k].dtype)
+                for key in step.outputs:
+                    buffer = self.program.buffers[key]
+                    moved += int(volumes(buffer.boxes)[d]) * item_bytes(buffer.dtype)
+            tiles = tile_sizes(block.definition, work, sizes)
+            device = self.mesh.device
+            ticks = block_ticks(
+                device, work.kind, flops, moved, dtype, **tiles, compute_dtype=self.compute_dtype
+            )
+            slowest = max(slowest, int(ticks))
+            self.flops[d] += flops
+            if has_energy(device):
+                used = self.compute_dtype or dtype
+                self.tally.energy_pj += int(energy_pj(device, used, flops, moved, 0, kind=work.kind))
+        return slowest
+
+    def _totals(self, makespan: int) -> Tally:
+        tally = self.tally
+        tally.time_ticks = makespan
+        tally.peak_memory_bytes = self.highest
+        tally.peak_per_device = self.peak
+        tally.total_memory_bytes = sum(self.peak)
+        tally.compute_flops = sum(self.flops)
+        tally.peak_compute_flops = max(self.flops)
+        tally.compute_waste_flops = tally.compute_flops - base_flops(self.graph)
+        return tally
+
+
+class _CopyCounter:
+    """Counts one copy with sets: which elements a device holds, lacks, and from which level they come."""
+
+    def __init__(self, plan: CopyPlan, shape: tuple[int, ...], item: int, mesh: Mesh) -> None:
+        self.plan, self.shape, self.item, self.mesh = plan, shape, item, mesh
+        self.layout = MeshShape(mesh.axis_sizes)
+        self.middle = boxes(plan.middle, shape, self.layout)
+        self.wanted = boxes(plan.needed, shape, self.layout)
+        self.ticks = 0
+        self.traffic = 0
+        self.staging = [0] * mesh.device_count
+
+    def count(self) -> tuple[int, int, list[int]]:
+        self._reductions()
+        if self.plan.fetch:
+            if self.plan.reduces:
+                self.staging = [s + int(v) for s, v in zip(self.staging, volumes(self.middle), strict=True)]
+            self._fetch()
+        return self.ticks, self.traffic * self.item, [s * self.item for s in self.staging]
+
+    def _round(self, axis: str, kind: str, members: int, stride: int, received: list[int]) -> None:
+        self.traffic += sum(received)
+        self._time(axis, kind, members, stride, max(received))
+
+    def _time(self, axis: str, kind: str, members: int, stride: int, most: int) -> None:
+        if most:
+            self.ticks += int(step_ticks(self.mesh.axis(axis), kind, members, most * self.item, stride))
+
+    def _reductions(self) -> None:
+        layout, plan = self.layout, self.plan
+        size = volumes(self.middle)
+        first = True
+        for done, step in enumerate(plan.scatter, start=1):
+            members = scatter_members(layout, plan.scatter, done)
+            carried = [int(sum(size[m] for m in members[d])) for d in range(layout.device_count)]
+            around = reduce_round(step, "reduce_scatter", layout)
+            self._round(
+                around.axis,
+                around.kind,
+                around.members,
+                around.stride,
+                [(around.members - 1) * c for c in carried],
+            )
+            if first:
+                copies = 2 if len(plan.scatter) > 1 else 1
+                self.staging = [copies * c for c in carried]
+                first = False
+        spans = [(np.zeros_like(size), size)]
+        for step, (start, end) in zip(plan.reduce, flat_slices(size, plan.reduce, layout), strict=True):
+            before = spans[-1][1] - spans[-1][0]
+            mine = end - start
+            spans.append((start, end))
+            scatter = reduce_round(step, "reduce_scatter", layout)
+            gather = reduce_round(step, "all_gather", layout)
+            self._round(
+                scatter.axis,
+                scatter.kind,
+                scatter.members,
+                scatter.stride,
+                [int((scatter.members - 1) * v) for v in mine],
+            )
+            self._round(
+                gather.axis, gather.kind, gather.members, gather.stride, [int(v) for v in before - mine]
+            )
+            if first:
+                self.staging = [int(v) for v in mine]
+                first = False
+
+    def _fetch(self) -> None:
+        layout = self.layout
+        names = [name for name, _ in layout.axes]
+        slow = {a: [0] * layout.device_count for a in names}
+        gathered: dict[str, dict[int, int]] = {a: {} for a in names}
+        for d in range(layout.device_count):
+            near = self._reach(d, len(names))
+            for a in reversed(range(len(names))):
+                have = self._reach(d, a)
+                missing, near = have - near, have
+                if not missing:
+                    continue
+                self.traffic += missing
+                team = self._team(d, a)
+                slow[names[a]][d] += -(-missing // len(team))
+                if len(team) > 1:
+                    crossed = names[self._slowest_within(team, d)]
+                    amounts = gathered[crossed]
+                    amounts[len(team)] = max(amounts.get(len(team), 0), missing - missing // len(team))
+        for a in names:
+            around = fetch_round(self.plan.middle, self.plan.needed, a, layout)
+            self._time(a, around.kind, around.members, around.stride, max(slow[a]))
+        for a in names:
+            for members, most in gathered[a].items():
+                self._time(a, "all_gather", members, 1, most)
+
+    def _reach(self, d: int, level: int) -> int:
+        """Elements `d` needs that are held by devices equal to it on the `level` slowest axes."""
+        place = self.layout.axis_coordinates
+        near = [m for m in range(self.layout.device_count) if (place[m, :level] == place[d, :level]).all()]
+        near = [m for m in near if volumes(self.middle)[m] > 0]
+        count = 1
+        for k in range(len(self.shape)):
+            held = {x for m in near for x in range(*self.middle[m, k])} if near else set()
+            count *= len(held & set(range(*self.wanted[d, k])))
+        return count
+
+    def _team(self, d: int, a: int) -> list[int]:
+        place = self.layout.axis_coordinates
+        return [
+            m
+            for m in range(self.layout.device_count)
+            if (place[m, : a + 1] == place[d, : a + 1]).all() and (self.wanted[m] == self.wanted[d]).all()
+        ]
+
+    def _slowest_within(self, team: list[int], d: int) -> int:
+        place = self.layout.axis_coordinates
+        different = [k for k, m in product(range(place.shape[1]), team) if place[m, k] != place[d, k]]
+        return min(different)

@@ -1,0 +1,382 @@
+"""PlanSpace: one graph structure x one mesh x one view, compiled to arrays.
+
+Blocks of one class share their strategies and costs, tensors of one class their copy tables, so equal
+layers cost nothing twice. `evaluate` costs a plan given as genes; `placements` and `genes_of` translate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodel.blockcost import BlockCosts, block_costs
+from costmodel.copytables import CopyTable, copy_table
+from costmodel.kernel import COSTS, Scratch, Space, evaluate, new_scratch
+from costmodel.strategies import StrategyFamily, aligned_granules
+from costmodel.view import View, default_view
+from hardware.mesh import Mesh
+from teg.dtypes import item_bytes
+from teg.graph import Block, Graph
+from teg.operators import operator_named
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements, issue_order
+from teg.sharding.spec import Spec
+from teg.sharding.strategy import read_of
+
+LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
+
+
+@dataclass
+class TableCache:
+    """Families, costs and copy tables by class, shared by the spaces of one mesh and view."""
+
+    families: dict[object, tuple[StrategyFamily, BlockCosts]] = field(default_factory=dict)
+    tables: dict[object, CopyTable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Genes:
+    """A plan of one space: `strategies` `(genes,)`, `prefetch` and `regather` `(edges,)`."""
+
+    strategies: np.ndarray
+    prefetch: np.ndarray
+    regather: np.ndarray
+
+
+class PlanSpace:
+    """All plans of `graph` on `mesh` over one view, and their costs.
+
+    Attributes: `slots` (blocks in issue order), `sources`, `families` per gene (slots, then sources),
+    `edges` as `(slot, input position, root tensor)`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        mesh: Mesh,
+        view: View | None = None,
+        *,
+        order: str = "program",
+        compute_dtype: str | None = None,
+        cache: TableCache | None = None,
+    ) -> None:
+        self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
+        self.layout = MeshShape(mesh.axis_sizes)
+        self.view = view or default_view(self.layout)
+        self.cache = cache or TableCache()
+        self.slots = issue_order(graph, order)
+        self.sources = graph.sources
+        self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
+        self.families: list[StrategyFamily] = []
+        self._costs: list[BlockCosts] = []
+        granules = aligned_granules(graph)
+        self.class_of: list[object] = []
+        for block in self.blocks:
+            key, family, costs = self._family(block, granules.get(block.site, ()))
+            self.class_of.append(key)
+            self.families.append(family)
+            self._costs.append(costs)
+        self.space, self.device_class = _Compiler(self).compile()
+        self.scratch: Scratch = new_scratch(self.space)
+
+    def _family(self, block: Block, granules: tuple[int, ...]) -> tuple[object, StrategyFamily, BlockCosts]:
+        graph = self.graph
+        reads = []
+        for k in range(len(block.inputs)):
+            read = read_of(graph, block.site, k)
+            reads.append((graph.tensors[read.root].shape, read.rows))
+        inputs, outputs = graph.input_types(block), graph.output_types(block)
+        key = (block.definition, tuple(reads), inputs, outputs, granules, self.order, self.compute_dtype)
+        if key not in self.cache.families:
+            read_values = tuple(
+                (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
+                for k in range(len(block.inputs))
+            )
+            family = StrategyFamily(
+                block.definition, read_values, tuple(len(t.shape) for t in outputs), granules, self.view
+            )
+            costs = block_costs(
+                block.definition,
+                inputs,
+                outputs,
+                family.strategies,
+                self.layout,
+                self.mesh.device,
+                self.compute_dtype,
+            )
+            self.cache.families[key] = (family, costs)
+        family, costs = self.cache.families[key]
+        return key, family, costs
+
+    @property
+    def gene_count(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.space.edge_tensor)
+
+    def abstract_genes(self) -> Genes:
+        """Every device computes everything: the plan of the abstract graph."""
+        return Genes(
+            np.zeros(self.gene_count, dtype=np.int64),
+            np.zeros(self.edge_count, dtype=np.int64),
+            np.zeros(self.edge_count, dtype=np.int64),
+        )
+
+    def evaluate(self, genes: Genes) -> np.ndarray:
+        """Integer costs `(COSTS,)` as ordered in `costmodel.kernel`."""
+        cost = np.zeros(COSTS, dtype=np.int64)
+        evaluate(self.space, self.scratch, genes.strategies, genes.prefetch, genes.regather, cost)
+        return cost
+
+    def placements(self, genes: Genes) -> Placements:
+        """The plan as placements by site."""
+        blocks = {}
+        edge = 0
+        for g, block in enumerate(self.blocks):
+            strategy = self.families[g].strategies[int(genes.strategies[g])]
+            if g < len(self.slots):
+                n = len(block.inputs)
+                prefetch = tuple(int(v) for v in genes.prefetch[edge : edge + n])
+                regather = tuple(bool(v) for v in genes.regather[edge : edge + n])
+                edge += n
+                blocks[block.site] = Placement(
+                    strategy, prefetch if any(prefetch) else (), regather if any(regather) else ()
+                )
+            else:
+                blocks[block.site] = Placement(strategy)
+        return Placements(blocks, order=self.order)
+
+    def genes_of(self, placements: Placements) -> Genes:
+        """Placements as genes.
+
+        Raises:
+            ValueError: a placement's strategy is not among those of this view.
+        """
+        genes = self.abstract_genes()
+        edge = 0
+        for g, block in enumerate(self.blocks):
+            placement = placements.of(block)
+            known = self.families[g].positions.get(placement.strategy)
+            if known is None:
+                raise ValueError(
+                    f"block {block.site!r}: strategy {placement.strategy} is not one of this view's"
+                )
+            genes.strategies[g] = known
+            if g < len(self.slots):
+                for k in range(len(block.inputs)):
+                    genes.prefetch[edge] = placement.prefetch_of(k)
+                    genes.regather[edge] = placement.regather_of(k)
+                    edge += 1
+        return genes
+
+
+class _Compiler:
+    """Builds the flat arrays of a space; tables are appended once per class."""
+
+    def __init__(self, owner: PlanSpace) -> None:
+        self.owner = owner
+        self.spec_ids: list[np.ndarray] = []
+        self.spec_id_count = 0
+        self.spec_id_known: dict[object, int] = {}
+        self.block_known: dict[object, int] = {}
+        self.block_parts: list[BlockCosts] = []
+        self.block_row_count = 0
+        self.table_known: dict[object, tuple[int, int, int]] = {}
+        self.tables: list[CopyTable] = []
+        self.pair_row_count = 0
+        self.size_row_count = 0
+
+    def compile(self) -> tuple[Space, np.ndarray]:
+        owner = self.owner
+        graph = owner.graph
+        slot_count = len(owner.slots)
+        tensors = [t for b in owner.sources for t in b.outputs] + [t for b in owner.slots for t in b.outputs]
+        number = {t: k for k, t in enumerate(tensors)}
+        makers = {t: (g, k) for g, b in enumerate(owner.blocks) for k, t in enumerate(b.outputs)}
+        edges = [
+            (slot, k, number[read_of(graph, b.site, k).root])
+            for slot, b in enumerate(owner.slots)
+            for k in range(len(b.inputs))
+        ]
+        readers: list[list[int]] = [[] for _ in tensors]
+        for e, (_, _, t) in enumerate(edges):
+            readers[t].append(e)
+        columns = {name: np.zeros(len(tensors), dtype=np.int64) for name in _TENSOR_COLUMNS}
+        edge_needed = np.zeros(len(edges), dtype=np.int64)
+        keys = 0
+        for t, site in enumerate(tensors):
+            gene, position = makers[site]
+            tensor = graph.tensors[site]
+            family = owner.families[gene]
+            made = _distinct(family.made[position])
+            needed = _distinct(
+                [s for e in readers[t] for s in owner.families[edges[e][0]].needed[edges[e][1]]]
+            )
+            offsets = self._table(tensor.shape, item_bytes(tensor.dtype), made, needed)
+            row = (
+                -1 if gene >= slot_count else gene,
+                gene,
+                self._ids(family.made[position], made),
+                offsets[0],
+                len(needed),
+                offsets[1],
+                offsets[2],
+                keys,
+                tensor.type.size_bytes,
+                gene >= slot_count and owner.blocks[gene].definition.get("role") in LIVES_ON,
+            )
+            for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
+                columns[name][t] = value
+            keys += len(needed)
+            for e in readers[t]:
+                slot, k, _ = edges[e]
+                edge_needed[e] = self._ids(owner.families[slot].needed[k], needed)
+        return self._space(columns, edges, edge_needed)
+
+    def _ids(self, specs: Sequence[Spec], among: tuple[Spec, ...]) -> int:
+        """Offset of the map strategy -> number among `among`; equal maps are stored once."""
+        known = (id(specs), among)
+        if known not in self.spec_id_known:
+            position = {s: k for k, s in enumerate(among)}
+            self.spec_id_known[known] = self.spec_id_count
+            self.spec_ids.append(np.array([position[s] for s in specs], dtype=np.int64))
+            self.spec_id_count += len(specs)
+        return self.spec_id_known[known]
+
+    def _table(
+        self, shape: tuple[int, ...], item: int, made: tuple[Spec, ...], needed: tuple[Spec, ...]
+    ) -> tuple[int, int, int]:
+        """Offsets of the pair rows, made sizes and needed sizes of a tensor class."""
+        key = (shape, item, made, needed)
+        if key not in self.table_known:
+            cache = self.owner.cache.tables
+            if key not in cache:
+                cache[key] = copy_table(shape, item, made, needed, self.owner.mesh, self.owner.layout)
+            self.tables.append(cache[key])
+            self.table_known[key] = (
+                self.pair_row_count,
+                self.size_row_count,
+                self.size_row_count + len(made),
+            )
+            self.pair_row_count += len(made) * len(needed)
+            self.size_row_count += len(made) + len(needed)
+        return self.table_known[key]
+
+    def _block(self, gene: int) -> int:
+        key = self.owner.class_of[gene]
+        if key not in self.block_known:
+            self.block_known[key] = self.block_row_count
+            self.block_parts.append(self.owner._costs[gene])
+            self.block_row_count += len(self.owner._costs[gene].ticks)
+        return self.block_known[key]
+
+    def _space(
+        self, columns: dict[str, np.ndarray], edges: list[tuple[int, int, int]], edge_needed: np.ndarray
+    ) -> tuple[Space, np.ndarray]:
+        owner = self.owner
+        slot_count, devices = len(owner.slots), owner.layout.device_count
+        block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
+        classes, representative, label = device_classes(self.tables, self.block_parts, devices)
+        edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
+        made_per_slot = [len(b.outputs) for b in owner.slots]
+        space = Space(
+            slot_count=slot_count,
+            source_count=len(owner.sources),
+            base_flops=base_flops(owner.graph),
+            classes=classes,
+            strategy_count=np.array([len(f.strategies) for f in owner.families], dtype=np.int64),
+            block_offset=block_offset,
+            edge_start=np.searchsorted(edge_slot, np.arange(slot_count + 1)).astype(np.int64),
+            out_start=len(owner.sources) + np.concatenate([[0], np.cumsum(made_per_slot)]).astype(np.int64),
+            is_sink=np.array([b.operator == "sink" for b in owner.slots], dtype=np.bool_),
+            edge_tensor=np.array([t for _, _, t in edges], dtype=np.int64),
+            edge_needed=edge_needed,
+            spec_ids=np.concatenate(self.spec_ids),
+            pair_rows=np.concatenate([_pair_rows(t, representative) for t in self.tables]),
+            size_rows=np.concatenate(
+                [np.concatenate([t.made_bytes, t.needed_bytes])[:, representative] for t in self.tables]
+            ),
+            block_rows=np.concatenate(
+                [
+                    np.column_stack([c.ticks, c.energy_pj, c.flops[:, representative]])
+                    for c in self.block_parts
+                ]
+            ),
+            made_at=columns["made_at"],
+            made_gene=columns["made_gene"],
+            made_offset=columns["made_offset"],
+            pair_offset=columns["pair_offset"],
+            needed_count=columns["needed_count"],
+            made_bytes_offset=columns["made_bytes_offset"],
+            needed_bytes_offset=columns["needed_bytes_offset"],
+            key_offset=columns["key_offset"],
+            logical_bytes=columns["logical_bytes"],
+            lives_on=columns["lives_on"].astype(np.bool_),
+        )
+        return space, label
+
+
+_TENSOR_COLUMNS = (
+    "made_at",
+    "made_gene",
+    "made_offset",
+    "pair_offset",
+    "needed_count",
+    "made_bytes_offset",
+    "needed_bytes_offset",
+    "key_offset",
+    "logical_bytes",
+    "lives_on",
+)
+
+
+def _distinct(specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    return tuple(dict.fromkeys(specs))
+
+
+def _pair_rows(table: CopyTable, representative: np.ndarray) -> np.ndarray:
+    staging = table.staging_bytes[:, :, representative].reshape(-1, len(representative))
+    return np.column_stack(
+        [table.ticks.ravel(), table.traffic_bytes.ravel(), table.energy_pj.ravel(), staging]
+    )
+
+
+def device_classes(
+    tables: Sequence[CopyTable], blocks: Sequence[BlockCosts], devices: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Devices that no table tells apart form a class.
+
+    Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
+    """
+    label = np.zeros(devices, dtype=np.int64)
+    columns = [
+        a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes.reshape(-1, devices))
+    ]
+    for table in (*columns, *(b.flops for b in blocks)):
+        if len(np.unique(label)) == devices:
+            break
+        if table.size == 0 or (table == table[:, :1]).all():
+            continue
+        stacked = np.concatenate([label[None, :], table])
+        _, label = np.unique(stacked, axis=1, return_inverse=True)
+        label = label.reshape(-1)
+    _, representative, counts = np.unique(label, return_index=True, return_counts=True)
+    return counts.astype(np.int64), representative, label
+
+
+def base_flops(graph: Graph) -> int:
+    """Flops of the abstract graph, unsharded."""
+    total = 0
+    for block in graph.blocks:
+        if block.operator in ("source", "sink", "view"):
+            continue
+        work = operator_named(block.operator).work(
+            block.definition, graph.input_types(block), graph.output_types(block)
+        )
+        points = 1 if block.signature is None else block.signature.index_range.size
+        total += int(np.ceil(points * work.flops))
+    return total

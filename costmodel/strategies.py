@@ -1,0 +1,128 @@
+"""The strategies of a block on a view: every way to lay logical axes on its index dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from costmodel.view import View
+from teg.graph import Block, Definition, Graph
+from teg.sharding.spec import WHOLE, Spec, Split, chunk_size
+from teg.sharding.strategy import Read, Strategy, needed_spec, output_spec, read_of, splittable
+from teg.signature import PARALLEL
+
+LARGEST_FAMILY = 1024
+
+
+class StrategyFamily:
+    """All strategies of one class of blocks on one view, with the specs they name.
+
+    `needed[k][s]` is what strategy `s` needs of the root of input `k`, `made[k][s]` the spec of output `k`.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        reads: tuple[tuple[tuple[int, ...], Read], ...],
+        ranks: tuple[int, ...],
+        granules: tuple[int, ...],
+        view: View,
+    ) -> None:
+        self.definition = definition
+        self.strategies = enumerate_strategies(definition, granules, view)
+        signature = definition.signature
+        self.needed = [
+            [needed_spec(read.rows, shape, signature, s) for s in self.strategies] for shape, read in reads
+        ]
+        self.made = [
+            [output_spec(signature, k, rank, s) for s in self.strategies] for k, rank in enumerate(ranks)
+        ]
+
+    @cached_property
+    def positions(self) -> dict[Strategy, int]:
+        """Number of each strategy."""
+        return {s: k for k, s in enumerate(self.strategies)}
+
+
+def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view: View) -> list[Strategy]:
+    """Whole first, then every assignment of logical axes to splittable dimensions that are large enough.
+
+    A dimension with an alternative granule is also offered in chunks of it where that changes the chunks.
+    """
+    signature = definition.signature
+    if signature is None:
+        return [Strategy()]
+    allowed = splittable(signature)
+    dims = [k for k, d in enumerate(signature.dims) if allowed[k] and d.size > 1]
+    found: list[Strategy] = []
+    for choice in product([-1, *dims], repeat=len(view.axes)):
+        splits = _splits(choice, len(signature.dims), view)
+        if any(
+            view.mesh.size_of(s.axes) > d.size for s, d in zip(splits, signature.dims, strict=True) if s.axes
+        ):
+            continue
+        kinds = {d.kind for s, d in zip(splits, signature.dims, strict=True) if s.axes and d.kind != PARALLEL}
+        if len(kinds) > 1:
+            continue
+        found.append(Strategy(splits))
+        aligned = tuple(
+            Split(s.axes, g) if s.axes and _changes(d.size, view.mesh.size_of(s.axes), g) else s
+            for s, g, d in zip(splits, granules, signature.dims, strict=True)
+        )
+        if aligned != splits:
+            found.append(Strategy(aligned))
+    return found[:LARGEST_FAMILY]
+
+
+def _splits(choice: tuple[int, ...], rank: int, view: View) -> tuple[Split, ...]:
+    axes: list[tuple[str, ...]] = [()] * rank
+    for logical, dim in enumerate(choice):
+        if dim >= 0:
+            axes[dim] = (*axes[dim], *view.axes[logical])
+    return tuple(Split(a) if a else WHOLE for a in axes)
+
+
+def _changes(size: int, parts: int, granule: int) -> bool:
+    return granule > 1 and chunk_size(size, parts, granule) != chunk_size(size, parts, 1)
+
+
+def aligned_granules(graph: Graph) -> Mapping[str, tuple[int, ...]]:
+    """Per block a granule for each index dimension that keeps chunks aligned under all strides downstream.
+
+    Walking back from the readers: a dimension read with stride s by a dimension of granule g wants s * g.
+    """
+    wanted: dict[str, list[int]] = {}
+    of_tensor: dict[str, list[int]] = {}
+    for block in reversed(graph.blocks):
+        if block.operator == "view" or block.signature is None:
+            continue
+        granules = [1] * len(block.signature.dims)
+        _from_outputs(block, of_tensor, granules)
+        wanted[block.site] = granules
+        for k in range(len(block.inputs)):
+            _to_root(graph, block, k, granules, of_tensor)
+    return {site: tuple(g) for site, g in wanted.items()}
+
+
+def _from_outputs(block: Block, of_tensor: Mapping[str, list[int]], granules: list[int]) -> None:
+    signature = block.signature
+    assert signature is not None
+    for k, t in enumerate(block.outputs):
+        for d, g in enumerate(of_tensor.get(t, [])):
+            for dim, coefficient in enumerate(signature.outputs[k].start.matrix[d]):
+                if coefficient and g % coefficient == 0:
+                    granules[dim] = max(granules[dim], g // coefficient)
+
+
+def _to_root(
+    graph: Graph, block: Block, position: int, granules: list[int], of_tensor: dict[str, list[int]]
+) -> None:
+    read = read_of(graph, block.site, position)
+    shape = graph.tensors[read.root].shape
+    known = of_tensor.setdefault(read.root, [1] * len(shape))
+    for d, row in enumerate(read.rows):
+        if row.dim >= 0 and row.stride > 0:
+            known[d] = max(known[d], int(np.clip(row.stride * granules[row.dim], 1, shape[d])))

@@ -1,0 +1,37 @@
+"""A view regroups a mesh's sub-axes into at most three logical axes, over which strategies are enumerated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from teg.sharding.mesh import MeshShape
+
+LOGICAL_AXES = 3
+
+
+@dataclass(frozen=True)
+class View:
+    """Logical axes, slowest first; each is an ordered tuple of sub-axes that always split together."""
+
+    mesh: MeshShape
+    axes: tuple[tuple[str, ...], ...]
+
+    def size(self, axis: int) -> int:
+        return self.mesh.size_of(self.axes[axis])
+
+
+def default_view(mesh: MeshShape) -> View:
+    """The finest view: neighbouring sub-axes are joined, within a mesh axis first, until three are left."""
+    groups = [(s.name,) for s in mesh.sub_axes]
+    owner = {s.name: s.axis for s in mesh.sub_axes}
+    while len(groups) > LOGICAL_AXES:
+        pairs = range(len(groups) - 1)
+
+        def burden(k: int) -> tuple[bool, int, int]:
+            joined = (*groups[k], *groups[k + 1])
+            return len({owner[a] for a in joined}) > 1, prod(mesh.size_of((a,)) for a in joined), -k
+
+        k = min(pairs, key=burden)
+        groups[k : k + 2] = [(*groups[k], *groups[k + 1])]
+    return View(mesh, tuple(groups))
