@@ -19,7 +19,7 @@ class Interned(type):
 
 
 def _values(node: Any) -> tuple[Any, ...]:
-    return tuple([getattr(node, name) for name in _field_names(type(node))])
+    return tuple([getattr(node, name) for name in _field_names(node.__class__)])
 
 
 @cache

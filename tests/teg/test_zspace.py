@@ -1,0 +1,158 @@
+"""Boxes and projections against brute force: the set of points says what is right."""
+
+from itertools import product
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from teg.zspace import IndexProjection, ZAffineMap, ZPoint, ZRange
+
+small = st.integers(-4, 4)
+
+
+@st.composite
+def boxes(draw: st.DrawFn, rank: int | None = None) -> ZRange:
+    rank = draw(st.integers(0, 3)) if rank is None else rank
+    start = draw(st.tuples(*[small] * rank))
+    shape = draw(st.tuples(*[st.integers(0, 3)] * rank))
+    return ZRange(start, tuple(s + n for s, n in zip(start, shape, strict=True)))
+
+
+@st.composite
+def box_pairs(draw: st.DrawFn) -> tuple[ZRange, ZRange]:
+    rank = draw(st.integers(0, 3))
+    return draw(boxes(rank)), draw(boxes(rank))
+
+
+@st.composite
+def projections(draw: st.DrawFn) -> tuple[IndexProjection, ZRange]:
+    """A projection with coefficients of mixed signs and an index range for it."""
+    index = draw(boxes())
+    rank = draw(st.integers(0, 3))
+    rows = draw(st.tuples(*[st.tuples(*[st.integers(-3, 3)] * index.rank)] * rank))
+    offset = draw(st.tuples(*[small] * rank))
+    shape = draw(st.tuples(*[st.integers(0, 4)] * rank))
+    return IndexProjection(ZAffineMap(rows, offset), shape), index
+
+
+def bounding_box(points: set[ZPoint]) -> ZRange:
+    columns = list(zip(*points, strict=True))
+    return ZRange(tuple(map(min, columns)), tuple(max(c) + 1 for c in columns))
+
+
+@given(boxes())
+def test_a_range_is_the_set_of_its_points(box: ZRange) -> None:
+    points = list(box.points())
+    assert len(points) == box.size
+    assert points == sorted(set(points))
+    assert box.is_empty == (not points)
+    assert all(box.contains_point(p) for p in points)
+
+
+@given(boxes(2), st.tuples(small, small))
+def test_a_point_is_inside_dimension_by_dimension(box: ZRange, point: ZPoint) -> None:
+    assert box.contains_point(point) == (point in set(box.points()))
+
+
+@given(box_pairs())
+def test_intersection_is_that_of_the_points(pair: tuple[ZRange, ZRange]) -> None:
+    a, b = pair
+    assert set(a.intersection(b).points()) == set(a.points()) & set(b.points())
+    assert a.intersection(b).size == b.intersection(a).size
+
+
+@given(box_pairs())
+def test_a_range_contains_the_subsets_of_its_points(pair: tuple[ZRange, ZRange]) -> None:
+    a, b = pair
+    assert a.contains(b) == (set(b.points()) <= set(a.points()))
+
+
+@given(box_pairs())
+def test_the_bounding_box_is_the_smallest_around_both(pair: tuple[ZRange, ZRange]) -> None:
+    a, b = pair
+    assume(not a.is_empty and not b.is_empty and a.rank > 0)
+    assert a.bounding(b) == bounding_box({*a.points(), *b.points()})
+
+
+@given(boxes(3), st.tuples(small, small, small))
+def test_translation_moves_every_point(box: ZRange, offset: ZPoint) -> None:
+    moved = {tuple(p + o for p, o in zip(point, offset, strict=True)) for point in box.points()}
+    assert set(box.translate(offset).points()) == moved
+
+
+def test_rank_zero_has_one_empty_point() -> None:
+    scalar = ZRange.of_shape(())
+    assert (scalar.size, scalar.is_empty, list(scalar.points())) == (1, False, [()])
+    assert str(scalar) == "zr[]"
+
+
+def test_a_range_prints_as_slices() -> None:
+    assert str(ZRange((-1, 0), (2, 3))) == "zr[-1:2, 0:3]"
+
+
+@pytest.mark.parametrize(("start", "end"), [((0,), (1, 2)), ((2,), (1,)), ((0, 3), (1, 2))])
+def test_impossible_ranges_are_refused(start: ZPoint, end: ZPoint) -> None:
+    with pytest.raises(ValueError, match="range"):
+        ZRange(start, end)
+
+
+@given(projections())
+def test_a_projected_range_is_the_bounding_box_of_all_projected_points(
+    case: tuple[IndexProjection, ZRange],
+) -> None:
+    projection, index = case
+    boxes_by_point = [
+        ZRange.of_shape(projection.shape).translate(projection.start.apply(p)) for p in index.points()
+    ]
+    reached = {point for box in boxes_by_point for point in box.points()}
+    box = projection.project(index)
+    if box.rank == 0:
+        assert box.size == 1  # Z^0 has no empty box: even an empty index range reads a scalar
+    elif not reached:
+        assert box.is_empty
+    else:
+        assert box == bounding_box(reached)
+
+
+def test_mixed_signs_need_more_than_two_corners() -> None:
+    # Row (2, -1): the corners (1, 1) and (3, 2) alone would give [6, 11).
+    projection = IndexProjection(ZAffineMap(((2, -1),), (5,)), (2,))
+    assert projection.project(ZRange((1, 1), (4, 3))) == ZRange((5,), (12,))
+
+
+@given(st.tuples(small, small))
+def test_an_affine_map_is_matrix_times_point_plus_offset(point: ZPoint) -> None:
+    matrix, offset = ((1, -2), (0, 3), (1, 1)), (4, 5, 6)
+    x, y = point
+    assert ZAffineMap(matrix, offset).apply(point) == (x - 2 * y + 4, 3 * y + 5, x + y + 6)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "offset"),
+    [(((1, 0), (0, 2)), (4, 5, 6)), (((1, 0), (0,)), (0, 0))],
+)
+def test_a_map_needs_a_rectangular_matrix_and_one_offset_per_row(
+    matrix: tuple[ZPoint, ...], offset: ZPoint
+) -> None:
+    with pytest.raises(ValueError, match="affine map"):
+        ZAffineMap(matrix, offset)
+
+
+@pytest.mark.parametrize("shape", [(), (1, 2), (-1,)])
+def test_a_projection_needs_one_extent_per_row(shape: ZPoint) -> None:
+    with pytest.raises(ValueError, match="1 extents from 0 up"):
+        IndexProjection(ZAffineMap(((1,),), (0,)), shape)
+
+
+def test_a_point_of_another_rank_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        ZAffineMap(((1, 0),), (0,)).apply((1, 1, 1))
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3), st.integers(1, 5))
+def test_a_strided_window_is_a_projection(start: int, count: int, stride: int, extent: int) -> None:
+    windows = IndexProjection(ZAffineMap(((stride,),), (-1,)), (extent,))
+    read = {x for i, k in product(range(start, start + count), range(extent)) for x in [stride * i - 1 + k]}
+    box = windows.project(ZRange((start,), (start + count,)))
+    assert (box.start[0], box.end[0]) == ((min(read), max(read) + 1) if read else (box.start[0],) * 2)
