@@ -129,5 +129,5 @@ class IndexProjection:
                 a, b = c * s, c * max(s, e - 1)
                 low, high = low + min(a, b), high + max(a, b)
             lows.append(low)
-            highs.append(low if index.is_empty else high + extent)
+            highs.append(low if index.is_empty or extent == 0 else high + extent)
         return ZRange(tuple(lows), tuple(highs))

@@ -108,7 +108,7 @@ def test_given_a_published_case_then_ours_agrees(case: Values) -> None:
 
 @pytest.mark.parametrize("case", named(ERRORS))
 def test_given_a_published_mistake_then_ours_refuses(case: Values) -> None:
-    with pytest.raises(ValueError, match="affine map|zip"):
+    with pytest.raises(ValueError, match=r"affine map|zip"):
         ERRORS[case["kind"]](case["input"])
 
 
