@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.special
 
 from teg.dtypes import EXTENDED, NAMES, numpy_dtype
+from teg.operators.error_function import erf
 
 Expression = tuple[Any, ...]
 
@@ -42,16 +42,6 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
-def _half_to_single(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function` for element types it does not know: computed in float32 and rounded back."""
-
-    def call(a: Any) -> Any:
-        narrow = _is_typed(a) and a.dtype.name in (*EXTENDED, "float16")
-        return function(a.astype(np.float32)).astype(a.dtype) if narrow else function(a)
-
-    return call
-
-
 # Flops by McMahon's weights (The Livermore Fortran Kernels, 1986): add, subtract, multiply and compare 1,
 # divide and square root 4, exponential and its kin 8.
 CELL_FUNCTIONS: Mapping[str, CellFunction] = {
@@ -74,7 +64,7 @@ CELL_FUNCTIONS: Mapping[str, CellFunction] = {
     "expm1": CellFunction(np.expm1, 1, 8),
     "log": CellFunction(np.log, 1, 8),
     "log1p": CellFunction(np.log1p, 1, 8),
-    "erf": CellFunction(_half_to_single(scipy.special.erf), 1, 8),
+    "erf": CellFunction(erf, 1, 8),
     "sigmoid": CellFunction(lambda a: np.reciprocal(np.add(np.exp(np.negative(a)), 1)), 1, 13),
     "relu": CellFunction(lambda a: np.maximum(a, 0), 1, 1),
     "sin": CellFunction(np.sin, 1, 8),
