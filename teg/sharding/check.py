@@ -1,0 +1,105 @@
+"""Whether placements fit a graph and a mesh: all that is wrong at once, each with its path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+
+from teg.graph import Block, Graph
+from teg.issues import Issue, key_path
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import ORDERS, Placement, Placements
+from teg.sharding.strategy import Strategy, splittable
+from teg.signature import PARALLEL
+
+REGIONS = ("main",)
+INPUT_OPTIONS = ("chosen", "replicated")
+OUTPUT_OPTIONS = ("sharded", "gathered")
+
+
+def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> list[Issue]:
+    """All reasons why `expand(graph, placements, mesh)` has no meaning; none for placements that are legal.
+
+    Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`).
+    """
+    issues = [
+        *_known("order", placements.order, ORDERS),
+        *_known("inputs", placements.inputs, INPUT_OPTIONS),
+        *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
+    ]
+    for site, placement in placements.blocks.items():
+        path = key_path("$.blocks", site)
+        block = graph.by_site.get(site)
+        if block is None:
+            issues.append(
+                Issue("placement", path, f"the graph has no block {site!r}", _near(site, graph.by_site))
+            )
+            continue
+        issues.extend(_check_strategy(block, placement.strategy, mesh, f"{path}.strategy"))
+        issues.extend(_check_genes(block, placement, path))
+    return issues
+
+
+def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str) -> Iterator[Issue]:
+    dims = block.signature.dims if block.signature is not None else ()
+    if len(strategy.splits) != len(dims):
+        kind = "index dimensions" if block.signature is not None else "(it has no signature, so it is fixed)"
+        names = f" {', '.join(d.name for d in dims)}" if dims else ""
+        message = f"{len(strategy.splits)} splits for {block.operator!r} block {block.site!r}"
+        yield Issue("strategy", path, message, f"give one split for each of its {len(dims)} {kind}{names}")
+        return
+    if block.operator == "view" and any(split.axes for split in strategy.splits):
+        message = f"block {block.site!r} is a view, which lies where its root lies"
+        yield Issue("strategy", path, message, "place the blocks that make and read it")
+    uses = Counter(axis for split in strategy.splits for axis in split.axes)
+    allowed = splittable(block.signature)
+    for k, (dim, split) in enumerate(zip(dims, strategy.splits, strict=True)):
+        here = f"{path}[{k}]"
+        for axis in split.axes:
+            if axis not in mesh.positions:
+                yield Issue(
+                    "strategy", here, f"the mesh has no sub-axis {axis!r}", _near(axis, mesh.positions)
+                )
+            elif uses[axis] > 1:
+                message = f"sub-axis {axis!r} is used {uses[axis]} times in one strategy"
+                yield Issue("strategy", here, message, "a sub-axis splits one dimension, once")
+        if split.axes and not allowed[k]:
+            free = [d.name for d, ok in zip(dims, allowed, strict=True) if ok]
+            message = f"dimension {dim.name!r} of {block.operator!r} block {block.site!r} may not be split"
+            yield Issue("strategy", here, message, f"split {' or '.join(free) if free else 'nothing here'}")
+        if split.granule < 1:
+            yield Issue("strategy", here, f"the granule is {split.granule}", "a granule is at least 1")
+    monoids = {d.kind for d, s in zip(dims, strategy.splits, strict=True) if s.axes and d.kind != PARALLEL}
+    if len(monoids) > 1:
+        message = f"reductions of several kinds are split: {', '.join(sorted(monoids))}"
+        yield Issue(
+            "strategy", path, message, "split reductions of one kind, so that one monoid combines them"
+        )
+
+
+def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issue]:
+    count = len(block.inputs)
+    for name, genes in (("prefetch", placement.prefetch), ("regather", placement.regather)):
+        if len(genes) > count:
+            message = f"{len(genes)} entries for block {block.site!r} of {count} inputs"
+            yield Issue("placement", f"{path}.{name}", message, "give at most one entry per input")
+    for k, distance in enumerate(placement.prefetch):
+        if distance < 0:
+            expected = "a copy is issued 0 or more blocks ahead of its reader"
+            yield Issue("placement", f"{path}.prefetch[{k}]", f"the distance is {distance}", expected)
+    yield from _known("region", placement.region, REGIONS, path)
+
+
+def _known(field: str, value: str, known: Collection[str], path: str = "$") -> Iterator[Issue]:
+    if value not in known:
+        yield Issue("placement", f"{path}.{field}", f"unknown {field} {value!r}", _near(value, known))
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, n=3)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    listed = list(known)
+    more = f", ... ({len(listed)} in all)" if len(listed) > 8 else ""
+    return f"known are {', '.join(listed[:8])}{more}" if listed else "there are none"

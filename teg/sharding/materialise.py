@@ -1,0 +1,226 @@
+"""An expansion written out as nodes: one block per shard on its device, and the blocks that move elements between.
+
+A *shard* is a block of the abstract graph on one device: it keeps its definition, says by `index` which part
+of the index space it computes (the empty box of rank 0 for a fixed block) and reads and makes local tensors.
+Views are shards too, written where they are read. All other blocks have no `index`; they slice, join and
+combine local tensors and hold no operator of the program.
+
+Sites: the shard of block `b` on device 3 is `b@3` (a second one of a view `b@3.1`), and so are tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.evaluate import evaluate
+from teg.graph import Block, Graph, Tensor
+from teg.sharding.collect import Local, as_range, write_copy
+from teg.sharding.copies import CopyPlan
+from teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead
+from teg.sharding.mesh import MeshShape
+from teg.sharding.nodes import NodeWriter, too_large
+from teg.zspace import ZRange
+
+NODE_LIMIT = 2_000_000
+FIXED = ZRange((), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Materialised:
+    """An explicit graph as nodes, and which box of its abstract tensor each local tensor is.
+
+    Slices of flattened shards have no box. A sink's shard observes the box of its input.
+    """
+
+    graph: Graph
+    boxes: Mapping[str, ZRange]
+    mesh: MeshShape
+
+
+def origin_of(site: str) -> str:
+    """The site in the abstract graph that a shard's or a local tensor's site was made from."""
+    return site.rpartition("@")[0]
+
+
+def materialise(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialised:
+    """The nodes of an expansion, in execution order.
+
+    Raises:
+        ValueError: they are more than `limit`, or a block has no index points at all.
+    """
+    for block in explicit.abstract.blocks:
+        if block.signature is not None and block.signature.index_range.is_empty:
+            raise ValueError(
+                f"block {block.site!r} ({block.operator}) has no index points, so it has no shards: "
+                "fold tensors without elements away first"
+            )
+    least = _least_nodes(explicit)
+    if least > limit:
+        raise too_large(limit, least)
+    return _Materialisation(explicit, limit).run()
+
+
+def _least_nodes(explicit: ExplicitGraph) -> int:
+    """A lower bound: a shard per device and block, a node per term of each reduction."""
+    mesh = explicit.mesh
+    total = 0
+    for slot in explicit.slots:
+        index = slot.step.index
+        total += int((index[..., 1] > index[..., 0]).all(axis=1).sum())
+        for copy in slot.issued:
+            groups = [mesh.size_of(names) for _, names in (*copy.plan.scatter, *copy.plan.reduce)]
+            size = explicit.buffers[copy.source].boxes
+            if groups and int(np.prod(size[0, :, 1] - size[0, :, 0])) >= mesh.device_count:
+                total += mesh.device_count * sum(groups)
+    return total
+
+
+class _Materialisation:
+    def __init__(self, explicit: ExplicitGraph, limit: int) -> None:
+        self.explicit, self.abstract = explicit, explicit.abstract
+        self.writer = NodeWriter(limit)
+        self.local: dict[str, Local] = {}
+        self.views: dict[tuple[int, str, str, ZRange], str] = {}
+        self.data: dict[str, np.ndarray] = {}
+
+    def run(self) -> Materialised:
+        for block in self.abstract.sources:
+            self._write_source(block)
+        for slot in self.explicit.slots:
+            for copy in slot.issued:
+                self.local[copy.result] = self._write_copy(copy.result, copy.source, copy.plan)
+            self._write_step(slot.step)
+        writer = self.writer
+        graph = Graph(self.abstract.name, tuple(writer.blocks), writer.tensors, self.data)
+        return Materialised(graph, writer.boxes, self.explicit.mesh)
+
+    def _write_source(self, block: Block) -> None:
+        tensor = block.outputs[0]
+        buffer = self.explicit.buffers[self.explicit.sources[tensor]]
+        value = self.abstract.data.get(tensor)
+        for device in range(self.explicit.mesh.device_count):
+            box = as_range(buffer.boxes[device])
+            if box.is_empty:
+                continue
+            self._write_shard(block, device, box, ())
+            if value is not None:
+                self.data[f"{tensor}@{device}"] = value[tuple(map(slice, box.start, box.end))]
+
+    def _write_copy(self, key: str, source: str, plan: CopyPlan) -> Local:
+        shape = self.abstract.tensors[self.explicit.buffers[source].tensor].shape
+        return write_copy(self.writer, key, plan, shape, self.explicit.mesh, self.local[source])
+
+    def _write_step(self, step: ComputeStep) -> None:
+        block = self.abstract.by_site[step.site]
+        for device in range(self.explicit.mesh.device_count):
+            index = FIXED if block.signature is None else as_range(step.index[device])
+            if index.is_empty:
+                self._write_identity(block, device)
+                continue
+            inputs = [self._read(t, r, device) for t, r in zip(block.inputs, step.reads, strict=True)]
+            self._write_shard(block, device, index, tuple(inputs))
+
+    def _outputs(self, block: Block, device: int) -> list[tuple[Tensor, ZRange]]:
+        """The local output tensors of a block on one device, with their boxes."""
+        result = []
+        for site in block.outputs:
+            box = as_range(self.explicit.buffers[site].boxes[device])
+            tensor = Tensor(f"{site}@{device}", box.shape, self.abstract.tensors[site].dtype)
+            result.append((tensor, box))
+        return result
+
+    def _write_shard(self, block: Block, device: int, index: ZRange, inputs: tuple[str, ...]) -> None:
+        outputs = self._outputs(block, device)
+        for site, (tensor, _) in zip(block.outputs, outputs, strict=True):
+            self.local.setdefault(site, {})[device] = tensor.site
+        names = tuple(tensor.site for tensor, _ in outputs)
+        site, after = f"{block.site}@{device}", self._after(block, device)
+        shard = Block(site, block.definition, inputs, names, index, device, after)
+        self.writer.add(shard, [tensor for tensor, _ in outputs], [box for _, box in outputs])
+
+    def _after(self, block: Block, device: int) -> tuple[str, ...]:
+        return tuple(s for s in (f"{site}@{device}" for site in block.after) if self.writer.knows(s))
+
+    def _write_identity(self, block: Block, device: int) -> None:
+        """A device without index points holds nothing, or as its share of a reduction the identity."""
+        for site, (tensor, box) in zip(block.outputs, self._outputs(block, device), strict=True):
+            monoid = self.explicit.buffers[site].spec.monoid
+            if not box.is_empty and monoid is not None:
+                held = self.writer.constant(site, device, box, tensor.dtype, monoid)
+                self.local.setdefault(site, {})[device] = held
+
+    def _read(self, tensor: str, read: InputRead, device: int) -> str:
+        """The local tensor that is exactly what a shard reads: a slice of the buffer, then the program's views."""
+        wanted = as_range(read.wanted[device])
+        if wanted.is_empty:
+            dtype = self.abstract.tensors[tensor].dtype
+            return self.writer.constant(f"{tensor}.nothing", device, wanted, dtype)
+        chain = []
+        while (producer := self.abstract.producers[tensor]).operator == "view":
+            chain.append((producer, wanted))
+            assert producer.signature is not None
+            wanted = producer.signature.inputs[0].project(wanted)
+            tensor = producer.inputs[0]
+        local = self.local[read.buffer][device]
+        local = self.writer.slice(read.buffer, device, local, wanted)
+        for view, index in reversed(chain):
+            local = self._write_view(view, device, local, index)
+        return local
+
+    def _write_view(self, view: Block, device: int, local: str, index: ZRange) -> str:
+        key = (device, view.site, local, index)
+        if key not in self.views:
+            (tensor,) = view.outputs
+            site, name = self.writer.free(view.site, device), self.writer.free(tensor, device)
+            made = Tensor(name, index.shape, self.abstract.tensors[tensor].dtype)
+            after = self._after(view, device)
+            shard = Block(site, view.definition, (local,), (name,), index, device, after)
+            self.writer.add(shard, (made,), (index,))
+            self.views[key] = name
+        return self.views[key]
+
+
+def evaluate_explicit(materialised: Materialised, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The values of all sinks of the abstract graph, by site, from the nodes of its expansion.
+
+    `inputs` gives whole values by the abstract sources' sites; each shard takes its box.
+
+    Raises:
+        ValueError: an input is missing, unknown, or of another shape or element type.
+    """
+    graph = materialised.graph
+    parts = {}
+    for block in graph.sources:
+        value = inputs.get(origin_of(block.site))
+        if value is not None:
+            box = materialised.boxes[block.outputs[0]]
+            parts[block.site] = _part(value, block, box)
+    unknown = set(inputs) - {origin_of(block.site) for block in graph.sources}
+    if unknown:
+        raise ValueError(f"the program has no sources {sorted(unknown)}")
+    values = evaluate(graph, parts)
+    results: dict[str, np.ndarray] = {}
+    shapes: dict[str, ZRange] = {}
+    for sink in graph.sinks:
+        site, box = origin_of(sink.site), materialised.boxes[sink.inputs[0]]
+        shapes[site] = shapes.get(site, box).bounding(box)
+    for sink in graph.sinks:
+        site, box = origin_of(sink.site), materialised.boxes[sink.inputs[0]]
+        value = values[sink.site]
+        whole = results.setdefault(site, np.zeros(shapes[site].end, value.dtype))
+        whole[tuple(map(slice, box.start, box.end))] = value
+    return results
+
+
+def _part(value: np.ndarray, block: Block, box: ZRange) -> np.ndarray:
+    shape, dtype = block.definition["shape"], block.definition["dtype"]
+    if (value.shape, value.dtype) != (tuple(shape), numpy_dtype(dtype)):
+        site = origin_of(block.site)
+        raise ValueError(
+            f"source {site!r} needs shape {shape} and type {dtype}, not {value.shape} and {value.dtype}"
+        )
+    return np.asarray(value[tuple(map(slice, box.start, box.end))])
