@@ -1,0 +1,145 @@
+"""Small known values: folding nodes whose inputs are all known, keeping broadcast dimensions compressed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node
+from teg.importers.program import Literal
+
+FOLD_LIMIT_BYTES = 64 * 1024
+COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
+
+# Applied element by element: compressed inputs give a compressed result.
+ELEMENTWISE = frozenset(
+    (
+        *(
+            "Abs",
+            "Add",
+            "And",
+            "BitShift",
+            "BitwiseAnd",
+            "BitwiseNot",
+            "BitwiseOr",
+            "BitwiseXor",
+            "Cast",
+            "Ceil",
+        ),
+        *(
+            "Clip",
+            "Cos",
+            "Div",
+            "Equal",
+            "Erf",
+            "Exp",
+            "Floor",
+            "Greater",
+            "GreaterOrEqual",
+            "Identity",
+            "IsInf",
+        ),
+        *("IsNaN", "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow"),
+        *(
+            "Reciprocal",
+            "Relu",
+            "Round",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Sqrt",
+            "Sub",
+            "Sum",
+            "Tan",
+            "Tanh",
+            "Where",
+            "Xor",
+        ),
+    )
+)
+
+
+def literal(array: np.ndarray) -> Literal:
+    """A known value, compressed along the dimensions in which all its slices are equal."""
+    shape = array.shape
+    if array.nbytes <= COMPRESS_LIMIT_BYTES and array.size > 0:
+        for axis in range(array.ndim):
+            first = array[(slice(None),) * axis + (slice(0, 1),)]
+            if array.shape[axis] > 1 and np.array_equal(array, np.broadcast_to(first, array.shape)):
+                array = first
+    return Literal(np.ascontiguousarray(array).reshape(array.shape), shape)
+
+
+def fold(node: Node, inputs: Sequence[Literal | None], opset: int) -> tuple[Literal, ...] | None:
+    """The outputs of a node with known inputs; None where they would be large.
+
+    A result is large beyond 64 KiB, unless it is no larger than the inputs it replaces.
+
+    Raises:
+        ImportFailure: the node cannot be evaluated.
+    """
+    compressed = node.op in ELEMENTWISE
+    given = [None if c is None else c.array if compressed else np.array(c.full) for c in inputs]
+    limit = max(FOLD_LIMIT_BYTES, sum(c.array.nbytes for c in inputs if c is not None))
+    if compressed and _elementwise_bytes(given) > limit:
+        return None
+    results = evaluate(node, given, opset)
+    if sum(r.nbytes for r in results) > limit:
+        return None
+    if not compressed:
+        return tuple(literal(r) for r in results)
+    shape = np.broadcast_shapes(*(c.shape for c in inputs if c is not None))
+    packed = [literal(r.reshape((1,) * (len(shape) - r.ndim) + r.shape)) for r in results]
+    return tuple(Literal(c.array, shape) for c in packed)
+
+
+def _elementwise_bytes(arrays: Sequence[np.ndarray | None]) -> int:
+    """A lower bound of the result's size: booleans take one byte."""
+    known = [a for a in arrays if a is not None]
+    return int(np.prod(np.broadcast_shapes(*(a.shape for a in known)), dtype=np.int64))
+
+
+def evaluate(node: Node, inputs: Sequence[np.ndarray | None], opset: int) -> tuple[np.ndarray, ...]:
+    """The node's outputs by ONNX's own reference implementation.
+
+    Raises:
+        ImportFailure: the reference refuses.
+    """
+    helper = onnx.helper
+    names = [n for n in node.inputs if n]
+    feeds: Mapping[str, np.ndarray] = {
+        n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None
+    }
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(feeds[n].dtype), feeds[n].shape)
+        for n in dict.fromkeys(names)
+    ]
+    wanted = [o for o in node.outputs if o]
+    results = [helper.make_empty_tensor_value_info(o) for o in wanted]
+    graph = helper.make_graph([node.proto], "fold", infos, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outputs = ReferenceEvaluator(model).run(wanted, dict(feeds))
+    except Exception as error:  # the reference raises whatever its operators raise
+        raise ImportFailure(f"{node.where} has constant inputs but cannot be evaluated: {error}") from error
+    return tuple(np.asarray(o) for o in outputs)
+
+
+def affine(array: np.ndarray) -> tuple[float, float] | None:
+    """`(start, step)` if the one-dimensional `array` is exactly `start + step * i`, else None."""
+    if array.ndim != 1 or array.size < 2 or array.dtype.kind not in "iuf":
+        return None
+    start, step = array[0].item(), array[1].item() - array[0].item()
+    if not math.isfinite(start + step * array.size):
+        return None
+    with np.errstate(over="ignore"):
+        line = (start + step * np.arange(array.size)).astype(array.dtype)
+    return (start, step) if np.array_equal(array, line) else None

@@ -1,0 +1,97 @@
+"""From steps over factored dimensions to the blocks of a graph."""
+
+from __future__ import annotations
+
+from teg.builder import GraphBuilder
+from teg.graph import Graph
+from teg.importers.factoring import Factoring
+from teg.importers.lowering.cells import lower_cell
+from teg.importers.lowering.compute import lower_compute
+from teg.importers.lowering.movement import concat, relabel, slice_
+from teg.importers.lowering.storage import Known, Rep, Storage, flat
+from teg.importers.program import Compute, Concat, Literal, Program, Relabel, Reshape, Slice, Step
+from teg.views import ViewDim, ViewMap, identity
+
+Factors = tuple[tuple[int, ...], ...]
+
+
+def lower(program: Program, factoring: Factoring) -> Graph:
+    """The graph of a program; dead blocks are left out, sources come first."""
+    lowering = _Lowering(program, factoring)
+    for name in program.entries:
+        lowering.add_entry(name)
+    for name, constant in program.literals.items():
+        lowering.add_literal(name, constant)
+    for step in program.steps:
+        lowering.reps[step.output] = lowering.lower(step)
+    for name, value in program.outputs.items():
+        lowering.add_sink(name, value)
+    return _pruned(lowering.builder.build())
+
+
+class _Lowering:
+    """The representation of each value so far."""
+
+    def __init__(self, program: Program, factoring: Factoring) -> None:
+        self.program = program
+        self.factors: dict[str, Factors] = {name: factoring.factors(name) for name in program.values}
+        self.builder = GraphBuilder(program.name)
+        self.storage = Storage(self.builder, program.outputs)
+        self.reps: dict[str, Rep] = {}
+
+    def add_entry(self, name: str) -> None:
+        entry = self.program.entries[name]
+        shape = flat(self.factors[name])
+        key = self.storage.source(name, shape, entry.value.dtype, entry.role, entry.value.shape, entry.data)
+        self.reps[name] = Rep(key, identity(shape))
+
+    def add_literal(self, name: str, constant: Literal) -> None:
+        """Only the dimensions along which the value changes are stored."""
+        factors = self.factors[name]
+        changing = [n > 1 for n in constant.array.shape]
+        stored = flat(own for own, change in zip(factors, changing, strict=True) if change)
+        places = [
+            k
+            for k, change in enumerate(c for own, c in zip(factors, changing, strict=True) for _ in own)
+            if change
+        ]
+        key = self.storage.defer(name, Known(name, constant.array.reshape(stored)))
+        self.reps[name] = Rep(key, ViewMap(tuple(ViewDim(k, 1, 0) for k in places), flat(factors)))
+
+    def add_sink(self, name: str, value: str) -> None:
+        root = self.storage.whole(self.reps[value])
+        shape = self.program.values[value].shape
+        taken = name in self.builder.tensors
+        site = f"{name}.out" if taken else name
+        self.builder.apply("sink", (self.storage.site(root),), site=site, logical_shape=shape)
+
+    def lower(self, step: Step) -> Rep:
+        target = self.factors[step.output]
+        if isinstance(step, Compute):
+            reps = [self.reps[n] for n in step.inputs]
+            factors = [self.factors[n] for n in step.inputs]
+            lower_one = lower_cell if step.operator == "cell" else lower_compute
+            return lower_one(self.storage, step, reps, factors, target)
+        sizes = self.program.values[step.output].shape
+        if isinstance(step, Concat):
+            parts = [self.program.values[n].shape[step.axis] for n in step.inputs]
+            return concat(self.storage, [self.reps[n] for n in step.inputs], step, parts, target)
+        rep, source = self.reps[step.input], self.factors[step.input]
+        if isinstance(step, Slice):
+            return slice_(self.storage, rep, step, source, sizes, target)
+        if isinstance(step, Relabel):
+            return relabel(rep, step, source, target)
+        assert isinstance(step, Reshape)
+        return self.storage.refactored(rep, flat(target), step.site)
+
+
+def _pruned(graph: Graph) -> Graph:
+    """Sources first, and only blocks that a sink depends on."""
+    needed: set[str] = set()
+    kept = []
+    for block in reversed(graph.blocks):
+        if block.operator == "sink" or needed.intersection(block.outputs):
+            kept.append(block)
+            needed.update(block.inputs)
+    kept.reverse()
+    return graph.replace(sorted(kept, key=lambda b: b.operator != "source"))

@@ -1,0 +1,216 @@
+"""Where the elements of each value are: a view of a stored tensor, emitted only when somebody needs it.
+
+Steps that move elements change the view and cost nothing. A block that can express a view in its labels reads
+the stored tensor itself; parts of tensors and positional readers get one composed `view` block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teg.builder import GraphBuilder
+from teg.importers.program import Labels
+from teg.operators.selectors import view_attributes
+from teg.views import ViewDim, ViewMap, identity
+
+
+class Rep(NamedTuple):
+    """A value as a view of the root tensor called `root`; `site` names the view block, should there be one."""
+
+    root: str
+    view: ViewMap
+    site: str = ""
+
+    def through(self, outer: ViewMap, site: str, part: bool = False) -> Rep:
+        """The view `outer` of this value; taking a part gives the view its name."""
+        return Rep(self.root, self.view.then(outer), site if part or not self.site else self.site)
+
+
+@dataclass(frozen=True)
+class Generator:
+    """Elements computed from coordinates (and small roots read with labels), on demand."""
+
+    site: str
+    expr: Any
+    dims: tuple[tuple[str, int], ...]
+    inputs: tuple[tuple[str, Labels], ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """Elements that are known; `weight` marks data of the file, which stays a source of its own."""
+
+    site: str
+    array: np.ndarray
+    weight: bool = False
+
+
+class Root(NamedTuple):
+    """Shape and element type of a stored tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Storage:
+    """Roots by key, the sites of those emitted so far, and the view blocks made of them."""
+
+    def __init__(self, builder: GraphBuilder, reserved: Iterable[str]) -> None:
+        self.builder = builder
+        self.roots: dict[str, Root] = {}
+        self.deferred: dict[str, Generator | Known] = {}
+        self._sites: dict[str, str] = {}
+        self._views: dict[tuple[str, ViewMap], str] = {}
+        self._reserved = set(reserved)
+
+    def free_site(self, wanted: str) -> str:
+        """A site for a block; names of outputs are left to the sinks."""
+        return self.builder.free_site(f"{wanted}.value" if wanted in self._reserved else wanted)
+
+    def emit(self, operator: str, roots: Sequence[str], site: str, **attrs: Any) -> str:
+        """A block over roots; gives the key of its output."""
+        inputs = [self.site(r) for r in roots]
+        (name,) = self.builder.apply(operator, inputs, site=self.free_site(site), **attrs)
+        tensor = self.builder.tensors[name]
+        self.roots[name] = Root(tensor.shape, tensor.dtype)
+        self._sites[name] = name
+        return name
+
+    def source(
+        self,
+        site: str,
+        shape: Sequence[int],
+        dtype: str,
+        role: str,
+        logical: Sequence[int],
+        data: np.ndarray | None,
+    ) -> str:
+        """A source block, with its data where the file brings it along."""
+        key = self.emit(
+            "source", (), site, shape=tuple(shape), dtype=dtype, role=role, logical_shape=tuple(logical)
+        )
+        if data is not None:
+            array = np.ascontiguousarray(data).reshape(tuple(shape))
+            array.setflags(write=False)
+            self.builder.data[key] = array
+            self.deferred[key] = Known(site, array, weight=True)
+        return key
+
+    def defer(self, key: str, what: Generator | Known) -> str:
+        """Elements that will be emitted when a block needs them as a tensor."""
+        while key in self.roots:
+            key += "'"
+        shape = what.array.shape if isinstance(what, Known) else tuple(size for _, size in what.dims)
+        dtype = what.array.dtype.name if isinstance(what, Known) else what.dtype
+        self.roots[key] = Root(shape, dtype)
+        self.deferred[key] = what
+        return key
+
+    def site(self, key: str) -> str:
+        """The tensor of a root, emitted now if it was not yet."""
+        if key not in self._sites:
+            self._sites[key] = self._emit_deferred(key)
+        return self._sites[key]
+
+    def _emit_deferred(self, key: str) -> str:
+        what = self.deferred[key]
+        if isinstance(what, Known):
+            array = what.array
+            made = self.source(what.site, array.shape, array.dtype.name, "constant", array.shape, array)
+            del self.deferred[made]
+            return made
+        inputs = [k for k, _ in what.inputs]
+        labels = tuple(own for _, own in what.inputs)
+        return self.emit(
+            "cell", inputs, what.site, expr=what.expr, labels=labels, dims=what.dims, dtype=what.dtype
+        )
+
+    def read(self, rep: Rep, names: Labels, strict: bool = True) -> tuple[str, Labels]:
+        """The root to read and the name of each of its dimensions, for a reader that labels dimensions.
+
+        Parts of dimensions become a view block. `strict` readers want a name for each dimension; others
+        take `""` for a dimension of size 1 that is broadcast.
+        """
+        shape = self.roots[rep.root].shape
+        labels, exact = [], True
+        for size, d in zip(shape, rep.view.dims, strict=True):
+            name = names[d.dim] if d.dim >= 0 else ""
+            all_of_it = (
+                d.stride == 1 and d.offset == 0 and rep.view.shape[d.dim] == size if d.dim >= 0 else size == 1
+            )
+            exact = exact and all_of_it and (bool(name) or not strict)
+            labels.append(name)
+        if exact:
+            return rep.root, tuple(labels)
+        kept = [k for k, d in enumerate(rep.view.dims) if d.dim >= 0 and names[d.dim]]
+        part = ViewMap(
+            tuple(
+                ViewDim(kept.index(k), d.stride, d.offset) if k in kept else ViewDim(-1, 0, d.offset)
+                for k, d in enumerate(rep.view.dims)
+            ),
+            tuple(rep.view.shape[rep.view.dims[k].dim] for k in kept),
+        )
+        return self._view(rep.root, part, rep.site), tuple(names[rep.view.dims[k].dim] for k in kept)
+
+    def whole(self, rep: Rep) -> str:
+        """A root whose dimensions are exactly the view's, for readers by position."""
+        shape = self.roots[rep.root].shape
+        return rep.root if rep.view == identity(shape) else self._view(rep.root, rep.view, rep.site)
+
+    def _view(self, root: str, view: ViewMap, site: str) -> str:
+        if (root, view) not in self._views:
+            self._views[root, view] = self.emit(
+                "view", (root,), site or f"{root}.view", **dict(view_attributes(view))
+            )
+        return self._views[root, view]
+
+    def refactored(self, rep: Rep, shape: Sequence[int], site: str) -> Rep:
+        """The same elements row-major at another shape: a view if only sizes 1 differ, else a reshape block."""
+        old = rep.view.shape
+        if old == tuple(shape):
+            return rep
+        if [s for s in old if s != 1] == [s for s in shape if s != 1]:
+            return rep.through(ones_changed(old, shape), site)
+        key = self.emit("reshape", (self.whole(rep),), site, shape=tuple(shape))
+        return Rep(key, identity(tuple(shape)))
+
+    def named(self, key: str, stored: Sequence[str], wanted: Sequence[str], shape: Sequence[int]) -> Rep:
+        """The value with dimensions `wanted` of a root with dimensions `stored`; those it lacks are broadcast."""
+        dims = tuple(ViewDim(list(wanted).index(name), 1, 0) for name in stored)
+        return Rep(key, ViewMap(dims, tuple(shape)))
+
+
+def ones_changed(old: Sequence[int], new: Sequence[int]) -> ViewMap:
+    """Shapes that differ in sizes 1 only: the view of `old` at shape `new`."""
+    places = iter([k for k, s in enumerate(new) if s != 1])
+    return ViewMap(
+        tuple(ViewDim(-1, 0, 0) if s == 1 else ViewDim(next(places), 1, 0) for s in old), tuple(new)
+    )
+
+
+def flat(factors: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """The factors of all dimensions in one row."""
+    return tuple(f for dim in factors for f in dim)
+
+
+def factor_names(label: str, count: int) -> Labels:
+    """The names of the factors of a labelled dimension: the label itself, or `label.0`, `label.1`, ..."""
+    if not label:
+        return ("",) * count
+    return (label,) if count == 1 else tuple(f"{label}.{k}" for k in range(count))
+
+
+def names_of(labels: Sequence[str], factors: Sequence[Sequence[int]]) -> Labels:
+    """The names of all factors of a value with these labels."""
+    return tuple(n for label, own in zip(labels, factors, strict=True) for n in factor_names(label, len(own)))
+
+
+def strides_of(factors: Sequence[int]) -> list[int]:
+    """Row-major strides of factors."""
+    return [math.prod(factors[k + 1 :]) for k in range(len(factors))]

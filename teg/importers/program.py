@@ -1,0 +1,146 @@
+"""The importer's own program: a few kinds of step over logical tensors, before any dimension is factored.
+
+Every computing step labels the dimensions of its operands: equal labels are one index dimension. Labels are
+what makes factoring uniform (a label refines wherever it stands) and what absorbs transpositions and
+broadcasts. Steps that only move elements are kept apart, because most of them will vanish into views.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A logical tensor: the shape and element type that the imported program states."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value that comes from outside or with the file; `data` where the file brings it along."""
+
+    value: Value
+    role: str
+    data: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A known small value: `array` has the rank of `shape`, and size 1 where all slices are equal."""
+
+    array: np.ndarray
+    shape: tuple[int, ...]
+
+    @property
+    def full(self) -> np.ndarray:
+        """The value at its logical shape."""
+        return np.broadcast_to(self.array, self.shape)
+
+
+@dataclass(frozen=True)
+class Compute:
+    """An operator over labelled dimensions; the label `""` marks a size-1 dimension that is broadcast.
+
+    Dimensions labelled in `whole` are read by position or by window: they stay one dimension.
+    `attributes` are the operator's, with labels where the operator wants dimensions.
+    """
+
+    site: str
+    operator: str
+    inputs: tuple[str, ...]
+    output: str
+    input_labels: tuple[Labels, ...]
+    output_labels: Labels
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Relabel:
+    """Transposition, squeeze, unsqueeze and broadcast in one: output dimensions by label, new ones labelled `""`."""
+
+    site: str
+    input: str
+    output: str
+    input_labels: Labels
+    output_labels: Labels
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The same elements, row-major, at another shape."""
+
+    site: str
+    input: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Per dimension `(start, stride)` of the coordinates kept; their number is the output's size."""
+
+    site: str
+    input: str
+    output: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Concat:
+    """The inputs one after the other along `axis`."""
+
+    site: str
+    inputs: tuple[str, ...]
+    output: str
+    axis: int
+
+
+Step = Compute | Relabel | Reshape | Slice | Concat
+
+
+def inputs_of(step: Step) -> tuple[str, ...]:
+    """The names of the values a step reads."""
+    return step.inputs if isinstance(step, (Compute, Concat)) else (step.input,)
+
+
+@dataclass
+class Program:
+    """Steps in order, what they read from outside, and the values observed at the end (name -> value)."""
+
+    name: str
+    values: dict[str, Value] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    literals: dict[str, Literal] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+    carries: dict[str, str] = field(default_factory=dict)
+
+    def pruned(self) -> Program:
+        """Without the steps and entries that no output needs."""
+        needed = set(self.outputs.values())
+        kept: list[Step] = []
+        for step in reversed(self.steps):
+            if step.output in needed:
+                kept.append(step)
+                needed.update(inputs_of(step))
+        entries = {k: e for k, e in self.entries.items() if k in needed}
+        literals = {k: c for k, c in self.literals.items() if k in needed}
+        values = {k: v for k, v in self.values.items() if k in needed}
+        return Program(
+            self.name, values, entries, literals, kept[::-1], dict(self.outputs), dict(self.carries)
+        )

@@ -1,0 +1,168 @@
+"""From ONNX nodes to the importer's steps: one tuple of translators per family, added up here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from teg.importers.constants import fold, literal
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Model, Node
+from teg.importers.program import Entry, Literal, Program, Value
+from teg.importers.translate.elementwise import ELEMENTWISE
+from teg.importers.translate.linear import LINEAR
+from teg.importers.translate.movement import MOVEMENT
+from teg.importers.translate.reductions import REDUCTIONS
+from teg.importers.translate.translation import Translation, Translator
+from teg.importers.translate.windows import WINDOWS
+
+TRANSLATORS: tuple[Translator, ...] = (*ELEMENTWISE, *MOVEMENT, *LINEAR, *REDUCTIONS, *WINDOWS)
+BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
+
+# Moving weights about costs nothing later, so they are not copied here.
+KEPT_ON_WEIGHTS = frozenset(
+    [
+        "Transpose",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Expand",
+        "Slice",
+        "Split",
+        "Identity",
+        "Gather",
+    ]
+)
+RANDOM = frozenset(
+    ["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"]
+)
+SHOWN_REFUSALS = 3
+UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
+
+
+def translate(model: Model) -> Program:
+    """The model as steps over logical tensors, constants folded.
+
+    Raises:
+        ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
+    """
+    program = Program(model.name)
+    t = Translation(program, model.opset)
+    for value, role in model.inputs:
+        _check_size(value)
+        program.values[value.name] = value
+        program.entries[value.name] = Entry(value, role)
+    for name, array in model.initializers.items():
+        _add_initializer(t, name, array, model.initializer_roles.get(name))
+    _translate_nodes(t, model)
+    for name in model.outputs:
+        program.outputs[name] = t.resolve(name)
+    return program.pruned()
+
+
+def _translate_nodes(t: Translation, model: Model) -> None:
+    """Translate what can be; then tell everything that could not."""
+    unsupported: dict[str, list[str]] = {}
+    refused: list[str] = []
+    lost: set[str] = set()
+    read = {n for node in model.nodes for n in node.inputs} | set(model.outputs)
+    for node in model.nodes:
+        try:
+            reachable = not lost.intersection(node.inputs)
+            if reachable and _folded(t, node):
+                continue
+            if node.op in BY_OP and reachable:
+                BY_OP[node.op].translate(t, node)
+                _check_outputs(t, node, read)
+                continue
+            if node.op not in BY_OP:
+                unsupported.setdefault(node.op, []).append(node.name)
+        except ImportFailure as failure:
+            refused.append(str(failure))
+        lost.update(node.outputs)
+    if unsupported or refused:
+        listed = ([_list_unsupported(unsupported)] if unsupported else []) + refused[:SHOWN_REFUSALS]
+        more = f"; and {len(refused) - SHOWN_REFUSALS} more" if len(refused) > SHOWN_REFUSALS else ""
+        raise ImportFailure(f"{model.name}: {'; '.join(listed)}{more}")
+
+
+def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
+    unmade = [o for o in node.outputs if o in read and t.resolve(o) not in t.program.values]
+    if unmade:
+        raise ImportFailure(f"{node.where} is unsupported where its output {unmade[0]!r} is used")
+
+
+def _check_size(value: Value) -> None:
+    if value.size == 0:
+        raise ImportFailure(f"input {value.name!r} of shape {list(value.shape)} has no elements")
+
+
+def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | None) -> None:
+    """Float arrays may be weights and stay as they are; numbers and integer arrays are literals."""
+    if role is None and (array.size <= 1 or array.dtype.kind in "biu"):
+        t.know(name, literal(array))
+        return
+    value = Value(name, array.shape, array.dtype.name)
+    t.program.values[name] = value
+    t.program.entries[name] = Entry(value, role or "parameter", array)
+    t.known[name] = Literal(array, array.shape)
+
+
+def _folded(t: Translation, node: Node) -> bool:
+    """Compute the node now, if its inputs are known and its result is small enough to keep."""
+    if node.op in ("Shape", "Size"):
+        shape = t.value(node.inputs[0]).shape
+        part = shape[slice(node.get("start", 0), node.get("end"))] if node.op == "Shape" else math.prod(shape)
+        t.know(node.outputs[0], literal(np.asarray(part, np.int64)))
+        return True
+    inputs = [t.literal(n) if n else None for n in node.inputs]
+    weights = bool(node.inputs) and t.resolve(node.inputs[0]) in t.program.entries
+    if node.op in RANDOM or any(n and c is None for n, c in zip(node.inputs, inputs, strict=True)):
+        return False
+    if node.op in KEPT_ON_WEIGHTS and weights:
+        return False
+    results = _splat(node, inputs) or _folded_by_reference(t, node, inputs)
+    if results is None:
+        return False
+    for name, result in zip([o for o in node.outputs if o], results, strict=True):
+        t.know(name, result)
+    return True
+
+
+def _folded_by_reference(
+    t: Translation, node: Node, inputs: list[Literal | None]
+) -> tuple[Literal, ...] | None:
+    if (
+        any(c is not None and math.prod(c.shape) * c.array.itemsize > UNFOLD_LIMIT_BYTES for c in inputs)
+        and node.op in BY_OP
+    ):
+        return None
+    return fold(node, inputs, t.opset)
+
+
+def _splat(node: Node, inputs: list[Literal | None]) -> tuple[Literal, ...] | None:
+    """Results that repeat one number or a smaller array are never written out."""
+    first = inputs[0] if inputs else None
+    if first is None:
+        return None
+    if node.op == "ConstantOfShape":
+        shape = tuple(int(s) for s in first.full)
+        given = node.get("value")
+        fill = np.zeros(1, np.float32) if given is None else np.asarray(given)
+        return (Literal(fill.reshape((1,) * len(shape)), shape),)
+    if node.op == "Expand" and inputs[1] is not None:
+        shape = np.broadcast_shapes(first.shape, tuple(int(s) for s in inputs[1].full))
+        return (
+            Literal(first.array.reshape((1,) * (len(shape) - first.array.ndim) + first.array.shape), shape),
+        )
+    return None
+
+
+def _list_unsupported(found: dict[str, list[str]]) -> str:
+    def places(names: list[str]) -> str:
+        return f"node {names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+    listed = ", ".join(f"{op} ({places(names)})" for op, names in sorted(found.items()))
+    return f"unsupported operator{'s' if len(found) > 1 else ''} {listed}"

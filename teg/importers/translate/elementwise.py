@@ -1,0 +1,183 @@
+"""Elementwise ONNX operators become cells: an expression over broadcast operands."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
+
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node, element_type
+from teg.importers.translate.translation import Translation, Translator
+
+Expr = tuple[Any, ...]
+
+UNARY = {
+    "Abs": "abs",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Log": "log",
+    "Neg": "neg",
+    "Reciprocal": "reciprocal",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+}
+BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow"}
+COMPARISON = {
+    "Equal": "eq",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "And": "and",
+    "Or": "or",
+    "Xor": "xor",
+    "Not": "not",
+    "IsNaN": "is_nan",
+}
+VARIADIC = {"Sum": "add", "Max": "max", "Min": "min"}
+
+X: Expr = ("input", 0)
+
+
+def const(value: float) -> Expr:
+    """A number in an expression."""
+    return ("const", value)
+
+
+def _simple(t: Translation, node: Node) -> None:
+    name = UNARY.get(node.op) or BINARY[node.op]
+    expr = (name, *(("input", k) for k in range(len(node.inputs))))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
+
+
+def _compare(t: Translation, node: Node) -> None:
+    expr = (COMPARISON[node.op], *(("input", k) for k in range(len(node.inputs))))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, "bool")
+
+
+def _variadic(t: Translation, node: Node) -> None:
+    terms: list[Expr] = [("input", k) for k in range(len(node.inputs))]
+    expr = reduce(lambda a, b: (VARIADIC[node.op], a, b), terms)
+    t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
+
+
+def _mean(t: Translation, node: Node) -> None:
+    terms: list[Expr] = [("input", k) for k in range(len(node.inputs))]
+    expr = ("mul", reduce(lambda a, b: ("add", a, b), terms), const(1 / len(terms)))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
+
+
+def _mod(t: Translation, node: Node) -> None:
+    expr = ("fmod" if node.get("fmod", 0) else "mod", X, ("input", 1))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
+
+
+def _where(t: Translation, node: Node) -> None:
+    expr = ("where", X, ("input", 1), ("input", 2))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[1]).dtype)
+
+
+def _cast(t: Translation, node: Node) -> None:
+    given = t.value(node.inputs[0]).dtype
+    like = node.op == "CastLike"
+    wanted = t.value(node.inputs[1]).dtype if like else element_type(int(node.get("to")), node.where)
+    if wanted == given:
+        t.alias(node.outputs[0], node.inputs[0])
+    else:
+        t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, X), wanted)
+
+
+def _identity(t: Translation, node: Node) -> None:
+    t.alias(node.outputs[0], node.inputs[0])
+
+
+def _dropout(t: Translation, node: Node) -> None:
+    """Dropout at inference is the identity; a mask that is read, or training, is refused."""
+    training = t.constant(node, 2, "training mode")
+    if training is not None and bool(training.reshape(-1)[0]):
+        raise ImportFailure(f"{node.where} is unsupported in training mode")
+    t.alias(node.outputs[0], node.inputs[0])
+
+
+def _clip(t: Translation, node: Node) -> None:
+    """Bounds are attributes before opset 11, then inputs; known ones become numbers in the expression."""
+    inputs, expr = [node.inputs[0]], X
+    for position, (name, fn) in enumerate((("min", "max"), ("max", "min")), start=1):
+        if name in node.attributes:
+            expr = (fn, expr, const(float(node.attributes[name])))
+        elif position < len(node.inputs) and node.inputs[position]:
+            expr = (fn, expr, ("input", len(inputs)))
+            inputs.append(node.inputs[position])
+    t.cell(node.name, inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
+
+
+def _gelu(t: Translation, node: Node) -> None:
+    if node.get("approximate", "none") == "tanh":
+        cubic = ("add", X, ("mul", const(0.044715), ("mul", X, ("mul", X, X))))
+        bell = ("tanh", ("mul", const(math.sqrt(2 / math.pi)), cubic))
+    else:
+        bell = ("erf", ("mul", X, const(math.sqrt(0.5))))
+    expr = ("mul", ("mul", const(0.5), X), ("add", const(1.0), bell))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[0]).dtype)
+
+
+def _activation(t: Translation, node: Node) -> None:
+    one, zero = const(1.0), const(0.0)
+    growth = ("sub", ("exp", X), one)
+    softplus = ("add", ("relu", X), ("log", ("add", one, ("exp", ("neg", ("abs", X))))))
+
+    def given(name: str, default: float) -> Expr:
+        return const(float(node.get(name, default)))
+
+    def gate(a: Expr, b: Expr) -> Expr:
+        return ("max", zero, ("min", one, ("add", ("mul", a, X), b)))
+
+    def positive(below: Expr) -> Expr:
+        return ("where", ("lt", X, zero), below, X)
+
+    celu = ("sub", ("exp", ("div", X, given("alpha", 1.0))), one)
+    selu = positive(("mul", given("alpha", 1.6732632423543772), growth))
+    expressions: dict[str, Expr] = {
+        "HardSigmoid": gate(given("alpha", 0.2), given("beta", 0.5)),
+        "HardSwish": ("mul", X, gate(const(1 / 6), const(0.5))),
+        "LeakyRelu": positive(("mul", given("alpha", 0.01), X)),
+        "PRelu": positive(("mul", ("input", 1), X)),
+        "Elu": positive(("mul", given("alpha", 1.0), growth)),
+        "Celu": positive(("mul", given("alpha", 1.0), celu)),
+        "Selu": ("mul", given("gamma", 1.0507009873554805), selu),
+        "ThresholdedRelu": ("where", ("gt", X, given("alpha", 1.0)), X, zero),
+        "Softplus": softplus,
+        "Softsign": ("div", X, ("add", one, ("abs", X))),
+        "Mish": ("mul", X, ("tanh", softplus)),
+        "Swish": ("mul", X, ("sigmoid", ("mul", given("alpha", 1.0), X))),
+    }
+    t.cell(node.name, node.inputs, node.outputs[0], expressions[node.op], t.value(node.inputs[0]).dtype)
+
+
+_ACTIVATIONS = (
+    *("HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Elu", "Celu", "Selu"),
+    *("ThresholdedRelu", "Softplus", "Softsign", "Mish", "Swish"),
+)
+
+ELEMENTWISE: tuple[Translator, ...] = (
+    Translator((*UNARY, *BINARY), _simple),
+    Translator(tuple(COMPARISON), _compare),
+    Translator(tuple(VARIADIC), _variadic),
+    Translator(("Mean",), _mean),
+    Translator(("Mod",), _mod),
+    Translator(("Where",), _where),
+    Translator(("Cast", "CastLike"), _cast),
+    Translator(("Identity",), _identity),
+    Translator(("Dropout",), _dropout),
+    Translator(("Clip",), _clip),
+    Translator(("Gelu",), _gelu),
+    Translator(_ACTIVATIONS, _activation),
+)

@@ -1,0 +1,298 @@
+"""ONNX operators that only move elements; most of them vanish into views and labels later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from teg.importers.constants import affine
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node
+from teg.importers.program import Compute
+from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+
+
+def _transpose(t: Translation, node: Node) -> None:
+    shape = t.value(node.inputs[0]).shape
+    order = [int(k) for k in node.get("perm", range(len(shape))[::-1])]
+    labels = plain_labels(len(shape))
+    target = tuple(labels[k] for k in order)
+    t.relabel(node.name, node.inputs[0], node.outputs[0], labels, target, [shape[k] for k in order])
+
+
+def _reshape(t: Translation, node: Node) -> None:
+    value = t.value(node.inputs[0])
+    wanted = list(t.integers(node, 1, "shape") or ())
+    if not node.get("allowzero", 0):
+        wanted = [value.shape[k] if s == 0 else s for k, s in enumerate(wanted)]
+    known = math.prod(s for s in wanted if s != -1)
+    shape = [value.size // max(known, 1) if s == -1 else s for s in wanted]
+    if math.prod(shape) != value.size:
+        raise ImportFailure(f"{node.where}: {list(value.shape)} cannot be reshaped to {wanted}")
+    t.reshape(node.name, node.inputs[0], node.outputs[0], shape)
+
+
+def _flatten(t: Translation, node: Node) -> None:
+    shape = t.value(node.inputs[0]).shape
+    axis = int(node.get("axis", 1))
+    axis = axis + len(shape) if axis < 0 else axis
+    t.reshape(node.name, node.inputs[0], node.outputs[0], (math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+def _squeeze(t: Translation, node: Node) -> None:
+    shape = t.value(node.inputs[0]).shape
+    axes = t.integers(node, 1, "axes")
+    gone = (
+        {k for k, s in enumerate(shape) if s == 1}
+        if axes is None
+        else {normal_axis(node, a, len(shape)) for a in axes}
+    )
+    if any(shape[k] != 1 for k in gone):
+        raise ImportFailure(
+            f"{node.where}: only dimensions of size 1 can be squeezed, not {sorted(gone)} of {list(shape)}"
+        )
+    labels = plain_labels(len(shape))
+    target = tuple(d for k, d in enumerate(labels) if k not in gone)
+    t.relabel(
+        node.name,
+        node.inputs[0],
+        node.outputs[0],
+        labels,
+        target,
+        [s for k, s in enumerate(shape) if k not in gone],
+    )
+
+
+def _unsqueeze(t: Translation, node: Node) -> None:
+    shape = t.value(node.inputs[0]).shape
+    axes = t.integers(node, 1, "axes") or ()
+    new = {normal_axis(node, a, len(shape) + len(axes)) for a in axes}
+    labels, sizes = iter(plain_labels(len(shape))), iter(shape)
+    rank = len(shape) + len(new)
+    target = tuple("" if k in new else next(labels) for k in range(rank))
+    result = [1 if k in new else next(sizes) for k in range(rank)]
+    t.relabel(node.name, node.inputs[0], node.outputs[0], plain_labels(len(shape)), target, result)
+
+
+def broadcast_to(t: Translation, site: str, name: str, output: str, wanted: Sequence[int]) -> str:
+    """`name` broadcast to `wanted`, numpy's rule, dimensions of either side may be 1."""
+    shape = t.value(name).shape
+    result = np.broadcast_shapes(shape, tuple(wanted))
+    if result == shape:
+        t.alias(output, name)
+        return t.resolve(name)
+    lead = len(result) - len(shape)
+    stays = [k >= lead and shape[k - lead] == result[k] for k in range(len(result))]
+    source = tuple(f"d{lead + k}" for k in range(len(shape)))
+    target = tuple(f"d{k}" if stays[k] else "" for k in range(len(result)))
+    source = tuple(d if stays[lead + k] else "" for k, d in enumerate(source))
+    return t.relabel(site, name, output, source, target, result)
+
+
+def _expand(t: Translation, node: Node) -> None:
+    wanted = t.integers(node, 1, "shape") or ()
+    broadcast_to(t, node.name, node.inputs[0], node.outputs[0], wanted)
+
+
+def _tile(t: Translation, node: Node) -> None:
+    """Repetition is a broadcast of new outer factors."""
+    shape = t.value(node.inputs[0]).shape
+    repeats = t.integers(node, 1, "repeats") or ()
+    wide = [n for pair in zip(repeats, shape, strict=True) for n in pair]
+    labels = plain_labels(len(shape))
+    target = tuple(n for label in labels for n in ("", label))
+    opened = t.relabel(
+        f"{node.name}.repeat", node.inputs[0], f"{node.outputs[0]}.repeat", labels, target, wide
+    )
+    t.reshape(node.name, opened, node.outputs[0], [r * s for r, s in zip(repeats, shape, strict=True)])
+
+
+def _slice(t: Translation, node: Node) -> None:
+    shape = t.value(node.inputs[0]).shape
+    starts, ends = t.integers(node, 1, "starts") or (), t.integers(node, 2, "ends") or ()
+    axes = t.integers(node, 3, "axes") or tuple(range(len(starts)))
+    steps = t.integers(node, 4, "steps") or (1,) * len(starts)
+    ranges = [range(s) for s in shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        k = normal_axis(node, axis, len(shape))
+        ranges[k] = range(
+            *slice(start, end if step > 0 or end >= -shape[k] else None, step).indices(shape[k])
+        )
+    t.slice(node.name, node.inputs[0], node.outputs[0], ranges)
+
+
+def _split(t: Translation, node: Node) -> None:
+    shape = t.value(node.inputs[0]).shape
+    axis = normal_axis(node, int(node.get("axis", 0)), len(shape))
+    sizes = t.integers(node, 1, "split")
+    if sizes is None:
+        count = int(node.get("num_outputs", len(node.outputs)))
+        chunk = -(-shape[axis] // count)
+        sizes = tuple(max(0, min(chunk, shape[axis] - k * chunk)) for k in range(count))
+    start = 0
+    for k, (output, size) in enumerate(zip(node.outputs, sizes, strict=True)):
+        if output:
+            ranges = [range(start, start + size) if d == axis else range(s) for d, s in enumerate(shape)]
+            t.slice(f"{node.name}.{k}", node.inputs[0], output, ranges)
+        start += size
+
+
+def _concat(t: Translation, node: Node) -> None:
+    rank = len(t.value(node.inputs[0]).shape)
+    axis = normal_axis(node, int(node.get("axis", 1)), rank)
+    filled = [n for n in node.inputs if t.value(n).shape[axis] > 0]
+    if len(filled) == 1:
+        t.alias(node.outputs[0], filled[0])
+    else:
+        t.concat(node.name, filled, node.outputs[0], axis)
+
+
+def _pad(t: Translation, node: Node) -> None:
+    """Negative padding is a slice; what remains is a pad block whose padded dimensions stay whole."""
+    value = t.value(node.inputs[0])
+    rank = len(value.shape)
+    pads = t.integers(node, 1, "pads") or ()
+    axes = t.integers(node, 3, "axes") or tuple(range(rank))
+    fill = t.constant(node, 2, "pad value")
+    low, high = [0] * rank, [0] * rank
+    for k, axis in enumerate(axes):
+        low[normal_axis(node, axis, rank)] = pads[k]
+        high[normal_axis(node, axis, rank)] = pads[k + len(axes)]
+    ranges = [range(max(-a, 0), s - max(-b, 0)) for s, a, b in zip(value.shape, low, high, strict=True)]
+    low, high = [max(a, 0) for a in low], [max(b, 0) for b in high]
+    padded = any(low) or any(high)
+    cropped = t.slice(
+        f"{node.name}.crop" if padded else node.name,
+        node.inputs[0],
+        f"{node.outputs[0]}.crop" if padded else node.outputs[0],
+        ranges,
+    )
+    if not padded:
+        return
+    number = float(node.get("value", 0.0)) if fill is None or fill.size == 0 else fill.reshape(-1)[0].item()
+    labels = plain_labels(rank)
+    changed = {d for k, d in enumerate(labels) if low[k] or high[k]}
+    written = tuple(f"{d}p" if d in changed else d for d in labels)
+    attrs = {
+        "low": dict(zip(labels, low, strict=True)),
+        "high": dict(zip(labels, high, strict=True)),
+        "mode": node.get("mode", "constant"),
+        "value": number,
+    }
+    shape = [len(r) + a + b for r, a, b in zip(ranges, low, high, strict=True)]
+    t.declare(node.outputs[0], shape, value.dtype)
+    whole = frozenset(changed | {f"{d}p" for d in changed})
+    t.emit(
+        Compute(node.name, "pad", (t.resolve(cropped),), node.outputs[0], (labels,), written, attrs, whole)
+    )
+
+
+def _gather(t: Translation, node: Node) -> None:
+    """Known arithmetic indices are a slice; others gather rows."""
+    table, axis = (
+        t.value(node.inputs[0]),
+        normal_axis(node, int(node.get("axis", 0)), len(t.value(node.inputs[0]).shape)),
+    )
+    indices = t.literal(node.inputs[1])
+    if indices is not None and _gather_known(t, node, axis, indices.full):
+        return
+    index = t.value(node.inputs[1])
+    before = tuple(f"a{k}" for k in range(axis))
+    after = tuple(f"z{k}" for k in range(axis + 1, len(table.shape)))
+    rows = tuple(f"i{k}" for k in range(len(index.shape)))
+    t.declare(node.outputs[0], (*table.shape[:axis], *index.shape, *table.shape[axis + 1 :]), table.dtype)
+    labels = ((*before, "v", *after), rows)
+    names = (table.name, index.name)
+    whole = frozenset({"v"})
+    t.emit(
+        Compute(
+            node.name,
+            "gather",
+            names,
+            node.outputs[0],
+            labels,
+            (*before, *rows, *after),
+            {"axis": "v"},
+            whole,
+        )
+    )
+
+
+def _gather_known(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
+    table = t.value(node.inputs[0])
+    size = table.shape[axis]
+    flat = np.where(indices < 0, indices + size, indices).reshape(-1)
+    if flat.size == 1:
+        span = range(int(flat[0]), int(flat[0]) + 1)
+    else:
+        law = affine(flat)
+        if law is None or law[1] == 0:
+            return False
+        start, step = int(law[0]), int(law[1])
+        span = range(start, start + step * flat.size, step)
+    if not (0 <= span[0] < size and 0 <= span[-1] < size):
+        raise ImportFailure(
+            f"{node.where}: indices {span[0]} to {span[-1]} lie outside axis {axis} of size {size}"
+        )
+    shape = (*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :])
+    ranges = [span if k == axis else range(s) for k, s in enumerate(table.shape)]
+    inner = node.outputs[0] if indices.ndim == 1 else f"{node.outputs[0]}.rows"
+    sliced = t.slice(node.name, table.name, inner, ranges)
+    if indices.ndim != 1:
+        t.reshape(f"{node.name}.shape", sliced, node.outputs[0], shape)
+    return True
+
+
+def _depth_to_space(t: Translation, node: Node) -> None:
+    value, block = t.value(node.inputs[0]), int(node.get("blocksize"))
+    n, c, h, w = value.shape
+    column = node.get("mode", "DCR") == "CRD"
+    split = (n, c // block**2, block, block, h, w) if column else (n, block, block, c // block**2, h, w)
+    labels = ("n", "c", "p", "q", "h", "w") if column else ("n", "p", "q", "c", "h", "w")
+    opened = t.reshape(f"{node.name}.split", value.name, f"{node.outputs[0]}.split", split)
+    target = ("n", "c", "h", "p", "w", "q")
+    shape = [dict(zip(labels, split, strict=True))[d] for d in target]
+    turned = t.relabel(f"{node.name}.turn", opened, f"{node.outputs[0]}.turn", labels, target, shape)
+    t.reshape(node.name, turned, node.outputs[0], (n, c // block**2, h * block, w * block))
+
+
+def _space_to_depth(t: Translation, node: Node) -> None:
+    value, block = t.value(node.inputs[0]), int(node.get("blocksize"))
+    n, c, h, w = value.shape
+    split = (n, c, h // block, block, w // block, block)
+    labels, target = ("n", "c", "h", "p", "w", "q"), ("n", "p", "q", "c", "h", "w")
+    opened = t.reshape(f"{node.name}.split", value.name, f"{node.outputs[0]}.split", split)
+    shape = [dict(zip(labels, split, strict=True))[d] for d in target]
+    turned = t.relabel(f"{node.name}.turn", opened, f"{node.outputs[0]}.turn", labels, target, shape)
+    t.reshape(node.name, turned, node.outputs[0], (n, c * block**2, h // block, w // block))
+
+
+def _trilu(t: Translation, node: Node) -> None:
+    value = t.value(node.inputs[0])
+    offset = t.constant(node, 1, "diagonal")
+    k = 0 if offset is None else int(offset.reshape(-1)[0])
+    labels = plain_labels(len(value.shape))
+    row, column = ("index", labels[-2]), ("index", labels[-1])
+    kept = ("ge" if node.get("upper", 1) else "le", column, ("add", row, ("const", k)))
+    t.cell(node.name, [value.name], node.outputs[0], ("where", kept, ("input", 0), ("const", 0)), value.dtype)
+
+
+MOVEMENT: tuple[Translator, ...] = (
+    Translator(("Transpose",), _transpose),
+    Translator(("Reshape",), _reshape),
+    Translator(("Flatten",), _flatten),
+    Translator(("Squeeze",), _squeeze),
+    Translator(("Unsqueeze",), _unsqueeze),
+    Translator(("Expand",), _expand),
+    Translator(("Tile",), _tile),
+    Translator(("Slice",), _slice),
+    Translator(("Split",), _split),
+    Translator(("Concat",), _concat),
+    Translator(("Pad",), _pad),
+    Translator(("Gather",), _gather),
+    Translator(("DepthToSpace",), _depth_to_space),
+    Translator(("SpaceToDepth",), _space_to_depth),
+    Translator(("Trilu",), _trilu),
+)

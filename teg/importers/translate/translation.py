@@ -1,0 +1,170 @@
+"""The state of a translation: what is known of each value so far, and the steps emitted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teg.importers.constants import literal
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node
+from teg.importers.program import (
+    Compute,
+    Concat,
+    Labels,
+    Literal,
+    Program,
+    Relabel,
+    Reshape,
+    Slice,
+    Step,
+    Value,
+)
+
+
+class Translation:
+    """Collects the steps of a program; translators read values and constants and emit steps through it."""
+
+    def __init__(self, program: Program, opset: int) -> None:
+        self.program = program
+        self.opset = opset
+        self.known: dict[str, Literal] = {}
+        self._aliases: dict[str, str] = {}
+
+    def resolve(self, name: str) -> str:
+        """The value that `name` stands for."""
+        return self._aliases.get(name, name)
+
+    def alias(self, name: str, target: str) -> None:
+        """Let `name` be another name of `target`."""
+        self._aliases[name] = self.resolve(target)
+
+    def value(self, name: str) -> Value:
+        """Shape and element type of a value."""
+        return self.program.values[self.resolve(name)]
+
+    def know(self, name: str, constant: Literal) -> None:
+        """Record a folded value; it becomes part of the program where a step reads it."""
+        self.known[name] = constant
+        self.program.literals[name] = constant
+        self.program.values[name] = Value(name, constant.shape, constant.array.dtype.name)
+
+    def literal(self, name: str) -> Literal | None:
+        """The known value of `name`, if it is known."""
+        return self.known.get(self.resolve(name))
+
+    def constant(self, node: Node, position: int, what: str) -> np.ndarray | None:
+        """The value of an optional input that must be known at import; None where it is left out.
+
+        Raises:
+            ImportFailure: it depends on the program's inputs.
+        """
+        if position >= len(node.inputs) or not node.inputs[position]:
+            return None
+        found = self.literal(node.inputs[position])
+        if found is None:
+            raise ImportFailure(
+                f"{node.where} is supported only where its {what} is constant; {node.inputs[position]!r} is not"
+            )
+        return found.full
+
+    def integers(self, node: Node, position: int, name: str) -> tuple[int, ...] | None:
+        """Integers given as attribute `name` or, in newer operator versions, as a constant input."""
+        if name in node.attributes:
+            given = node.attributes[name]
+            return tuple(int(v) for v in given) if isinstance(given, (tuple, list)) else (int(given),)
+        found = self.constant(node, position, name)
+        return None if found is None else tuple(int(v) for v in found.reshape(-1))
+
+    def declare(self, name: str, shape: Sequence[int], dtype: str) -> str:
+        """Announce a value that the next step makes."""
+        self.program.values[name] = Value(name, tuple(int(s) for s in shape), dtype)
+        return name
+
+    def add_literal(self, name: str, array: np.ndarray) -> str:
+        """A constant that the translation itself brings in."""
+        self.know(name, literal(array))
+        return name
+
+    def emit(self, step: Step) -> str:
+        """Append a step; its output must be declared. Gives the output's name."""
+        self.program.steps.append(step)
+        return step.output
+
+    def cell(self, site: str, inputs: Sequence[str], output: str, expr: Any, dtype: str) -> str:
+        """An elementwise step with numpy broadcasting."""
+        names = tuple(self.resolve(n) for n in inputs)
+        shapes = [self.value(n).shape for n in names]
+        shape = np.broadcast_shapes(*shapes)
+        labels = tuple(broadcast_labels(s, shape) for s in shapes)
+        self.declare(output, shape, dtype)
+        attrs = {"expr": expr, "dtype": dtype}
+        return self.emit(Compute(site, "cell", names, output, labels, plain_labels(len(shape)), attrs))
+
+    def relabel(
+        self, site: str, name: str, output: str, source: Labels, target: Labels, shape: Sequence[int]
+    ) -> str:
+        """A transposition, squeeze, unsqueeze or broadcast to `shape`."""
+        value = self.value(name)
+        self.declare(output, shape, value.dtype)
+        return self.emit(Relabel(site, value.name, output, source, target))
+
+    def reshape(self, site: str, name: str, output: str, shape: Sequence[int]) -> str:
+        """The same elements at another shape; the same shape is only another name."""
+        value = self.value(name)
+        if tuple(shape) == value.shape:
+            self.alias(output, value.name)
+            return value.name
+        self.declare(output, shape, value.dtype)
+        return self.emit(Reshape(site, value.name, output))
+
+    def slice(self, site: str, name: str, output: str, ranges: Sequence[range]) -> str:
+        """The coordinates in `ranges`, one per dimension; everything is only another name."""
+        value = self.value(name)
+        if all(
+            r.start == 0 and r.step == 1 and len(r) == s for r, s in zip(ranges, value.shape, strict=True)
+        ):
+            self.alias(output, value.name)
+            return value.name
+        self.declare(output, [len(r) for r in ranges], value.dtype)
+        spans = tuple((r.start, r.step if len(r) > 1 else 1) for r in ranges)
+        return self.emit(Slice(site, value.name, output, spans))
+
+    def concat(self, site: str, names: Sequence[str], output: str, axis: int) -> str:
+        """The values one after the other along `axis`."""
+        values = [self.value(n) for n in names]
+        shape = list(values[0].shape)
+        shape[axis] = sum(v.shape[axis] for v in values)
+        self.declare(output, shape, values[0].dtype)
+        return self.emit(Concat(site, tuple(v.name for v in values), output, axis))
+
+
+def plain_labels(rank: int) -> Labels:
+    """The labels `d0`, `d1`, ... of a tensor whose dimensions have no names."""
+    return tuple(f"d{k}" for k in range(rank))
+
+
+def broadcast_labels(shape: Sequence[int], wanted: Sequence[int]) -> Labels:
+    """The labels of an operand of `shape` in a result of shape `wanted`, aligned at the right."""
+    lead = len(wanted) - len(shape)
+    return tuple("" if s == 1 and wanted[lead + k] != 1 else f"d{lead + k}" for k, s in enumerate(shape))
+
+
+class Translator(NamedTuple):
+    """How some ONNX operators become steps."""
+
+    ops: tuple[str, ...]
+    translate: Callable[[Translation, Node], None]
+
+
+def normal_axis(node: Node, axis: int, rank: int) -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ImportFailure: it lies outside.
+    """
+    if not -rank <= axis < max(rank, 1):
+        raise ImportFailure(f"{node.where}: axis {axis} lies outside a tensor of rank {rank}")
+    return axis % max(rank, 1)

@@ -1,0 +1,48 @@
+"""Values in and out of a graph whose tensors were refined: user shapes on the outside, factors inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.graph import Graph
+
+
+def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays at the shapes of the graph's sources, by site; sources that have data may be left out.
+
+    Arrays that the graph does not read are ignored: an import drops inputs without effect.
+
+    Raises:
+        ValueError: an array is missing, or is not of the source's logical shape and element type; all are listed.
+    """
+    packed, issues = {}, []
+    for source in graph.sources:
+        tensor = graph.tensors[source.outputs[0]]
+        logical = source.definition.get("logical_shape", tensor.shape)
+        if source.site not in arrays:
+            if tensor.site not in graph.data:
+                issues.append(f"input {source.site!r} of shape {logical} and type {tensor.dtype} is missing")
+            continue
+        array = np.asarray(arrays[source.site])
+        if array.shape != logical or array.dtype != numpy_dtype(tensor.dtype):
+            issues.append(
+                f"input {source.site!r} must have shape {logical} and type {tensor.dtype}, "
+                f"not shape {array.shape} and type {array.dtype}"
+            )
+        else:
+            packed[source.site] = array.reshape(tensor.shape)
+    if issues:
+        raise ValueError(f"graph {graph.name!r}: " + "; ".join(issues))
+    return packed
+
+
+def unpack_outputs(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The values of sinks, by site, at the shapes that the imported program states."""
+    return {
+        sink.site: values[sink.site].reshape(sink.definition.get("logical_shape", values[sink.site].shape))
+        for sink in graph.sinks
+        if sink.site in values
+    }
