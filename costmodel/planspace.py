@@ -69,6 +69,7 @@ class PlanSpace:
         self.slots = issue_order(graph, order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
+        self.gene_of = {b.site: g for g, b in enumerate(self.blocks)}
         self.families: list[StrategyFamily] = []
         self._costs: list[BlockCosts] = []
         granules = aligned_granules(graph)

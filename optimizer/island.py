@@ -1,0 +1,141 @@
+"""One island: epochs of parent selection, variation, evaluation and archiving, all in numba.
+
+An epoch is a function of its state alone (archive, generator, statistics), so it gives the same result on
+any executor. Ranking between epochs uses DEAP's NSGA-II vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from costmodel.kernel import COSTS, evaluate
+from optimizer.archive import Archive, insert, insert_infeasible
+from optimizer.variation import RULES, hash_plan, vary
+
+POOL_SHARE = 0.15
+MORE_MOVES_SHARE = 0.4
+MOST_MOVES = 6
+SEEN_SIZE = 1 << 18
+
+
+class Goal(NamedTuple):
+    """What is minimised, as linear forms of the integer costs: values = weights @ raw; bounds likewise."""
+
+    weights: np.ndarray  # (objectives, COSTS)
+    epsilon: np.ndarray  # (objectives,)
+    bound_weights: np.ndarray  # (bounds, COSTS)
+    bounds: np.ndarray  # (bounds,)
+
+
+class Statistics(NamedTuple):
+    """Per rule: times applied, plans that entered the archive."""
+
+    applied: np.ndarray
+    improved: np.ndarray
+
+
+def new_statistics() -> Statistics:
+    return Statistics(np.zeros(len(RULES), np.int64), np.zeros(len(RULES), np.int64))
+
+
+@njit(cache=True)
+def judge(goal, raw, value):  # type: ignore[no-untyped-def]
+    """Fill `value` with the objectives; return by how much the bounds are broken (0: feasible)."""
+    for j in range(goal.weights.shape[0]):
+        total = 0.0
+        for c in range(COSTS):
+            total += goal.weights[j, c] * raw[c]
+        value[j] = total
+    violation = 0.0
+    for b in range(goal.bounds.shape[0]):
+        total = 0.0
+        for c in range(COSTS):
+            total += goal.bound_weights[b, c] * raw[c]
+        if total > goal.bounds[b]:
+            violation += total / goal.bounds[b] - 1.0 if goal.bounds[b] > 0 else 1.0 + total
+    return violation
+
+
+@njit(cache=True)
+def offer(archive, goal, raw, value, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+    """Judge an evaluated plan and put it where it belongs; True if it entered the front."""
+    violation = judge(goal, raw, value)
+    if violation > 0.0:
+        insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest)
+        return False
+    return insert(archive, value, goal.epsilon, raw, genes, prefetch, regather, digest)
+
+
+@njit(cache=True)
+def _pick(rng, weight, count):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(count):
+        total += weight[i]
+    at = rng.random() * total
+    for i in range(count):
+        at -= weight[i]
+        if at < 0.0:
+            return i
+    return count - 1
+
+
+@njit(cache=True)
+def run_epoch(space, scratch, search, archive, goal, rng, rule_weight, statistics, seen, evaluations):  # type: ignore[no-untyped-def]
+    """Evaluate `evaluations` distinct new plans (fewer only if variation finds none); returns how many."""
+    genes = archive.genes[0].copy()
+    prefetch, regather = archive.prefetch[0].copy(), archive.regather[0].copy()
+    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    digest = np.zeros(1, np.uint64)
+    used = np.zeros(MOST_MOVES, np.int64)
+    done, idle = 0, 0
+    while done < evaluations and idle < 64 * evaluations:
+        front, pool = archive.count[0], archive.count[1]
+        if front == 0 or (pool > 0 and rng.random() < POOL_SHARE):
+            i = rng.integers(0, pool)
+            genes[:], prefetch[:], regather[:] = archive.pool_genes[i], archive.pool_prefetch[i], archive.pool_regather[i]
+            digest[0] = archive.pool_digest[i]
+        else:
+            i = _pick(rng, archive.weight, front)
+            genes[:], prefetch[:], regather[:] = archive.genes[i], archive.prefetch[i], archive.regather[i]
+            digest[0] = archive.digest[i]
+        moves = 0
+        while moves < MOST_MOVES and (moves == 0 or rng.random() < MORE_MOVES_SHARE):
+            rule = _pick(rng, rule_weight, rule_weight.shape[0])
+            vary(rule, rng, space, search, genes, prefetch, regather, digest)
+            used[moves] = rule
+            moves += 1
+        place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
+        if seen[place] == digest[0]:
+            idle += 1
+            continue
+        seen[place] = digest[0]
+        evaluate(space, scratch, genes, prefetch, regather, raw)
+        done += 1
+        entered = offer(archive, goal, raw, value, genes, prefetch, regather, digest[0])
+        for r in range(moves):
+            statistics.applied[used[r]] += 1
+            if entered:
+                statistics.improved[used[r]] += 1
+    return done
+
+
+@njit(cache=True)
+def offer_all(space, scratch, archive, goal, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+    """Evaluate and offer many plans (rows); returns how many entered the front."""
+    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    entered = 0
+    for i in range(genes.shape[0]):
+        evaluate(space, scratch, genes[i], prefetch[i], regather[i], raw)
+        digest = hash_plan(genes[i], prefetch[i], regather[i])
+        if offer(archive, goal, raw, value, genes[i], prefetch[i], regather[i], digest):
+            entered += 1
+    return entered
+
+
+def front_arrays(archive: Archive) -> tuple[np.ndarray, np.ndarray]:
+    """Values `(n, m)` and raw costs `(n, COSTS)` of the front."""
+    n = int(archive.count[0])
+    return archive.value[:n].copy(), archive.raw[:n].copy()

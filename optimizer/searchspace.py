@@ -1,0 +1,139 @@
+"""What mutation needs to know about a PlanSpace, as arrays: strategies by digit, groups, ties, best fits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.planspace import PlanSpace
+from costmodel.strategies import StrategyFamily
+from costmodel.view import View
+from optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
+
+
+class SearchSpace(NamedTuple):
+    """Arrays beside `costmodel.kernel.Space`.
+
+    A strategy's digits say, per logical axis, which index dimension it splits (-1: none); `lookup` finds the
+    strategy of given digits. `fit[key]` is the maker's strategy that gives a needed spec most tightly
+    without a copy, for the shared-copy keys of `Space` (-1: none).
+    """
+
+    axes: int
+    digits: np.ndarray  # (block rows, axes)
+    aligned: np.ndarray  # (block rows,)
+    dim_count: np.ndarray  # (genes,)
+    lookup_offset: np.ndarray  # (genes,)
+    lookup: np.ndarray
+    class_of: np.ndarray  # (genes,)
+    group_dim: np.ndarray  # (block classes, groups)
+    fit: np.ndarray  # (keys,)
+    reader_start: np.ndarray  # (tensors + 1,): edges that read a tensor
+    reader_edge: np.ndarray
+    edge_slot: np.ndarray
+    gene_start: np.ndarray  # tied genes
+    gene_members: np.ndarray
+    slot_classes: np.ndarray  # tied classes of slots with a choice
+    source_classes: np.ndarray
+    edge_start: np.ndarray  # tied edges
+    edge_members: np.ndarray
+
+
+def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
+    """Compile the search's view of `space`; `tied=False` makes every gene its own class."""
+    arrays = space.space
+    genes = gene_ties(space) if tied else ties_from_labels(np.arange(space.gene_count))
+    edges = edge_ties(space, genes) if tied else ties_from_labels(np.arange(space.edge_count))
+    digits = np.full((len(arrays.block_rows), len(space.view.axes)), -1, dtype=np.int64)
+    aligned = np.zeros(len(arrays.block_rows), dtype=np.bool_)
+    lookups: list[np.ndarray] = []
+    lookup_offset = np.zeros(space.gene_count, dtype=np.int64)
+    dim_count = np.zeros(space.gene_count, dtype=np.int64)
+    known: dict[int, int] = {}
+    length = 0
+    for g, family in enumerate(space.families):
+        dims = len(family.definition.signature.dims) if family.definition.signature is not None else 0
+        dim_count[g] = dims
+        if id(family) not in known:
+            rows = int(arrays.block_offset[g])
+            table = _digits(family, dims, space.view, digits[rows:], aligned[rows:])
+            known[id(family)] = length
+            lookups.append(table)
+            length += len(table)
+        lookup_offset[g] = known[id(family)]
+    group_dim, class_of = dimension_groups(space)
+    order = np.argsort(arrays.edge_tensor, kind="stable")
+    reader_start = np.searchsorted(arrays.edge_tensor[order], np.arange(len(arrays.made_at) + 1))
+    slot_classes, source_classes = _choosable(space, genes)
+    return SearchSpace(
+        axes=len(space.view.axes),
+        digits=digits,
+        aligned=aligned,
+        dim_count=dim_count,
+        lookup_offset=lookup_offset,
+        lookup=np.concatenate(lookups),
+        class_of=class_of,
+        group_dim=group_dim,
+        fit=_fits(space),
+        reader_start=reader_start.astype(np.int64),
+        reader_edge=order.astype(np.int64),
+        edge_slot=np.repeat(np.arange(len(space.slots)), np.diff(arrays.edge_start)).astype(np.int64),
+        gene_start=genes.start,
+        gene_members=genes.members,
+        slot_classes=slot_classes,
+        source_classes=source_classes,
+        edge_start=edges.start,
+        edge_members=edges.members,
+    )
+
+
+def _digits(family: StrategyFamily, dims: int, view: View, digits: np.ndarray, aligned: np.ndarray) -> np.ndarray:
+    """Fill the rows of a family; return its lookup from code to strategy."""
+    base = dims + 1
+    count = base ** len(view.axes)
+    table = np.full(2 * count, -1, dtype=np.int64)
+    for s, strategy in enumerate(family.strategies):
+        code = 0
+        for a, axes in enumerate(view.axes):
+            place = [k for k, split in enumerate(strategy.splits) if axes[0] in split.axes]
+            digits[s, a] = place[0] if place else -1
+            code = code * base + int(digits[s, a]) + 1
+        aligned[s] = any(split.granule != 1 for split in strategy.splits)
+        table[code + count * int(aligned[s])] = s
+    return table
+
+
+def _choosable(space: PlanSpace, genes: Ties) -> tuple[np.ndarray, np.ndarray]:
+    slots, sources = [], []
+    for c in range(len(genes.start) - 1):
+        g = int(genes.members[genes.start[c]])
+        if space.space.strategy_count[g] > 1:
+            (slots if g < len(space.slots) else sources).append(c)
+    return np.array(slots, dtype=np.int64), np.array(sources, dtype=np.int64)
+
+
+def _fits(space: PlanSpace) -> np.ndarray:
+    """Per shared-copy key the maker's strategy whose spec serves it as a view with the smallest buffer."""
+    arrays = space.space
+    fit = np.full(int((arrays.key_offset + arrays.needed_count).max(initial=0)), -1, dtype=np.int64)
+    known: dict[tuple[int, int, int], np.ndarray] = {}
+    for t in range(len(arrays.made_at)):
+        n = int(arrays.needed_count[t])
+        gene = int(arrays.made_gene[t])
+        strategies = int(arrays.strategy_count[gene])
+        key = (int(arrays.pair_offset[t]), int(arrays.made_offset[t]), strategies)
+        if key not in known:
+            made = arrays.spec_ids[arrays.made_offset[t] : arrays.made_offset[t] + strategies]
+            specs = int(made.max(initial=0)) + 1
+            rows = arrays.pair_rows[arrays.pair_offset[t] : arrays.pair_offset[t] + specs * n, 0].reshape(specs, n)
+            size = arrays.size_rows[arrays.made_bytes_offset[t] : arrays.made_bytes_offset[t] + specs].max(axis=1)
+            cost = np.where(rows < 0, size[:, None], np.iinfo(np.int64).max)
+            best = cost.argmin(axis=0) if n else np.zeros(0, dtype=np.int64)
+            first = np.full(specs, -1, dtype=np.int64)
+            for s in range(strategies - 1, -1, -1):
+                first[made[s]] = s
+            serves = cost[best, np.arange(n)] < np.iinfo(np.int64).max
+            known[key] = np.where(serves, first[best], -1)
+        fit[arrays.key_offset[t] : arrays.key_offset[t] + n] = known[key]
+    return fit

@@ -1,0 +1,97 @@
+"""First plans, found by propagation: lay logical axes along dimension groups in an order of preference.
+
+A group is what runs along one logical dimension of the model, whatever it is called; preferring the batch
+gives data parallelism, heads then hidden width give tensor parallelism, and so on. Nothing is looked up by
+name.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+from numba import njit
+
+from costmodel.kernel import Space
+from costmodel.planspace import PlanSpace
+from optimizer.searchspace import SearchSpace
+from optimizer.variation import source_fits, with_digit
+
+GROUPS_IN_PURE_SEEDS = 10
+GROUPS_IN_MIXED_SEEDS = 5
+LONGEST_PREFERENCE = 3
+
+
+def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.ndarray:
+    """Strategy genes of the seeds `(seeds, genes)`: the whole plan first, then by preference, with sources
+    where they are read and again with sources spread over all axes."""
+    groups = search.group_dim.shape[1]
+    axes = search.axes
+    pure = [
+        p
+        for n in range(1, LONGEST_PREFERENCE + 1)
+        for p in permutations(range(min(groups, GROUPS_IN_PURE_SEEDS)), n)
+    ]
+    mixed = [p for n in (0, 1, 2) for p in permutations(range(min(groups, GROUPS_IN_MIXED_SEEDS)), n)]
+    plans = [space.abstract_genes().strategies]
+    preferences = [[p] * axes for p in pure]
+    preferences += [list(c) for c in product(mixed, repeat=2) if c[0] != c[1] and axes > 1]
+    for preference in preferences[: max(1, limit // 2)]:
+        per_axis = preference if len(preference) == axes else [preference[0]] + [preference[1]] * (axes - 1)
+        table = np.full((axes, LONGEST_PREFERENCE), -1, dtype=np.int64)
+        for a, wanted in enumerate(per_axis):
+            table[a, : len(wanted)] = wanted
+        genes = np.zeros(space.gene_count, dtype=np.int64)
+        propagate(space.space, search, table, genes)
+        plans.append(genes)
+        spread = genes.copy()
+        spread_sources(space.space, search, spread)
+        plans.append(spread)
+    return np.unique(np.array(plans), axis=0)
+
+
+@njit(cache=True)
+def propagate(space, search, preference, genes):  # type: ignore[no-untyped-def]
+    """Per slot and axis take the first preferred group the block has room for; sources follow their readers."""
+    for g in range(space.slot_count):
+        s = np.int64(0)
+        for a in range(search.axes):
+            for r in range(preference.shape[1]):
+                group = preference[a, r]
+                if group < 0:
+                    break
+                dim = search.group_dim[search.class_of[g], group]
+                if dim < 0:
+                    continue
+                found = with_digit(space, search, g, s, a, dim)
+                if found >= 0:
+                    s = found
+                    break
+        genes[g] = s
+    for t in range(space.source_count):
+        if search.reader_start[t + 1] > search.reader_start[t]:
+            source_fits(space, search, genes, t, search.reader_edge[search.reader_start[t]], np.zeros(1, np.uint64))
+
+
+@njit(cache=True)
+def spread_sources(space, search, genes):  # type: ignore[no-untyped-def]
+    """Sources use every axis: idle ones go to the dimension that takes them, the last first."""
+    for t in range(space.source_count):
+        g = space.made_gene[t]
+        s = np.int64(genes[g])
+        for a in range(search.axes):
+            if search.digits[space.block_offset[g] + s, a] >= 0:
+                continue
+            for r in range(search.dim_count[g]):
+                found = with_digit(space, search, g, s, a, search.dim_count[g] - 1 - r)
+                if found >= 0:
+                    s = found
+                    break
+        genes[g] = s
+
+
+def genes_rows(strategies: np.ndarray, space: Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Strategy rows with no prefetch and no regather, in the archive's types."""
+    edges = len(space.edge_tensor)
+    rows = len(strategies)
+    return strategies.astype(np.int16), np.zeros((rows, edges), np.int8), np.zeros((rows, edges), np.int8)

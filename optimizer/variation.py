@@ -1,0 +1,252 @@
+"""Placement moves on gene arrays, in numba: each rule changes a plan in place and keeps its hash current."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+RULES = (
+    "reshard",
+    "turn-axis",
+    "shard-group",
+    "follow-maker",
+    "lead-maker",
+    "place-source",
+    "follow-reader",
+    "prefetch",
+    "regather",
+)
+RESHARD, TURN, GROUP, FOLLOW, LEAD, PLACE_SOURCE, FOLLOW_READER, PREFETCH, REGATHER = range(len(RULES))
+
+LONGEST_PREFETCH = 4
+TIED_SHARE = 0.75
+SOURCES_FOLLOW_SHARE = 0.85
+TRIES = 8
+
+
+@njit(cache=True)
+def mix(position, value):  # type: ignore[no-untyped-def]
+    """A 64-bit hash of one gene's value (splitmix64)."""
+    z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(0xD1B54A32D192ED03)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def hash_plan(genes, prefetch, regather):  # type: ignore[no-untyped-def]
+    """The hash of a whole plan; `vary` keeps it current change by change."""
+    h = np.uint64(0)
+    n, m = genes.shape[0], prefetch.shape[0]
+    for g in range(n):
+        h ^= mix(g, np.int64(genes[g]))
+    for e in range(m):
+        h ^= mix(n + e, np.int64(prefetch[e])) ^ mix(n + m + e, np.int64(regather[e]))
+    return h
+
+
+@njit(cache=True)
+def put(values, position, value, offset, digest):  # type: ignore[no-untyped-def]
+    """Set one gene and update the plan's hash."""
+    old = np.int64(values[position])
+    if old != value:
+        digest[0] ^= mix(offset + position, old) ^ mix(offset + position, np.int64(value))
+        values[position] = value
+
+
+@njit(cache=True)
+def members_of(rng, start, members, c):  # type: ignore[no-untyped-def]
+    """A range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
+    low, high = start[c], start[c + 1]
+    if high - low > 1 and rng.random() > TIED_SHARE:
+        first = low + rng.integers(0, high - low)
+        last = first + 1 if rng.random() < 0.5 else first + 1 + rng.integers(0, high - first)
+        return first, last
+    return low, high
+
+
+@njit(cache=True)
+def vary(rule, rng, space, search, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+    """Apply one random move of `rule`; the plan may come out unchanged."""
+    if rule == RESHARD or rule == TURN or rule == FOLLOW or rule == LEAD:
+        c = search.slot_classes[rng.integers(0, search.slot_classes.shape[0])]
+        low, high = members_of(rng, search.gene_start, search.gene_members, c)
+        follow = rng.random() < SOURCES_FOLLOW_SHARE
+        if rule == RESHARD:
+            _reshard(rng, space, search, genes, low, high, follow, digest)
+        elif rule == TURN:
+            _turn(rng, space, search, genes, low, high, follow, digest)
+        elif rule == FOLLOW:
+            _follow(rng, space, search, genes, low, high, follow, digest)
+        else:
+            _lead(rng, space, search, genes, low, high, digest)
+    elif rule == GROUP:
+        _group(rng, space, search, genes, digest)
+    elif rule == PLACE_SOURCE or rule == FOLLOW_READER:
+        if search.source_classes.shape[0] == 0:
+            return
+        c = search.source_classes[rng.integers(0, search.source_classes.shape[0])]
+        low, high = members_of(rng, search.gene_start, search.gene_members, c)
+        if rule == PLACE_SOURCE:
+            s = rng.integers(0, space.strategy_count[search.gene_members[low]])
+            for r in range(low, high):
+                put(genes, search.gene_members[r], s, 0, digest)
+        else:
+            for r in range(low, high):
+                source_follows(space, search, genes, search.gene_members[r] - space.slot_count, rng.random(), digest)
+    elif search.edge_start.shape[0] > 1:
+        c = rng.integers(0, search.edge_start.shape[0] - 1)
+        low, high = members_of(rng, search.edge_start, search.edge_members, c)
+        n, m = genes.shape[0], prefetch.shape[0]
+        if rule == PREFETCH:
+            distance = rng.integers(0, LONGEST_PREFETCH + 1)
+            for r in range(low, high):
+                put(prefetch, search.edge_members[r], distance, n, digest)
+        else:
+            flag = 1 - np.int64(regather[search.edge_members[low]])
+            for r in range(low, high):
+                put(regather, search.edge_members[r], flag, n + m, digest)
+
+
+@njit(cache=True)
+def _set_slot(space, search, genes, g, s, follow, digest):  # type: ignore[no-untyped-def]
+    put(genes, g, s, 0, digest)
+    if follow:
+        for e in range(space.edge_start[g], space.edge_start[g + 1]):
+            t = space.edge_tensor[e]
+            if t < space.source_count:
+                source_fits(space, search, genes, t, e, digest)
+
+
+@njit(cache=True)
+def source_fits(space, search, genes, t, e, digest):  # type: ignore[no-untyped-def]
+    """The source of tensor `t` takes the spec that edge `e` needs."""
+    n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]]]
+    s = search.fit[space.key_offset[t] + n]
+    if s >= 0:
+        put(genes, space.made_gene[t], s, 0, digest)
+
+
+@njit(cache=True)
+def source_follows(space, search, genes, t, at, digest):  # type: ignore[no-untyped-def]
+    """A source takes what one of its readers needs; `at` in [0, 1) chooses which."""
+    low, high = search.reader_start[t], search.reader_start[t + 1]
+    if high > low:
+        source_fits(space, search, genes, t, search.reader_edge[low + np.int64(at * (high - low))], digest)
+
+
+@njit(cache=True)
+def _reshard(rng, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+    s = rng.integers(0, space.strategy_count[search.gene_members[low]])
+    for r in range(low, high):
+        _set_slot(space, search, genes, search.gene_members[r], s, follow, digest)
+
+
+@njit(cache=True)
+def with_digit(space, search, g, s, axis, dim):  # type: ignore[no-untyped-def]
+    """The strategy that differs from `s` in one digit, or -1 where there is none."""
+    base = search.dim_count[g] + 1
+    row = space.block_offset[g] + s
+    code, count = np.int64(0), np.int64(1)
+    for a in range(search.axes):
+        digit = dim if a == axis else search.digits[row, a]
+        code = code * base + digit + 1
+        count *= base
+    if search.aligned[row]:
+        found = search.lookup[search.lookup_offset[g] + count + code]
+        if found >= 0:
+            return found
+    return search.lookup[search.lookup_offset[g] + code]
+
+
+@njit(cache=True)
+def _turn(rng, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+    axis = rng.integers(0, search.axes)
+    dim = rng.integers(-1, search.dim_count[search.gene_members[low]])
+    for r in range(low, high):
+        g = search.gene_members[r]
+        s = with_digit(space, search, g, genes[g], axis, dim)
+        if s >= 0:
+            _set_slot(space, search, genes, g, s, follow, digest)
+
+
+@njit(cache=True)
+def _group(rng, space, search, genes, digest):  # type: ignore[no-untyped-def]
+    """Lay an axis along one dimension group, or take it off, over all slots or a run of them."""
+    group = rng.integers(-1, search.group_dim.shape[1])
+    axis = rng.integers(0, search.axes)
+    everything = rng.random() < 0.2
+    all_axes = rng.random() < 0.3
+    first, last = np.int64(0), np.int64(space.slot_count)
+    if rng.random() > TIED_SHARE:
+        first = rng.integers(0, space.slot_count)
+        last = first + 1 + rng.integers(0, min(np.int64(64), space.slot_count - first))
+    for g in range(first, last):
+        dim = np.int64(-1)
+        if group >= 0:
+            dim = search.group_dim[search.class_of[g], group]
+            if dim < 0 and not everything:
+                continue
+        for a in range(search.axes):
+            if a == axis or all_axes:
+                s = with_digit(space, search, g, genes[g], a, dim)
+                if s >= 0:
+                    _set_slot(space, search, genes, g, s, True, digest)
+
+
+@njit(cache=True)
+def _made(space, genes, t):  # type: ignore[no-untyped-def]
+    return space.spec_ids[space.made_offset[t] + genes[space.made_gene[t]]]
+
+
+@njit(cache=True)
+def _follow(rng, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+    """Blocks read one input where it lies: the strategy that splits most among those needing no copy."""
+    g = search.gene_members[low]
+    inputs = space.edge_start[g + 1] - space.edge_start[g]
+    if inputs == 0:
+        return
+    position = rng.integers(0, inputs)
+    for r in range(low, high):
+        g = search.gene_members[r]
+        e = space.edge_start[g] + position
+        t = space.edge_tensor[e]
+        p = _made(space, genes, t)
+        best, most = np.int64(-1), np.int64(-1)
+        offset = rng.integers(0, space.strategy_count[g])
+        for k in range(space.strategy_count[g]):
+            s = (k + offset) % space.strategy_count[g]
+            n = space.spec_ids[space.edge_needed[e] + s]
+            if space.pair_rows[space.pair_offset[t] + p * space.needed_count[t] + n, 0] >= 0:
+                continue
+            used = np.int64(0)
+            for a in range(search.axes):
+                if search.digits[space.block_offset[g] + s, a] >= 0:
+                    used += 1
+            if used > most:
+                best, most = s, used
+        if best >= 0:
+            _set_slot(space, search, genes, g, best, follow, digest)
+
+
+@njit(cache=True)
+def _lead(rng, space, search, genes, low, high, digest):  # type: ignore[no-untyped-def]
+    """The makers of one input give what the block needs."""
+    g = search.gene_members[low]
+    inputs = space.edge_start[g + 1] - space.edge_start[g]
+    if inputs == 0:
+        return
+    position = rng.integers(0, inputs)
+    for r in range(low, high):
+        g = search.gene_members[r]
+        e = space.edge_start[g] + position
+        t = space.edge_tensor[e]
+        n = space.spec_ids[space.edge_needed[e] + genes[g]]
+        s = search.fit[space.key_offset[t] + n]
+        if s < 0:
+            continue
+        maker = space.made_gene[t]
+        if maker < space.slot_count:
+            _set_slot(space, search, genes, maker, s, True, digest)
+        else:
+            put(genes, maker, s, 0, digest)
