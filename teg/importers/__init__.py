@@ -1,20 +1,30 @@
-"""Front ends: programs of other formats as graphs. Nothing heavy is loaded before it is called for."""
+"""Front ends: programs of other formats as graphs. A format's library is loaded when it is called for."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from teg.importers.failure import ImportFailure
-    from teg.importers.onnx_import import from_onnx
+from teg.graph import Graph
+from teg.importers.failure import ImportFailure
 
 __all__ = ["ImportFailure", "from_onnx"]
 
-_HOMES = {"ImportFailure": "teg.importers.failure", "from_onnx": "teg.importers.onnx_import"}
 
+def from_onnx(
+    source: str | Path | bytes | Any, *, dims: Mapping[str, int] | None = None, name: str | None = None
+) -> Graph:
+    """The graph of an ONNX model, given as a path, as bytes or as a `ModelProto`.
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    `dims` gives sizes to symbolic dimensions. Small constants are folded, masks and other large constants
+    become generators, reshapes and transpositions are absorbed into factored tensors: a source or sink whose
+    shape was refined says the original one in its attribute `logical_shape` (see `teg.interface`).
+
+    Raises:
+        ImportFailure: the file is missing, truncated or foreign, a dimension has no size, or operators are
+            unsupported; the message is one line that says which and where.
+    """
+    from teg.importers.onnx_import import import_onnx
+
+    return import_onnx(source, dims, name)

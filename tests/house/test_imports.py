@@ -47,6 +47,8 @@ def may_import_late(module: Module, target: str) -> str | None:
     """The reason why a function of `module` may import `target`, or None if it may not."""
     if target.partition(".")[0] in OPTIONAL:
         return "an optional library: present only with its extra"
+    if module.name == "teg.importers" and under(target, "teg.importers"):
+        return "a front end loads the library of its format when it is called"
     if under(module.name, "service.cli"):
         return "the command line answers --help at once: a command loads what it needs"
     return None
