@@ -204,6 +204,8 @@ def _infer_pad(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     low, high = (integers(given[name], name, len(shape)) for name in ("low", "high"))
     if given.get("mode", "constant") not in PAD_MODES:
         raise ValueError(f"attribute 'mode' must be one of {', '.join(PAD_MODES)}, not {given['mode']!r}")
+    if not isinstance(given.get("value", 0), int | float):
+        raise ValueError(f"attribute 'value' must be a number, not {given['value']!r}")
     result = tuple(size + a + b for size, a, b in zip(shape, low, high, strict=True))
     if any(size < 0 for size in result):
         raise ValueError(f"padding {shape} by {low} and {high} leaves {result}")
