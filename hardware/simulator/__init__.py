@@ -1,0 +1,7 @@
+"""The device simulator: virtual devices with memories and clocks run an explicit program and count everything."""
+
+from hardware.simulator.execution import Event, Execution, Live, OutOfMemory
+from hardware.simulator.perfetto import to_perfetto
+from hardware.simulator.run import simulate
+
+__all__ = ["Event", "Execution", "Live", "OutOfMemory", "simulate", "to_perfetto"]

@@ -1,0 +1,157 @@
+"""The numpy backend: every device has a memory of its own, with real arrays in it.
+
+Arrays are immutable, so devices that hold the same values may share one of them on the host; a block that
+reads the same memory for the same index part is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from hardware.simulator.movement import Movement
+from hardware.simulator.parts import Memo, box_part, frozen, same_bits
+from hardware.simulator.rounds import CopyCounts, per_device
+from teg.dtypes import numpy_dtype
+from teg.evaluate import NOTHING, run_operator
+from teg.operators.operator import Operand
+from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
+from teg.views import apply_view
+from teg.zspace import ZRange
+
+
+class ArrayBackend:
+    """Computes what a program says; see `Backend`. `memory[device]` holds arrays by buffer key.
+
+    Raises:
+        ValueError: values of sources are missing, unknown, or of another shape or element type.
+    """
+
+    def __init__(self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> None:
+        self.program = program
+        self.devices = range(program.mesh.device_count)
+        self.memory: list[dict[str, np.ndarray]] = [{} for _ in self.devices]
+        self.values = source_values(program, inputs)
+        self.seen: dict[str, np.ndarray] = {}
+
+    def place(self, site: str) -> np.ndarray:
+        key = self.program.sources[site]
+        value = self.values[site]
+        local = [frozen(box_part(value, (0,) * value.ndim, box)) for box in self.program.buffers[key].boxes]
+        return self._store(key, local)
+
+    def copy(self, copy: CopyStep) -> CopyCounts:
+        source = self.program.buffers[copy.source]
+        shape = self.program.abstract.tensors[source.tensor].shape
+        movement = Movement(copy.plan, shape, self.program.mesh)
+        result, counts = movement.run([memory[copy.source] for memory in self.memory])
+        self._store(copy.result, result)
+        return counts
+
+    def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
+        if step.definition.operator == "sink":
+            self.seen[step.site] = self._observe(step.site, step.reads[0])
+            return ()
+        known: Memo[Sequence[np.ndarray]] = Memo()
+        made = []
+        for device in self.devices:
+            arrays = [self._read(read, device) for read in step.reads]
+            starts = [tuple(read.wanted[device, :, 0].tolist()) for read in step.reads]
+            index = self._index(step, device)
+            run = partial(self._run, step, device, index, list(map(Operand, arrays, starts)))
+            made.append(known.get(arrays, run, index))
+        return tuple(self._store(key, [m[k] for m in made]) for k, key in enumerate(step.outputs))
+
+    def free(self, key: str) -> None:
+        for memory in self.memory:
+            del memory[key]
+
+    def observed(self) -> Mapping[str, np.ndarray]:
+        return self.seen
+
+    def _store(self, key: str, local: Sequence[np.ndarray]) -> np.ndarray:
+        for memory, array in zip(self.memory, local, strict=True):
+            memory[key] = array
+        return per_device([array.nbytes for array in local])
+
+    def _read(self, read: InputRead, device: int) -> np.ndarray:
+        """What a block on `device` reads, as a view of the local buffer."""
+        start = self.program.buffers[read.buffer].boxes[device, :, 0].tolist()
+        return apply_view(read.view, self.memory[device][read.buffer], start, read.wanted[device].tolist())
+
+    def _index(self, step: ComputeStep, device: int) -> ZRange:
+        if step.definition.signature is None:
+            return NOTHING
+        index = step.index[device]
+        return ZRange(tuple(index[:, 0].tolist()), tuple(index[:, 1].tolist()))
+
+    def _run(
+        self, step: ComputeStep, device: int, index: ZRange, operands: Sequence[Operand]
+    ) -> Sequence[np.ndarray]:
+        types = [self.program.abstract.tensors[key].type for key in step.outputs]
+        made = run_operator(step.definition, index, operands, types)
+        for key, kind, array in zip(step.outputs, types, made, strict=True):
+            box = self.program.buffers[key].boxes[device]
+            shape = tuple((box[:, 1] - box[:, 0]).tolist())
+            if (array.shape, array.dtype) != (shape, numpy_dtype(kind.dtype)):
+                raise ValueError(
+                    f"block {step.site!r} ({step.definition.operator}) on device {device} made shape "
+                    f"{array.shape} of {array.dtype} for {key!r}, not {shape} of {kind.dtype}"
+                )
+        return [frozen(array) for array in made]
+
+    def _observe(self, site: str, read: InputRead) -> np.ndarray:
+        """The whole value that a sink sees, put together from the devices' parts.
+
+        Raises:
+            RuntimeError: devices that hold the same part differ, or parts are missing.
+        """
+        parts: dict[ZRange, tuple[int, np.ndarray]] = {}
+        for device in self.devices:
+            wanted = read.wanted[device]
+            part = ZRange(tuple(wanted[:, 0].tolist()), tuple(wanted[:, 1].tolist()))
+            if part.is_empty:
+                continue
+            array = self._read(read, device)
+            first, known = parts.setdefault(part, (device, array))
+            if not same_bits(known, array):
+                raise RuntimeError(f"sink {site!r}: devices {first} and {device} disagree on {part}")
+        whole = ZRange.of_shape(read.view.shape)
+        if sum(part.size for part in parts) != whole.size:
+            raise RuntimeError(f"sink {site!r}: the devices' parts {list(parts)} do not make up {whole}")
+        if whole in parts:
+            return parts[whole][1]
+        dtype = numpy_dtype(self.program.buffers[read.buffer].dtype)
+        value = np.empty(read.view.shape, dtype)
+        for part, (_, array) in parts.items():
+            value[tuple(map(slice, part.start, part.end))] = array
+        return frozen(value)
+
+
+def source_values(program: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Whole read-only values by source tensor: from `inputs` (by source site), else from the graph's data.
+
+    Raises:
+        ValueError: values are missing, unknown, or of another shape or element type; all are listed.
+    """
+    graph = program.abstract
+    values, issues = {}, []
+    for site in program.sources:
+        name, wanted = graph.producers[site].site, graph.tensors[site]
+        value = inputs.get(name, graph.data.get(site))
+        if value is None:
+            issues.append(f"source {name!r} needs a value of shape {wanted.shape} and type {wanted.dtype}")
+        elif (value.shape, value.dtype) != (wanted.shape, numpy_dtype(wanted.dtype)):
+            issues.append(
+                f"source {name!r} needs shape {wanted.shape} and type {wanted.dtype}, "
+                f"not shape {value.shape} and type {value.dtype}"
+            )
+        else:
+            values[site] = frozen(value.view())
+    known = {graph.producers[site].site for site in program.sources}
+    issues += [f"there is no source {name!r}" for name in inputs if name not in known]
+    if issues:
+        raise ValueError(f"program {graph.name!r} cannot be run: " + "; ".join(issues))
+    return values

@@ -1,0 +1,44 @@
+"""The dry backend: no numbers, no arrays of them; every size follows from the devices' boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hardware.simulator.counting import count_copy
+from hardware.simulator.rounds import CopyCounts
+from teg.dtypes import item_bytes
+from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
+from teg.sharding.spec import volumes
+
+LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per class of devices
+
+
+class BoxBackend:
+    """Counts instead of computing; see `Backend`."""
+
+    def __init__(self, program: ExplicitGraph) -> None:
+        self.program = program
+        self.by_class = program.mesh.device_count > LARGEST_FULL_MESH
+
+    def place(self, site: str) -> np.ndarray:
+        return self._size_bytes(self.program.sources[site])
+
+    def copy(self, copy: CopyStep) -> CopyCounts:
+        source = self.program.buffers[copy.source]
+        shape = self.program.abstract.tensors[source.tensor].shape
+        return count_copy(copy.plan, shape, self.program.mesh, item_bytes(source.dtype), self.by_class)
+
+    def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
+        return tuple(self._size_bytes(key) for key in step.outputs)
+
+    def free(self, key: str) -> None:
+        """Nothing is held."""
+
+    def observed(self) -> Mapping[str, np.ndarray]:
+        return {}
+
+    def _size_bytes(self, key: str) -> np.ndarray:
+        buffer = self.program.buffers[key]
+        return volumes(buffer.boxes) * item_bytes(buffer.dtype)

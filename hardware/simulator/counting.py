@@ -1,0 +1,131 @@
+"""Copies counted from boxes, without moving anything: the dry counterpart of `movement`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from hardware.simulator.classes import fetch_by_class
+from hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
+from teg.sharding.copies import CopyPlan, Step, flat_slices, group_members, reduce_round
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import boxes, volumes
+from teg.sharding.transfers import fetch_transfers
+
+
+@lru_cache(maxsize=4096)
+def count_copy(
+    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, item_bytes: int, by_class: bool
+) -> CopyCounts:
+    """Sizes, staging and rounds of one copy of a tensor of `shape`.
+
+    `by_class` evaluates the fetch for one device of every class of equal devices and leaves links out.
+    """
+    links = None if by_class else no_links(mesh.device_count)
+    staging = np.zeros(mesh.device_count, dtype=np.int64)
+    exchanges = [
+        *_count_scatter(plan, shape, mesh, item_bytes, staging, links),
+        *_count_reduce(plan, shape, mesh, item_bytes, staging, links),
+    ]
+    if plan.fetch:
+        if plan.reduces:
+            staging += volumes(boxes(plan.middle, shape, mesh)) * item_bytes
+        if links is None:
+            direct, gathered = fetch_by_class(plan, shape, mesh)
+        else:
+            direct, gathered = fetch_by_transfer(plan, shape, mesh, item_bytes, links)
+        exchanges += fetch_exchanges(plan, mesh, direct * item_bytes, gathered * item_bytes)
+    result = volumes(boxes(plan.needed, shape, mesh)) * item_bytes
+    return CopyCounts(result, staging, tuple(exchanges), links)
+
+
+def _count_scatter(
+    plan: CopyPlan,
+    shape: tuple[int, ...],
+    mesh: MeshShape,
+    item_bytes: int,
+    staging: np.ndarray,
+    links: np.ndarray | None,
+) -> list[Exchange]:
+    """Reduce-scatter steps: each device receives its next set from every peer of the step."""
+    exchanges = []
+    for done, step in enumerate(plan.scatter, start=1):
+        members = group_members(mesh, step[1])
+        slice_bytes = _set_volumes(plan, shape, mesh, plan.scatter[done:]) * item_bytes
+        round_ = reduce_round(step, "reduce_scatter", mesh)
+        exchanges.append(Exchange(round_, (members.shape[1] - 1) * slice_bytes))
+        _add_links(links, members, np.broadcast_to(slice_bytes[:, None], members.shape))
+        if done == 1:
+            staging += slice_bytes * (2 if len(plan.scatter) > 1 else 1)
+    return exchanges
+
+
+def _set_volumes(
+    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, later: tuple[Step, ...]
+) -> np.ndarray:
+    """Elements each device still reduces with the steps `later` ahead, `(devices,)`.
+
+    The chunks of one dimension are disjoint, so its part is a sum over the sub-axes still to be scattered.
+    """
+    middle = boxes(plan.middle, shape, mesh)
+    names = {name for _, axes in later for name in axes}
+    volume = np.ones(mesh.device_count, dtype=np.int64)
+    for k, split in enumerate(plan.middle.dims):
+        lengths = middle[:, k, 1] - middle[:, k, 0]
+        mine = mesh.in_order(name for name in split.axes if name in names)
+        volume *= lengths[group_members(mesh, mine)].sum(axis=1) if mine else lengths
+    return volume
+
+
+def _count_reduce(
+    plan: CopyPlan,
+    shape: tuple[int, ...],
+    mesh: MeshShape,
+    item_bytes: int,
+    staging: np.ndarray,
+    links: np.ndarray | None,
+) -> list[Exchange]:
+    """All-reduce steps: slices of the flattened shard are reduced, then gathered in reverse order."""
+    around = volumes(boxes(plan.middle, shape, mesh))
+    reductions, gathers = [], []
+    for step, (start, end) in zip(plan.reduce, flat_slices(around, plan.reduce, mesh), strict=True):
+        members = group_members(mesh, step[1])
+        own_bytes = (end - start) * item_bytes
+        received_bytes = (members.shape[1] - 1) * own_bytes
+        reductions.append(Exchange(reduce_round(step, "reduce_scatter", mesh), received_bytes))
+        _add_links(links, members, np.broadcast_to(own_bytes[:, None], members.shape))
+        gathered_bytes = around * item_bytes - own_bytes
+        gathers.append(Exchange(reduce_round(step, "all_gather", mesh), gathered_bytes))
+        _add_links(links, members, own_bytes[members])
+        if not plan.scatter and len(reductions) == 1:
+            staging += own_bytes
+        around = end - start
+    return [*reductions, *reversed(gathers)]
+
+
+def _add_links(links: np.ndarray | None, members: np.ndarray, size_bytes: np.ndarray) -> None:
+    """Every device receives `size_bytes` from each of its `members`, `(devices, members)` both."""
+    if links is None:
+        return
+    targets = np.broadcast_to(np.arange(len(members))[:, None], members.shape)
+    others = members != targets
+    np.add.at(links, (members[others], targets[others]), size_bytes[others])
+
+
+def fetch_by_transfer(
+    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, item_bytes: int, links: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Elements fetched by axis crossed, `(axes, devices)`: directly, and gathered from replicas.
+
+    Bytes per link are added to `links`.
+    """
+    direct = np.zeros((len(mesh.axes), mesh.device_count), dtype=np.int64)
+    gathered = np.zeros_like(direct)
+    crossing = [t for t in fetch_transfers(plan, shape, mesh) if t.axis >= 0]
+    for kind, counts in ((False, direct), (True, gathered)):
+        rows = [(t.axis, t.target, t.source, t.end - t.start) for t in crossing if t.gathered is kind]
+        axis, target, source, length = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        np.add.at(counts, (axis, target), length)
+        np.add.at(links, (source, target), length * item_bytes)
+    return direct, gathered

@@ -1,0 +1,90 @@
+"""What a run on the simulator gives back: observed values, counts and the events of its clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+COMPUTE, COMMUNICATION = "compute", "communication"
+
+
+class Event(NamedTuple):
+    """One block or copy on one stream of one device, in ticks of 1 ps; `size_bytes`: accessed or received."""
+
+    device: int
+    stream: str
+    name: str
+    start_ticks: int
+    end_ticks: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """Values and counts of one run. All counts are int64; `devices` and `slots` are numbers of them.
+
+    `outputs`: observed value by sink site, whole (empty after a dry run).
+    `peak_memory_bytes` `(devices,)`: the most bytes ever live, counted after each allocation.
+    `memory_bytes` `(slots, 2, devices)`: live bytes after the slot's copies, and after its outputs.
+    `source_memory_bytes` `(devices,)`: live bytes before slot 0.
+    `staging_bytes`: per copy what it needed besides its result, `(devices,)`.
+    `received_bytes` `(devices,)`: logical bytes that came from other devices.
+    `link_bytes` `(devices, devices)`: the same by `[source, target]`; None where transfers were counted by
+    device class.
+    `axis_bytes`: the same by the slowest mesh axis crossed.
+    `makespan_ticks`: when the last device is done, in ticks of 1 ps; `compute_ticks` `(devices,)`: time in
+    blocks; `copy_ticks`: time of all copies together.
+    `flops`, `accessed_bytes` `(devices,)`: work of the blocks, bytes they read and wrote.
+    `events`: only when a trace was asked for.
+    """
+
+    outputs: Mapping[str, np.ndarray]
+    peak_memory_bytes: np.ndarray
+    memory_bytes: np.ndarray
+    source_memory_bytes: np.ndarray
+    staging_bytes: Mapping[str, np.ndarray]
+    received_bytes: np.ndarray
+    link_bytes: np.ndarray | None
+    axis_bytes: Mapping[str, int]
+    makespan_ticks: int
+    compute_ticks: np.ndarray
+    copy_ticks: int
+    flops: np.ndarray
+    accessed_bytes: np.ndarray
+    events: tuple[Event, ...] = ()
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Logical bytes received from other devices, summed over devices."""
+        return int(self.received_bytes.sum())
+
+
+class Live(NamedTuple):
+    """One allocation on one device."""
+
+    name: str
+    size_bytes: int
+
+
+class OutOfMemory(MemoryError):  # noqa: N818 - an event of the machine that is simulated, known by this name
+    """An allocation does not fit on a device; knows device, slot, bytes needed and capacity, and what is live.
+
+    `needed_bytes` counts everything live with the new allocation; `slot` is -1 while sources are placed;
+    `live` is sorted by size, the largest first, the new allocation included.
+    """
+
+    def __init__(
+        self, device: int, slot: int, needed_bytes: int, capacity_bytes: int, live: Sequence[Live], where: str
+    ) -> None:
+        self.device, self.slot = device, slot
+        self.needed_bytes, self.capacity_bytes = needed_bytes, capacity_bytes
+        self.live = tuple(live)
+        largest = ", ".join(f"{name} {size_bytes:,} B" for name, size_bytes in self.live[:5])
+        more = f" and {len(self.live) - 5} more" if len(self.live) > 5 else ""
+        super().__init__(
+            f"device {device} is out of memory {where}: {needed_bytes:,} B are needed, "
+            f"it has {capacity_bytes:,} B; the largest live buffers are {largest}{more}"
+        )

@@ -1,0 +1,50 @@
+"""Who still needs a buffer: reference counts over the reads and copies that are to come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from teg.sharding.expand import ExplicitGraph, Slot
+
+
+class Liveness:
+    """Remaining uses of every buffer, taken from the program alone.
+
+    A block's read counts once per input, a copy once as reader of its source, from its issue until it has
+    been waited for. Parameters, buffers, constants and optimizer state, sources that nobody reads and
+    buffers that sinks read are never given up.
+    """
+
+    def __init__(self, program: ExplicitGraph) -> None:
+        self.uses: Counter[str] = Counter()
+        self.source_of: dict[str, str] = {}
+        self.kept: set[str] = set()
+        for slot in program.slots:
+            for copy in slot.issued:
+                self.uses[copy.source] += 1
+                self.source_of[copy.result] = copy.source
+            for read in slot.step.reads:
+                self.uses[read.buffer] += 1
+                if slot.step.definition.operator == "sink":
+                    self.kept.add(read.buffer)
+        for site, key in program.sources.items():
+            role = program.abstract.producers[site].definition["role"]
+            if role != "activation" or self.uses[key] == 0:
+                self.kept.add(key)
+
+    def after_waits(self, slot: Slot) -> Iterator[str]:
+        """The sources of the copies waited for that nobody needs any more."""
+        sources = [self.source_of[key] for key in slot.waited]
+        return self._give_up(sources)
+
+    def after_block(self, slot: Slot) -> Iterator[str]:
+        """The values read or made in this slot that nobody needs any more."""
+        yield from self._give_up([read.buffer for read in slot.step.reads])
+        yield from (key for key in slot.step.outputs if self.uses[key] == 0 and key not in self.kept)
+
+    def _give_up(self, used: list[str]) -> Iterator[str]:
+        self.uses.subtract(used)
+        for key in dict.fromkeys(used):
+            if self.uses[key] == 0 and key not in self.kept:
+                yield key

@@ -1,0 +1,205 @@
+"""Copies carried out on arrays: every element that a device gets from another one is moved, and counted.
+
+The order in which terms are combined is that of the members' positions, so that replicas agree to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hardware.simulator.parts import (
+    Memo,
+    box_part,
+    flat_parts,
+    frozen,
+    same_bits,
+    set_part,
+)
+from hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links, per_device
+from teg.operators.monoids import combine
+from teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import boxes
+from teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
+
+Arrays = list[np.ndarray]
+
+
+class Movement:
+    """One copy of a tensor of `shape`; `run` makes the result, the other fields count on the way.
+
+    `staging_bytes` is what the devices hold besides source and result: the incoming slice of the first
+    step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does.
+    """
+
+    def __init__(self, plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> None:
+        self.plan, self.shape, self.mesh = plan, shape, mesh
+        self.devices = range(mesh.device_count)
+        self.middle, self.wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
+        self.links = no_links(mesh.device_count)
+        self.staging_bytes = np.zeros(mesh.device_count, dtype=np.int64)
+        self.exchanges: list[Exchange] = []
+
+    def run(self, held: Arrays) -> tuple[Arrays, CopyCounts]:
+        """The result on every device from the source's local buffers, and what it took."""
+        arrays = self._reduced(held) if self.plan.reduces else held
+        if self.plan.fetch:
+            if self.plan.reduces:
+                self.staging_bytes += per_device([a.nbytes for a in arrays])
+            arrays = self._fetch(arrays)
+        result = []
+        for device, array in enumerate(arrays):
+            shape = (self.wanted[device, :, 1] - self.wanted[device, :, 0]).tolist()
+            result.append(frozen(array if array.size else np.empty(shape, array.dtype)))
+        sizes = per_device([a.nbytes for a in result])
+        return result, CopyCounts(sizes, self.staging_bytes, tuple(self.exchanges), self.links)
+
+    def _reduced(self, held: Arrays) -> Arrays:
+        if self.plan.scatter:
+            parts = self._reduce_scatter(held)
+        else:
+            source = boxes(self.plan.source, self.shape, self.mesh)
+            parts = [box_part(held[d], source[d, :, 0].tolist(), self.middle[d]) for d in self.devices]
+        return self._all_reduce(parts) if self.plan.reduce else parts
+
+    def _receive(self, received_bytes: np.ndarray, target: int, source: int, piece: np.ndarray) -> None:
+        """Count a piece that has come from another device; the own one comes from nowhere."""
+        if target != source:
+            received_bytes[target] += piece.nbytes
+            self.links[source, target] += piece.nbytes
+
+    def _combine(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
+        """Terms combined in the order given."""
+        total = pieces[0]
+        for piece in pieces[1:]:
+            total = combine(str(self.plan.source.monoid), total, piece)
+        return total
+
+    def _reduce_scatter(self, parts: Arrays) -> Arrays:
+        """Each device reads its next set from every peer of the step, step by step."""
+        before = scatter_sets(self.plan, self.shape, self.mesh, 0)
+        for done, step in enumerate(self.plan.scatter, start=1):
+            after = scatter_sets(self.plan, self.shape, self.mesh, done)
+            received_bytes = np.zeros_like(self.staging_bytes)
+            combined: Memo[np.ndarray] = Memo()
+            reduced, incoming = [], []
+            for device, members in enumerate(group_members(self.mesh, step[1])):
+                pieces = [set_part(parts[m], before[m], after[device]) for m in members]
+                for member, piece in zip(members, pieces, strict=True):
+                    self._receive(received_bytes, device, int(member), piece)
+                incoming.append(max(p.nbytes for p in pieces))
+                reduced.append(combined.get(pieces, partial(self._combine, pieces)))
+            if done == 1:
+                self.staging_bytes += per_device(incoming)
+                if len(self.plan.scatter) > 1:
+                    self.staging_bytes += per_device([r.nbytes for r in reduced])
+            self.exchanges.append(Exchange(reduce_round(step, "reduce_scatter", self.mesh), received_bytes))
+            parts, before = reduced, after
+        return parts
+
+    def _all_reduce(self, parts: Arrays) -> Arrays:
+        """Slices of the flattened shard, reduced axis by axis, then gathered back in reverse order."""
+        flat = [p.reshape(-1) for p in parts]
+        begin = np.zeros_like(self.staging_bytes)
+        slices = flat_slices(per_device([len(f) for f in flat]), self.plan.reduce, self.mesh)
+        for number, (step, (start, end)) in enumerate(zip(self.plan.reduce, slices, strict=True)):
+            received_bytes = np.zeros_like(self.staging_bytes)
+            combined: Memo[np.ndarray] = Memo()
+            reduced = []
+            for device, members in enumerate(group_members(self.mesh, step[1])):
+                low, high = int(start[device] - begin[device]), int(end[device] - begin[device])
+                pieces = [flat[m][low:high] for m in members]
+                for member, piece in zip(members, pieces, strict=True):
+                    self._receive(received_bytes, device, int(member), piece)
+                reduced.append(combined.get(pieces, partial(self._combine, pieces)))
+            if number == 0 and not self.plan.scatter:
+                self.staging_bytes += per_device([r.nbytes for r in reduced])
+            self.exchanges.append(Exchange(reduce_round(step, "reduce_scatter", self.mesh), received_bytes))
+            flat, begin = reduced, start
+        for step in reversed(self.plan.reduce):
+            flat = self._gather(flat, step)
+        return [f.reshape(p.shape) for f, p in zip(flat, parts, strict=True)]
+
+    def _gather(self, flat: Arrays, step: tuple[str, tuple[str, ...]]) -> Arrays:
+        """The slices of the step's members put together; one array for all of them."""
+        received_bytes = np.zeros_like(self.staging_bytes)
+        joined: Memo[np.ndarray] = Memo()
+        result = []
+        for device, members in enumerate(group_members(self.mesh, step[1])):
+            pieces = [flat[m] for m in members]
+            for member, piece in zip(members, pieces, strict=True):
+                self._receive(received_bytes, device, int(member), piece)
+            result.append(joined.get(pieces, partial(np.concatenate, pieces)))
+        self.exchanges.append(Exchange(reduce_round(step, "all_gather", self.mesh), received_bytes))
+        return result
+
+    def _fetch(self, held: Arrays) -> Arrays:
+        """The needed boxes from pieces of the middle ones, each missing element once."""
+        transfers = fetch_transfers(self.plan, self.shape, self.mesh)
+        mine: list[list[Transfer]] = [[] for _ in self.devices]
+        for t in transfers:
+            mine[t.target].append(t)
+        direct = np.zeros((len(self.mesh.axes), len(self.devices)), dtype=np.int64)
+        gathered = np.zeros_like(direct)
+        split = any(t.gathered for t in transfers)
+        known: Memo[np.ndarray] = Memo()
+        result = []
+        for device, all_mine in enumerate(mine):
+            own = [t for t in all_mine if not t.gathered]
+            pieces = [held[t.source][self._place(t, self.middle[t.source])] for t in own]
+            assemble = partial(self._assembled, device, own, pieces, held[device].dtype)
+            # Devices that read the same memory share the result; not one that replicas complete afterwards.
+            boxes_read = (self.wanted[device].tobytes(), *(t.box for t in own))
+            result.append(assemble() if split else known.get(pieces, assemble, boxes_read))
+            for t, piece in zip(own, pieces, strict=True):
+                self._count(t, piece, direct)
+        for t in transfers:
+            if t.gathered:
+                piece = result[t.source][self._place(t, self.wanted[t.source])]
+                _write(result[t.target][self._place(t, self.wanted[t.target])], piece, t)
+                self._count(t, piece, gathered)
+        self.exchanges += fetch_exchanges(self.plan, self.mesh, direct, gathered)
+        return _shared(result) if split else result
+
+    def _assembled(
+        self, device: int, transfers: Sequence[Transfer], pieces: Arrays, dtype: np.dtype[Any]
+    ) -> np.ndarray:
+        """A device's needed box, filled with the pieces that it holds or receives."""
+        low, high = self.wanted[device].T
+        result = np.empty((high - low).tolist(), dtype)
+        for t, piece in zip(transfers, pieces, strict=True):
+            _write(result[self._place(t, self.wanted[device])], piece, t)
+        return result
+
+    def _count(self, transfer: Transfer, piece: np.ndarray, received_bytes: np.ndarray) -> None:
+        """Count the elements `[start, end)` of a piece by the axis they cross; own ones cross none."""
+        if transfer.axis >= 0:
+            for part in flat_parts(piece.shape, transfer.start, transfer.end):
+                self._receive(received_bytes[transfer.axis], transfer.target, transfer.source, piece[part])
+
+    @staticmethod
+    def _place(transfer: Transfer, box: np.ndarray) -> tuple[slice, ...]:
+        """Where the transfer's box lies inside a local buffer that holds `box`."""
+        return tuple(slice(a - s, b - s) for (a, b), s in zip(transfer.box, box[:, 0].tolist(), strict=True))
+
+
+def _write(into: np.ndarray, piece: np.ndarray, transfer: Transfer) -> None:
+    """Move elements `[start, end)` of the flattened piece to their places."""
+    for part in flat_parts(piece.shape, transfer.start, transfer.end):
+        into[part] = piece[part]
+
+
+def _shared(arrays: Arrays) -> Arrays:
+    """The same arrays, equal ones represented by one of them."""
+    different: Arrays = []
+    result = []
+    for array in arrays:
+        known = next((d for d in different if same_bits(d, array)), None)
+        if known is None:
+            different.append(array)
+        result.append(array if known is None else known)
+    return result

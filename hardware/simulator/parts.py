@@ -1,0 +1,89 @@
+"""Parts of arrays: boxes of boxes, slices of flattened boxes, and when two arrays are the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+MemoryKey: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], str]
+
+
+def memory_key(array: np.ndarray) -> MemoryKey:
+    """Equal for arrays that are the same memory read in the same way, as long as both are alive."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+
+
+T = TypeVar("T")
+
+
+class Memo(Generic[T]):
+    """Results by the memory of the immutable arrays they were made from, which is kept alive as long."""
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, tuple[Sequence[np.ndarray], T]] = {}
+
+    def get(self, arrays: Sequence[np.ndarray], make: Callable[[], T], also: Hashable = None) -> T:
+        """What `make()` gave the first time for these arrays and whatever else the result depends on."""
+        key = (also, *map(memory_key, arrays))
+        if key not in self.known:
+            self.known[key] = (arrays, make())
+        return self.known[key][1]
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array, made immutable: buffers are shared by devices that hold the same values."""
+    array.setflags(write=False)
+    return array
+
+
+def box_part(array: np.ndarray, start: Sequence[int], box: np.ndarray) -> np.ndarray:
+    """The part `box` `(rank, 2)` of the box that `array` holds from `start` on, as a view."""
+    shape = tuple(int(n) for n in np.maximum(box[:, 1] - box[:, 0], 0))
+    if 0 in shape:
+        return np.empty(shape, array.dtype)
+    return array[tuple(slice(a - s, b - s) for (a, b), s in zip(box.tolist(), start, strict=True))]
+
+
+def set_part(array: np.ndarray, held: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> np.ndarray:
+    """The elements at the product of `wanted` coordinates, from an array over the product of `held` ones."""
+    if any(len(w) == 0 for w in wanted):
+        return np.empty([len(w) for w in wanted], array.dtype)
+    places = [np.searchsorted(h, w) for h, w in zip(held, wanted, strict=True)]
+    if all(p[-1] - p[0] + 1 == len(p) for p in places):
+        return array[tuple(slice(int(p[0]), int(p[-1]) + 1) for p in places)]
+    return array[np.ix_(*places)]
+
+
+def flat_parts(shape: Sequence[int], start: int, end: int) -> Iterator[tuple[slice, ...]]:
+    """Boxes that make up elements `[start, end)` of a row-major array of `shape`, in order."""
+    if start >= end:
+        return
+    if not shape:
+        yield ()
+        return
+    inner = int(np.prod(shape[1:], dtype=np.int64))
+    first, last = -(-start // inner), end // inner
+    if first > last:
+        row = start // inner
+        for rest in flat_parts(shape[1:], start - row * inner, end - row * inner):
+            yield (slice(row, row + 1), *rest)
+        return
+    for rest in flat_parts(shape[1:], inner - (first * inner - start), inner):
+        if start < first * inner:
+            yield (slice(first - 1, first), *rest)
+    if first < last:
+        yield (slice(first, last), *(slice(0, n) for n in shape[1:]))
+    for rest in flat_parts(shape[1:], 0, end - last * inner):
+        yield (slice(last, last + 1), *rest)
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are equal bit by bit, not-a-numbers included."""
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return False
+    if memory_key(a) == memory_key(b) or a.size == 0:
+        return True
+    first, second = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    return bool(np.array_equal(first, second))

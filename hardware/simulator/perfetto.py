@@ -1,0 +1,40 @@
+"""A run's events as a trace that Perfetto and Chrome open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hardware.simulator.execution import COMMUNICATION, COMPUTE, Execution
+
+STREAMS = (COMPUTE, COMMUNICATION)
+TICKS_PER_US = 10**6
+
+
+def to_perfetto(execution: Execution) -> dict[str, Any]:
+    """Chrome trace JSON: a process per device, a thread per stream, times in microseconds.
+
+    Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
+    """
+    devices = sorted({event.device for event in execution.events})
+    events: list[dict[str, Any]] = []
+    for device in devices:
+        events.append(_named("process_name", f"device {device}", device, 0))
+        events.extend(_named("thread_name", stream, device, k) for k, stream in enumerate(STREAMS))
+    events.extend(
+        {
+            "name": event.name,
+            "cat": event.stream,
+            "ph": "X",
+            "pid": event.device,
+            "tid": STREAMS.index(event.stream),
+            "ts": event.start_ticks / TICKS_PER_US,
+            "dur": (event.end_ticks - event.start_ticks) / TICKS_PER_US,
+            "args": {"bytes": event.size_bytes},
+        }
+        for event in execution.events
+    )
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _named(kind: str, name: str, device: int, thread: int) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", "pid": device, "tid": thread, "args": {"name": name}}

@@ -1,0 +1,89 @@
+"""What the phases of a copy moved: bytes received per device, round by round, as counted by either backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hardware.mesh import Mesh
+from hardware.timing import step_ticks
+from teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import Spec
+
+
+class Exchange(NamedTuple):
+    """One round and the bytes that each device received in it from others, `(devices,)`."""
+
+    round: Round
+    received_bytes: np.ndarray
+
+
+class CopyCounts(NamedTuple):
+    """One copy, counted: sizes of result and staging `(devices,)`, its rounds in order, bytes per link.
+
+    `link_bytes` `(devices, devices)` is by `[source, target]`; None where it was counted by device class.
+    """
+
+    result_bytes: np.ndarray
+    staging_bytes: np.ndarray
+    exchanges: tuple[Exchange, ...]
+    link_bytes: np.ndarray | None
+
+    @property
+    def received_bytes(self) -> np.ndarray:
+        """Bytes received in all rounds, `(devices,)`."""
+        total = np.zeros_like(self.result_bytes)
+        for exchange in self.exchanges:
+            total += exchange.received_bytes
+        return total
+
+    def ticks(self, mesh: Mesh) -> int:
+        """Duration: the rounds one after the other, each as long as its busiest receiver takes."""
+        total = 0
+        for (name, kind, members, stride), received_bytes in self.exchanges:
+            most = int(received_bytes.max(initial=0))
+            total += int(step_ticks(mesh.axis(name), kind, members, most, stride))
+        return total
+
+
+def fetch_exchanges(
+    plan: CopyPlan, mesh: MeshShape, direct_bytes: np.ndarray, gathered_bytes: np.ndarray
+) -> tuple[Exchange, ...]:
+    """The rounds of a fetch: per mesh axis what crosses it, then the local gathers of split slow transfers.
+
+    Both byte counts are `(axes, devices)`, axes slowest first; rounds that move nothing are left out.
+    """
+    names = [name for name, _ in mesh.axes]
+    direct = [
+        Exchange(fetch_round(plan.middle, plan.needed, name, mesh), received_bytes)
+        for name, received_bytes in zip(names, direct_bytes, strict=True)
+        if received_bytes.any()
+    ]
+    gathers = [
+        Exchange(replica_round(plan.needed, name, mesh), received_bytes)
+        for name, received_bytes in zip(names, gathered_bytes, strict=True)
+        if received_bytes.any()
+    ]
+    return (*direct, *gathers)
+
+
+def replica_round(needed: Spec, axis: str, mesh: MeshShape) -> Round:
+    """The all-gather among the devices of one mesh axis that need the same elements."""
+    used = {name for split in needed.dims for name in split.axes}
+    mine = tuple(s.name for s in mesh.sub_axes if s.axis == axis)
+    free = tuple(name for name in mine if name not in used)
+    # Windows may be equal by accident, along sub-axes that the spec does use.
+    return reduce_round((axis, free or mine), "all_gather", mesh)
+
+
+def no_links(devices: int) -> np.ndarray:
+    """Bytes per link, none yet: `(devices, devices)`."""
+    return np.zeros((devices, devices), dtype=np.int64)
+
+
+def per_device(values: Sequence[int]) -> np.ndarray:
+    """One count per device, `(devices,)`."""
+    return np.array(values, dtype=np.int64)

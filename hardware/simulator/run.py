@@ -1,0 +1,176 @@
+"""Running an explicit program slot by slot: who allocates what when, what moves, and how long it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from hardware.mesh import Mesh
+from hardware.simulator.arrays import ArrayBackend
+from hardware.simulator.backend import Backend
+from hardware.simulator.boxes import LARGEST_FULL_MESH, BoxBackend
+from hardware.simulator.clocks import Clocks
+from hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution
+from hardware.simulator.ledger import Ledger
+from hardware.simulator.lifetimes import Lifetimes
+from hardware.simulator.liveness import Liveness
+from hardware.simulator.rounds import no_links
+from hardware.simulator.work import block_work
+from teg.sharding.expand import CopyStep, ExplicitGraph, Slot
+
+
+def simulate(
+    program: ExplicitGraph,
+    mesh: Mesh,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    dry: bool = False,
+    capacity_check: bool = True,
+    trace: bool = False,
+    compute_dtype: str | None = None,
+) -> Execution:
+    """Run `program` on the virtual devices of `mesh`; count memory, bytes and time on the way.
+
+    `inputs` are whole arrays by source site; values the graph brings along may be left out. A `dry` run
+    counts the same without computing. `compute_dtype` is the precision of contractions on the clock.
+
+    Raises:
+        ValueError: the mesh is not the one the program was made for, or inputs do not fit.
+        OutOfMemory: `capacity_check` is on and an allocation exceeds a device's memory.
+        RuntimeError: replicas of an observed value differ, or more is live by the clock than was counted.
+    """
+    if mesh.axis_sizes != program.mesh.axes:
+        raise ValueError(
+            f"the program was made for a mesh with axes {program.mesh.axes}, not for {mesh.name!r} "
+            f"with {mesh.axis_sizes}"
+        )
+    backend: Backend = BoxBackend(program) if dry else ArrayBackend(program, inputs or {})
+    capacity_bytes = mesh.device.memory_bytes if capacity_check else None
+    return _Run(program, mesh, backend, capacity_bytes, trace, compute_dtype).execute()
+
+
+class _Run:
+    """The state of one run; every slot goes through issue, wait, block and free."""
+
+    def __init__(
+        self,
+        program: ExplicitGraph,
+        mesh: Mesh,
+        backend: Backend,
+        capacity_bytes: int | None,
+        trace: bool,
+        compute_dtype: str | None,
+    ) -> None:
+        devices = mesh.device_count
+        self.program, self.mesh, self.backend = program, mesh, backend
+        self.compute_dtype = compute_dtype
+        self.ledger = Ledger(devices, capacity_bytes)
+        self.liveness = Liveness(program)
+        self.clocks = Clocks(devices)
+        self.lifetimes = Lifetimes(devices)
+        self.memory_bytes = np.zeros((len(program.slots), 2, devices), dtype=np.int64)
+        self.staging_bytes: dict[str, np.ndarray] = {}
+        self.received_bytes, self.flops, self.accessed_bytes, self.busy_ticks = (
+            np.zeros(devices, dtype=np.int64) for _ in range(4)
+        )
+        self.links: np.ndarray | None = no_links(devices) if devices <= LARGEST_FULL_MESH else None
+        self.axis_bytes: Counter[str] = Counter({axis.name: 0 for axis in mesh.axes})
+        self.copy_ticks = 0
+        self.trace = trace
+        self.events: list[Event] = []
+
+    def execute(self) -> Execution:
+        for site, key in self.program.sources.items():
+            self._allocate(key, self.backend.place(site), 0)
+        source_memory_bytes = self.ledger.live_bytes
+        for k, slot in enumerate(self.program.slots):
+            self.ledger.enter(k, slot.step.site)
+            self.lifetimes.begin_slot(self.clocks.compute_ticks)
+            for copy in slot.issued:
+                self._copy(copy)
+            self.memory_bytes[k, 0] = self.ledger.live_bytes
+            self._wait(slot)
+            self._block(slot)
+            self.memory_bytes[k, 1] = self.ledger.live_bytes
+            for key in self.liveness.after_block(slot):
+                self._free(key)
+        if self.mesh.device_count <= LARGEST_FULL_MESH:
+            self.lifetimes.check(self.liveness.kept, self.memory_bytes)
+        return Execution(
+            outputs=dict(self.backend.observed()),
+            peak_memory_bytes=self.ledger.peak_bytes,
+            memory_bytes=self.memory_bytes,
+            source_memory_bytes=source_memory_bytes,
+            staging_bytes=self.staging_bytes,
+            received_bytes=self.received_bytes,
+            link_bytes=self.links,
+            axis_bytes=dict(self.axis_bytes),
+            makespan_ticks=int(self.clocks.compute_ticks.max()),
+            compute_ticks=self.busy_ticks,
+            copy_ticks=self.copy_ticks,
+            flops=self.flops,
+            accessed_bytes=self.accessed_bytes,
+            events=tuple(self.events),
+        )
+
+    def _copy(self, copy: CopyStep) -> None:
+        """Issue a copy: results and staging are allocated at once, its time runs on the other stream."""
+        counts = self.backend.copy(copy)
+        start, end = self.clocks.copy(copy.result, counts.ticks(self.mesh))
+        self._allocate(copy.result, counts.result_bytes, start)
+        self._allocate(_staging(copy.result), counts.staging_bytes, start)
+        for name in (copy.source, copy.result, _staging(copy.result)):
+            self.lifetimes.used(name, end)
+        self.staging_bytes[copy.result] = counts.staging_bytes
+        received_bytes = counts.received_bytes
+        self.received_bytes += received_bytes
+        self.copy_ticks += end - start
+        for exchange in counts.exchanges:
+            self.axis_bytes[exchange.round.axis] += int(exchange.received_bytes.sum())
+        if self.links is not None and counts.link_bytes is not None:
+            self.links += counts.link_bytes
+        if self.trace:
+            self.events.extend(
+                Event(device, COMMUNICATION, copy.result, start, end, size_bytes)
+                for device, size_bytes in enumerate(received_bytes.tolist())
+            )
+
+    def _wait(self, slot: Slot) -> None:
+        for name in slot.waited:
+            self.ledger.free(_staging(name))
+        for key in self.liveness.after_waits(slot):
+            self._free(key)
+
+    def _block(self, slot: Slot) -> None:
+        step = slot.step
+        sizes = self.backend.compute(step)
+        work = block_work(self.program, step, self.mesh.device, self.compute_dtype)
+        start, end = self.clocks.block(slot.waited, work.ticks)
+        for key, size_bytes in zip(step.outputs, sizes, strict=True):
+            self._allocate(key, size_bytes, start)
+        for name in (*(read.buffer for read in step.reads), *step.outputs):
+            self.lifetimes.used(name, end)
+        self.flops += work.flops
+        self.accessed_bytes += work.accessed_bytes
+        self.busy_ticks += work.ticks
+        if self.trace:
+            rows = zip(start.tolist(), end.tolist(), work.accessed_bytes.tolist(), strict=True)
+            self.events.extend(
+                Event(device, COMPUTE, step.site, begin, until, size_bytes)
+                for device, (begin, until, size_bytes) in enumerate(rows)
+            )
+
+    def _allocate(self, name: str, size_bytes: np.ndarray, ticks: np.ndarray | int) -> None:
+        self.ledger.allocate(name, size_bytes)
+        self.lifetimes.born(name, size_bytes, ticks)
+
+    def _free(self, key: str) -> None:
+        self.ledger.free(key)
+        self.backend.free(key)
+
+
+def _staging(copy: str) -> str:
+    """The name of a copy's staging."""
+    return f"{copy} (staging)"

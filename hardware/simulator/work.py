@@ -1,0 +1,78 @@
+"""What one block costs each device: operations, bytes accessed, ticks; from index parts and read ranges."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hardware.mesh import Device
+from hardware.timing import block_ticks
+from teg.dtypes import item_bytes
+from teg.operators import operator_named
+from teg.operators.operator import Work
+from teg.sharding.expand import ComputeStep, ExplicitGraph
+from teg.sharding.spec import volumes
+
+
+class BlockWork(NamedTuple):
+    """Work of one block on every device, `(devices,)` each."""
+
+    flops: np.ndarray
+    accessed_bytes: np.ndarray
+    ticks: np.ndarray
+
+
+def block_work(
+    program: ExplicitGraph, step: ComputeStep, device: Device, compute_dtype: str | None = None
+) -> BlockWork:
+    """Operations, bytes read and written, and duration of a block; nothing where the index part is empty."""
+    graph = program.abstract
+    block = graph.by_site[step.site]
+    inputs, outputs = graph.input_types(block), graph.output_types(block)
+    work = operator_named(step.definition.operator).work(step.definition, inputs, outputs)
+    sizes = step.index[..., 1] - step.index[..., 0]
+    points = np.prod(sizes, axis=1, dtype=np.int64)
+    flops = np.ceil(points * work.flops).astype(np.int64)
+    accessed = np.zeros_like(points) if work.kind == "none" else _accessed_bytes(program, step, work, sizes)
+    accessed = np.where(points > 0, accessed, 0)
+    dtype = (*outputs, *inputs)[0].dtype
+    ticks = block_ticks(
+        device,
+        work.kind,
+        flops,
+        accessed,
+        dtype,
+        compute_dtype=compute_dtype,
+        **_matrix_sizes(step, work, sizes),
+    )
+    return BlockWork(flops, accessed, ticks)
+
+
+def _accessed_bytes(program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray) -> np.ndarray:
+    signature = step.definition.signature
+    names = [d.name for d in signature.dims] if signature is not None else []
+    total = np.zeros(len(sizes), dtype=np.int64)
+    for position, read in enumerate(step.reads):
+        if position in work.reads:
+            counted = [names.index(name) for name in work.reads[position]]
+            elements = np.prod(sizes[:, counted], axis=1, dtype=np.int64)
+        else:
+            elements = volumes(read.wanted)
+        total += elements * item_bytes(program.buffers[read.buffer].dtype)
+    for key in step.outputs:
+        total += volumes(program.buffers[key].boxes) * item_bytes(program.buffers[key].dtype)
+    return total
+
+
+def _matrix_sizes(step: ComputeStep, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """Local m, n, k and batch of a contraction, `(devices,)` each."""
+    signature = step.definition.signature
+    if work.kind != "contraction" or not work.roles or signature is None:
+        return {}
+    result = {}
+    for role in ("m", "n", "k", "batch"):
+        mine = [k for k, d in enumerate(signature.dims) if work.roles.get(d.name) == role]
+        result[role] = np.prod(sizes[:, mine], axis=1, dtype=np.int64)
+    result["k"] = result["k"] * work.k_factor
+    return result

@@ -1,0 +1,171 @@
+"""How a tensor gets from the spec it was made in to the spec a block needs.
+
+Decides the form of a copy (view, reductions, fetch) once for predictor, expansion and simulator; each of
+them counts bytes by its own code. Conventions 1 to 3 and 6 of the architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+
+Step = tuple[str, tuple[str, ...]]
+"""One step of a collective: a mesh axis and the named sub-axes of it."""
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """A copy as phases: reduce-scatter steps, all-reduce steps (fastest axis first), then a fetch.
+
+    `middle` is the spec after the reductions (the source's own where there are none). `fetch` tells
+    whether `needed` is then assembled from the pieces of `middle`, each missing element once.
+    """
+
+    source: Spec
+    needed: Spec
+    scatter: tuple[Step, ...]
+    reduce: tuple[Step, ...]
+    middle: Spec
+    fetch: bool
+
+    @property
+    def reduces(self) -> bool:
+        return bool(self.scatter or self.reduce)
+
+
+@lru_cache(maxsize=65536)
+def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape) -> CopyPlan | None:
+    """The copy that turns `source` into `needed`; None where the needed part is a view of the local buffer."""
+    held, wanted = boxes(source, shape, mesh), boxes(needed, shape, mesh)
+    if not source.partial:
+        if contains(held, wanted).all():
+            return None
+        return CopyPlan(source, needed, (), (), source, True)
+    middle, scattered = middle_spec(source, needed, mesh)
+    between = boxes(middle, shape, mesh)
+    if not contains(held, between).all():
+        middle, scattered = source.whole(), ()
+        between = held
+    remaining = tuple(a for a in source.partial if a not in scattered)
+    same = (between == wanted).all(axis=(1, 2)) | ((volumes(between) == 0) & (volumes(wanted) == 0))
+    return CopyPlan(source, needed, mesh.by_axis(scattered), mesh.by_axis(remaining), middle, not same.all())
+
+
+def middle_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tuple[str, ...]]:
+    """The spec in which partial terms are combined, and the partial axes that are scattered on the way.
+
+    Every dimension without a window takes the axes the needed spec adds: partial ones are reduce-scattered,
+    replicated ones are sliced locally first. A constant slice is taken before the reduction.
+    """
+    used = {a for split in source.dims for a in split.axes}
+    dims: list[Split] = []
+    windows: list[Window | None] = []
+    scattered: list[str] = []
+    for k, split in enumerate(source.dims):
+        window = needed.window(k)
+        if window is not None:
+            constant = window.stride == 0 and not split.axes
+            dims.append(WHOLE if constant else split)
+            windows.append(window if constant else None)
+            continue
+        added = [a for a in needed.dims[k].axes if a not in used]
+        scattered.extend(a for a in added if a in source.partial)
+        granule = needed.dims[k].granule if added else split.granule
+        axes = mesh.in_order((*split.axes, *added)) if added else split.axes
+        dims.append(Split(axes, granule) if axes else WHOLE)
+        windows.append(None)
+    return Spec(tuple(dims), windows=tuple(windows) if any(windows) else ()), tuple(scattered)
+
+
+def scatter_members(mesh: MeshShape, steps: Sequence[Step], done: int) -> np.ndarray:
+    """Devices whose parts a device still carries after `done` scatter steps, `(devices, members)`.
+
+    They differ from it only along the sub-axes of the steps that are still to come.
+    """
+    later = tuple(a for _, axes in steps[done:] for a in axes)
+    return group_members(mesh, mesh.in_order(later))
+
+
+@lru_cache(maxsize=4096)
+def group_members(mesh: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarray:
+    """For each device the devices that differ from it only along `sub_axes`, by position; `(devices, size)`."""
+    own = mesh.linear(sub_axes)
+    others = tuple(s.name for s in mesh.sub_axes if s.name not in sub_axes)
+    group = mesh.linear(others)
+    members = np.empty((int(group.max(initial=0)) + 1, mesh.size_of(sub_axes)), dtype=np.int64)
+    members[group, own] = np.arange(mesh.device_count)
+    return members[group]
+
+
+def flat_slices(
+    length: np.ndarray, steps: Sequence[Step], mesh: MeshShape
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Per all-reduce step the slice `[start, end)` of the flattened shard each device reduces; `(devices,)` each."""
+    start, end = np.zeros_like(length), length.copy()
+    result = []
+    for _, axes in steps:
+        size = -(-(end - start) // mesh.size_of(axes))
+        position = mesh.linear(axes)
+        first = np.minimum(start + position * size, end)
+        start, end = first, np.minimum(first + size, end)
+        result.append((start, end))
+    return result
+
+
+class Round(NamedTuple):
+    """How one phase of a copy uses one mesh axis: kind of exchange, group size, distance between neighbours."""
+
+    axis: str
+    kind: str
+    members: int
+    stride: int
+
+
+def reduce_round(step: Step, kind: str, mesh: MeshShape) -> Round:
+    """The round of one reduce-scatter or gather step over named sub-axes."""
+    axis, names = step
+    return Round(axis, kind, mesh.size_of(names), _stride(names, axis, mesh))
+
+
+def fetch_round(middle: Spec, needed: Spec, axis: str, mesh: MeshShape) -> Round:
+    """The round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from anywhere.
+
+    Sub-axes the needed spec no longer uses are gathered; ones that move to another dimension exchange all
+    to all; windows and chunks that do not nest are fetched from whoever has them.
+    """
+    size = dict(mesh.axes)[axis]
+    mine = {s.name for s in mesh.sub_axes if s.axis == axis}
+    place = {a: k for k, split in enumerate(needed.dims) for a in split.axes}
+    released = [
+        (a, k) for k, split in enumerate(middle.dims) for a in split.axes if a in mine and place.get(a) != k
+    ]
+    regular = not needed.is_windowed and _granules_agree(middle, needed)
+    if not released or not regular:
+        return Round(axis, "fetch", size, 1)
+    names = mesh.in_order(a for a, _ in released)
+    kind = "all_to_all" if any(a in place for a, _ in released) else "all_gather"
+    return Round(axis, kind, mesh.size_of(names), _stride(names, axis, mesh))
+
+
+def _granules_agree(middle: Spec, needed: Spec) -> bool:
+    return all(
+        not (m.axes and n.axes) or m.granule == n.granule
+        for m, n in zip(middle.dims, needed.dims, strict=True)
+    )
+
+
+def _stride(names: tuple[str, ...], axis: str, mesh: MeshShape) -> int:
+    """Distance along the axis between neighbours of a group over `names`."""
+    stride = 1
+    for sub in reversed([s for s in mesh.sub_axes if s.axis == axis]):
+        if sub.name in names:
+            break
+        stride *= sub.size
+    return stride

@@ -1,0 +1,220 @@
+"""Unfolding: a graph with placements on a mesh becomes an explicit program in execution order.
+
+`expand` decides nothing new: specs follow from strategies, copies from specs, slots from the issue order
+and the prefetch genes. The result is stored as arrays over devices; `teg.sharding.materialise` writes it
+out as nodes on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from teg.graph import Block, Definition, Graph
+from teg.issues import listing
+from teg.sharding.check import check_placements
+from teg.sharding.copies import CopyPlan, plan_copy
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements, issue_order, whole_strategy
+from teg.sharding.spec import Spec, boxes
+from teg.sharding.strategy import Read, index_boxes, needed_spec, output_spec, read_of
+from teg.signature import rows_of
+from teg.views import ViewMap, root_of
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """One tensor in one spec on all devices: `boxes` `(devices, rank, 2)`; empty boxes are held by nobody."""
+
+    key: str
+    tensor: str
+    spec: Spec
+    boxes: np.ndarray
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class CopyStep:
+    """Makes buffer `result` from buffer `source`, issued at slot `issue`, waited for at slot `wait`."""
+
+    result: str
+    source: str
+    plan: CopyPlan
+    issue: int
+    wait: int
+
+
+@dataclass(frozen=True, eq=False)
+class InputRead:
+    """What a block reads: buffer, view of its tensor, and per device the range of the view, `(devices, rank, 2)`."""
+
+    buffer: str
+    view: ViewMap
+    wanted: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeStep:
+    """One block on all devices: `index` `(devices, dims, 2)` is the part of its index space each computes."""
+
+    site: str
+    definition: Definition
+    index: np.ndarray
+    reads: tuple[InputRead, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """Copies issued (in order), copies waited for, then one block."""
+
+    issued: tuple[CopyStep, ...]
+    waited: tuple[str, ...]
+    step: ComputeStep
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitGraph:
+    """An unfolded program: buffers by key, slots in execution order, sources by tensor site."""
+
+    abstract: Graph
+    mesh: MeshShape
+    buffers: Mapping[str, Buffer]
+    sources: Mapping[str, str]
+    slots: tuple[Slot, ...]
+
+
+def expand(graph: Graph, placements: Placements, mesh: MeshShape) -> ExplicitGraph:
+    """Unfold `graph` on `mesh`.
+
+    Raises:
+        ValueError: a placement names an unknown block or sub-axis, splits a dimension that may not be split,
+            or uses a sub-axis twice; all issues of `check_placements` are listed.
+    """
+    issues = check_placements(graph, placements, mesh)
+    if issues:
+        raise ValueError(listing("the placements do not fit the graph and the mesh", issues))
+    return _Expansion(graph, placements, mesh).run()
+
+
+@dataclass
+class _Segment:
+    """A copy shared by the readers since its last cut."""
+
+    key: str
+    source: str
+    plan: CopyPlan
+    issue: int
+    wait: int
+    order: tuple[int, int]
+    last_read: int
+
+
+@dataclass
+class _Expansion:
+    graph: Graph
+    placements: Placements
+    mesh: MeshShape
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    made_at: dict[str, int] = field(default_factory=dict)
+    segments: dict[tuple[str, Spec], list[_Segment]] = field(default_factory=dict)
+
+    def run(self) -> ExplicitGraph:
+        sources = {}
+        for block in self.graph.sources:
+            tensor = block.outputs[0]
+            sources[tensor] = self._make(block, self._placement(block), slot=-1)[0]
+        order = issue_order(self.graph, self.placements.order)
+        steps = [self._step(slot, block) for slot, block in enumerate(order)]
+        issued: list[list[_Segment]] = [[] for _ in order]
+        waited: list[list[_Segment]] = [[] for _ in order]
+        for segments in self.segments.values():
+            for s in segments:
+                issued[s.issue].append(s)
+                waited[s.wait].append(s)
+        slots = []
+        for k, step in enumerate(steps):
+            due = sorted(issued[k], key=lambda s: s.order)
+            waits = sorted(waited[k], key=lambda s: s.order)
+            copies = tuple(CopyStep(s.key, s.source, s.plan, s.issue, s.wait) for s in due)
+            slots.append(Slot(copies, tuple(s.key for s in waits), step))
+        return ExplicitGraph(self.graph, self.mesh, self.buffers, sources, tuple(slots))
+
+    def _placement(self, block: Block) -> Placement:
+        placement = self.placements.of(block)
+        rank = len(block.signature.dims) if block.signature is not None else 0
+        gathered = (block.operator == "sink" and self.placements.outputs == "gathered") or (
+            block.operator == "source" and self.placements.inputs == "replicated"
+        )
+        return (
+            Placement(whole_strategy(rank), placement.prefetch, placement.regather) if gathered else placement
+        )
+
+    def _make(self, block: Block, placement: Placement, slot: int) -> tuple[str, ...]:
+        keys = []
+        for k, site in enumerate(block.outputs):
+            tensor = self.graph.tensors[site]
+            spec = output_spec(block.signature, k, len(tensor.shape), placement.strategy)
+            self.buffers[site] = Buffer(site, site, spec, boxes(spec, tensor.shape, self.mesh), tensor.dtype)
+            self.made_at[site] = slot
+            keys.append(site)
+        return tuple(keys)
+
+    def _step(self, slot: int, block: Block) -> ComputeStep:
+        placement = self._placement(block)
+        index = index_boxes(block.signature, placement.strategy, self.mesh)
+        reads = []
+        for k, tensor in enumerate(block.inputs):
+            read = read_of(self.graph, block.site, k)
+            buffer = self._obtain(slot, block, placement, k, read)
+            _, view = root_of(self.graph, tensor)
+            reads.append(InputRead(buffer, view, view_ranges(block, k, view.shape, index)))
+        outputs = self._make(block, placement, slot)
+        return ComputeStep(block.site, block.definition, index, tuple(reads), outputs)
+
+    def _obtain(self, slot: int, block: Block, placement: Placement, position: int, read: Read) -> str:
+        """The buffer from which the block reads this input; a copy is made or shared where the root will not do."""
+        root = self.buffers[read.root]
+        shape = self.graph.tensors[read.root].shape
+        needed = needed_spec(read.rows, shape, block.signature, placement.strategy)
+        plan = plan_copy(root.spec, needed, shape, self.mesh)
+        if plan is None:
+            return root.key
+        segments = self.segments.setdefault((read.root, needed), [])
+        cut = not segments or (placement.regather_of(position) and segments[-1].last_read < slot)
+        if not cut:
+            segments[-1].last_read = slot
+            return segments[-1].key
+        earliest = self.made_at[read.root] + 1
+        if segments:
+            earliest = max(earliest, segments[-1].last_read + 1)
+        issue = max(earliest, slot - placement.prefetch_of(position), 0)
+        key = f"{read.root}>{needed}" + (f"~{len(segments)}" if segments else "")
+        segments.append(_Segment(key, root.key, plan, issue, slot, (slot, position), slot))
+        self.buffers[key] = Buffer(key, read.root, needed, boxes(needed, shape, self.mesh), root.dtype)
+        return key
+
+
+def view_ranges(block: Block, position: int, shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:
+    """The range of input `position` each device reads, clipped to the tensor, `(devices, rank, 2)`."""
+    result = np.zeros((len(index), len(shape), 2), dtype=np.int64)
+    result[:, :, 1] = shape
+    if block.signature is None:
+        return result
+    empty = np.any(index[:, :, 1] <= index[:, :, 0], axis=1)
+    for k, (row, size) in enumerate(zip(rows_of(block.signature.inputs[position]), shape, strict=True)):
+        if row is None or row.dim < 0:
+            low = 0 if row is None else row.offset
+            high = size if row is None else row.offset + row.extent
+            start = np.full(len(index), low)
+            end = np.full(len(index), high)
+        else:
+            first, last = index[:, row.dim, 0] * row.stride, (index[:, row.dim, 1] - 1) * row.stride
+            start = np.minimum(first, last) + row.offset
+            end = np.maximum(first, last) + row.offset + row.extent
+        start = np.clip(start, 0, size)
+        result[:, k, 0] = start
+        result[:, k, 1] = np.where(empty, start, np.maximum(np.clip(end, 0, size), start))
+    return result

@@ -1,0 +1,109 @@
+"""Mesh shapes: named axes of devices, split into ordered prime sub-axes. Topology and speed live elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+
+def prime_factors(n: int) -> tuple[int, ...]:
+    """The prime factors of `n`, ascending; none for 1."""
+    factors, p = [], 2
+    while n > 1:
+        while n % p == 0:
+            factors.append(p)
+            n //= p
+        p = p + 1 if p * p <= n else max(n, p + 1)
+    return tuple(factors)
+
+
+@dataclass(frozen=True)
+class SubAxis:
+    """A prime factor of a mesh axis; `gpu.0` is the most significant factor of axis `gpu`."""
+
+    name: str
+    axis: str
+    size: int
+
+
+@dataclass(frozen=True)
+class MeshShape:
+    """Axes `(name, size)`, slowest first. Device ids count row-major, the last axis fastest.
+
+    Raises:
+        ValueError: an axis of size below 1 or a repeated name.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.axes]
+        if len(set(names)) != len(names) or any(size < 1 for _, size in self.axes):
+            raise ValueError(f"mesh axes need different names and sizes of at least 1, not {self.axes}")
+
+    @staticmethod
+    def of(**sizes: int) -> MeshShape:
+        """`MeshShape.of(node=2, gpu=8)`."""
+        return MeshShape(tuple(sizes.items()))
+
+    @property
+    def device_count(self) -> int:
+        return prod(size for _, size in self.axes)
+
+    @cached_property
+    def sub_axes(self) -> tuple[SubAxis, ...]:
+        """All prime sub-axes, slowest first."""
+        return tuple(
+            SubAxis(f"{name}.{k}", name, p)
+            for name, size in self.axes
+            for k, p in enumerate(prime_factors(size))
+        )
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Position of each sub-axis by name."""
+        return {s.name: k for k, s in enumerate(self.sub_axes)}
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        """Coordinate of every device on every sub-axis, `(devices, sub_axes)`."""
+        sizes = [s.size for s in self.sub_axes]
+        return np.array(np.unravel_index(np.arange(self.device_count), sizes or [1])).T.reshape(
+            self.device_count, -1
+        )[:, : len(sizes)]
+
+    @cached_property
+    def axis_coordinates(self) -> np.ndarray:
+        """Coordinate of every device on every whole axis, `(devices, axes)`."""
+        sizes = [size for _, size in self.axes]
+        return np.array(np.unravel_index(np.arange(self.device_count), sizes or [1])).T[:, : len(sizes)]
+
+    def size_of(self, sub_axes: Iterable[str]) -> int:
+        """Number of devices along these sub-axes together."""
+        return prod(self.sub_axes[self.positions[name]].size for name in sub_axes)
+
+    def in_order(self, sub_axes: Iterable[str]) -> tuple[str, ...]:
+        """These sub-axes, slowest first."""
+        return tuple(sorted(sub_axes, key=self.positions.__getitem__))
+
+    def by_axis(self, sub_axes: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """These sub-axes grouped by mesh axis, fastest axis first: the steps of a collective."""
+        wanted = set(sub_axes)
+        groups = []
+        for name, _ in reversed(self.axes):
+            mine = tuple(s.name for s in self.sub_axes if s.axis == name and s.name in wanted)
+            if mine:
+                groups.append((name, mine))
+        return tuple(groups)
+
+    def linear(self, sub_axes: tuple[str, ...]) -> np.ndarray:
+        """Each device's position along `sub_axes`, the first most significant; `(devices,)`."""
+        position = np.zeros(self.device_count, dtype=np.int64)
+        for name in sub_axes:
+            k = self.positions[name]
+            position = position * self.sub_axes[k].size + self.coordinates[:, k]
+        return position

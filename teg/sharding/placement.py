@@ -1,0 +1,74 @@
+"""Placements: everything about a plan that does not change the graph, as one value per block plus plan-wide genes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from teg.graph import Block, Graph
+from teg.sharding.spec import WHOLE
+from teg.sharding.strategy import Strategy
+
+ORDERS = ("program",)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where and how one block computes.
+
+    `prefetch[k]` issues the copy for input k so many blocks ahead; `regather[k]` cuts the shared copy: it
+    is freed after its previous reader and made again. `region` names the stage and micro-batching the
+    block shares with others; `recompute` and `layouts` (per output) are carried for the parts of the
+    design that come later.
+    """
+
+    strategy: Strategy
+    prefetch: tuple[int, ...] = ()
+    regather: tuple[bool, ...] = ()
+    region: str = "main"
+    recompute: bool = False
+    layouts: tuple[str, ...] = ()
+
+    def prefetch_of(self, position: int) -> int:
+        return self.prefetch[position] if position < len(self.prefetch) else 0
+
+    def regather_of(self, position: int) -> bool:
+        return self.regather[position] if position < len(self.regather) else False
+
+
+@dataclass(frozen=True)
+class Placements:
+    """One placement per block (views have none) and the plan-wide genes: issue order and boundary options.
+
+    `inputs`: "chosen" (born in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
+    "gathered".
+    """
+
+    blocks: Mapping[str, Placement] = field(default_factory=dict)
+    order: str = "program"
+    inputs: str = "chosen"
+    outputs: str = "sharded"
+
+    def of(self, block: Block) -> Placement:
+        """The placement of a block; whole and replicated where none was given."""
+        known = self.blocks.get(block.site)
+        if known is not None:
+            return known
+        rank = len(block.signature.dims) if block.signature is not None else 0
+        return Placement(whole_strategy(rank))
+
+
+def whole_strategy(rank: int) -> Strategy:
+    """Every device computes everything."""
+    return Strategy((WHOLE,) * rank)
+
+
+def issue_order(graph: Graph, order: str) -> tuple[Block, ...]:
+    """The blocks that take a slot (all but sources and views), in issue order.
+
+    Raises:
+        ValueError: an unknown order.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"unknown issue order {order!r}; known are {', '.join(ORDERS)}")
+    return tuple(b for b in graph.blocks if b.operator not in ("source", "view"))

@@ -1,0 +1,124 @@
+"""Specs say where a tensor is: how each dimension is split over sub-axes, and over which it is partial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.sharding.mesh import MeshShape
+
+
+class Split(NamedTuple):
+    """One dimension split over `axes` (first most significant) in chunks that respect a granule."""
+
+    axes: tuple[str, ...] = ()
+    granule: int = 1
+
+
+WHOLE = Split()
+
+
+class Window(NamedTuple):
+    """What is needed of a tensor dimension when `count` index points are split.
+
+    Index chunk `[a, b)` needs `[stride a + offset, stride (b - 1) + offset + extent)`, clipped to
+    `[low, high)`; boxes of neighbours may overlap.
+    """
+
+    count: int
+    stride: int
+    offset: int
+    extent: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Per dimension a `Split`; `partial` sub-axes hold terms that `monoid` combines; other axes replicate.
+
+    Only a needed spec carries windows (one per dimension, None where the plain chunk is needed).
+    """
+
+    dims: tuple[Split, ...]
+    partial: tuple[str, ...] = ()
+    monoid: str | None = None
+    windows: tuple[Window | None, ...] = ()
+
+    @property
+    def is_windowed(self) -> bool:
+        return any(w is not None for w in self.windows)
+
+    def window(self, dim: int) -> Window | None:
+        return self.windows[dim] if self.windows else None
+
+    def whole(self) -> Spec:
+        """The same spec once its partial terms are combined."""
+        return Spec(self.dims, windows=self.windows) if self.partial else self
+
+    def __str__(self) -> str:
+        parts = []
+        for k, split in enumerate(self.dims):
+            text = "*".join(split.axes) or "-"
+            text += f"/{split.granule}" if split.granule != 1 else ""
+            window = self.window(k)
+            if window is not None:
+                text += f"@{window.count}:{window.stride}:{window.offset}:{window.extent}:{window.low}:{window.high}"
+            parts.append(text)
+        tail = f" {self.monoid}({'*'.join(self.partial)})" if self.partial else ""
+        return f"[{', '.join(parts)}]{tail}"
+
+
+def replicated(rank: int) -> Spec:
+    """The spec of a tensor that every device holds whole."""
+    return Spec((WHOLE,) * rank)
+
+
+def chunk_size(size: int, parts: int, granule: int) -> int:
+    """Elements of a full chunk: ceil over granules, then over parts."""
+    granules = -(-size // granule)
+    return -(-granules // parts) * granule
+
+
+def chunk_bounds(size: int, split: Split, mesh: MeshShape) -> np.ndarray:
+    """`[start, end)` of every device's chunk, `(devices, 2)`; trailing chunks may be smaller or empty."""
+    if not split.axes:
+        return np.tile(np.array([0, size], dtype=np.int64), (mesh.device_count, 1))
+    chunk = chunk_size(size, mesh.size_of(split.axes), split.granule)
+    start = np.minimum(mesh.linear(split.axes) * chunk, size)
+    return np.stack([start, np.minimum(start + chunk, size)], axis=1)
+
+
+def boxes(spec: Spec, shape: Sequence[int], mesh: MeshShape) -> np.ndarray:
+    """The box of the tensor that each device holds (or needs), `(devices, rank, 2)`."""
+    result = np.zeros((mesh.device_count, len(shape), 2), dtype=np.int64)
+    for k, size in enumerate(shape):
+        window = spec.window(k)
+        if window is None:
+            result[:, k] = chunk_bounds(size, spec.dims[k], mesh)
+        else:
+            result[:, k] = window_bounds(window, chunk_bounds(window.count, spec.dims[k], mesh))
+    return result
+
+
+def window_bounds(window: Window, chunks: np.ndarray) -> np.ndarray:
+    """The tensor range each index chunk needs; empty chunks need nothing. `(devices, 2)`."""
+    first, last = chunks[:, 0] * window.stride, (chunks[:, 1] - 1) * window.stride
+    start = np.clip(np.minimum(first, last) + window.offset, window.low, window.high)
+    end = np.clip(np.maximum(first, last) + window.offset + window.extent, window.low, window.high)
+    empty = (chunks[:, 1] <= chunks[:, 0]) | (end <= start)
+    return np.stack([start, np.where(empty, start, end)], axis=1)
+
+
+def volumes(box: np.ndarray) -> np.ndarray:
+    """Elements of each box of `(..., rank, 2)`; rank 0 boxes have one."""
+    return np.prod(box[..., 1] - box[..., 0], axis=-1, dtype=np.int64)
+
+
+def contains(outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
+    """Whether each inner box lies in its outer box; empty boxes always do. Shapes `(..., rank, 2)`."""
+    inside = np.all((outer[..., 0] <= inner[..., 0]) & (inner[..., 1] <= outer[..., 1]), axis=-1)
+    return inside | (volumes(inner) == 0)

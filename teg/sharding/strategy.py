@@ -1,0 +1,136 @@
+"""Strategies say where a block computes: per index dimension a split. They name input and output specs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from teg.graph import Graph
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import WHOLE, Spec, Split, Window, chunk_bounds
+from teg.signature import PARALLEL, Row, Signature, rows_of
+from teg.views import RootRow, pull_back, root_of
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One `Split` per index dimension; empty for a fixed block, which every device computes whole."""
+
+    splits: tuple[Split, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            "("
+            + ", ".join(
+                "*".join(s.axes) + (f"/{s.granule}" if s.granule != 1 else "") or "-" for s in self.splits
+            )
+            + ")"
+        )
+
+
+def splittable(signature: Signature | None) -> tuple[bool, ...]:
+    """Per index dimension whether it may be split: every output must see it as whole granules, in order."""
+    if signature is None:
+        return ()
+    allowed = [True] * len(signature.dims)
+    for out in signature.outputs:
+        for row, coefficients in zip(rows_of(out), out.start.matrix, strict=True):
+            for k, c in enumerate(coefficients):
+                if c != 0 and (row is None or row.stride != row.extent or row.offset != 0):
+                    allowed[k] = False
+    seen = [
+        {k for k, d in enumerate(signature.dims) if any(r is not None and r.dim == k for r in rows_of(out))}
+        for out in signature.outputs
+    ]
+    for k, d in enumerate(signature.dims):
+        if d.kind == PARALLEL and any(k not in s for s in seen):
+            allowed[k] = False
+    return tuple(allowed)
+
+
+def index_boxes(signature: Signature | None, strategy: Strategy, mesh: MeshShape) -> np.ndarray:
+    """The part of the index space each device computes, `(devices, dims, 2)`."""
+    dims = signature.dims if signature is not None else ()
+    result = np.zeros((mesh.device_count, len(dims), 2), dtype=np.int64)
+    for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
+        result[:, k] = chunk_bounds(d.size, split, mesh)
+    return result
+
+
+def output_spec(signature: Signature | None, position: int, rank: int, strategy: Strategy) -> Spec:
+    """The spec in which a block leaves its output `position` (a tensor of `rank` dimensions)."""
+    if signature is None:
+        return Spec((WHOLE,) * rank)
+    dims = tuple(_written(row, strategy) for row in rows_of(signature.outputs[position]))
+    partial: list[str] = []
+    monoid = None
+    for d, split in zip(signature.dims, strategy.splits, strict=True):
+        if d.kind != PARALLEL and split.axes:
+            if monoid not in (None, d.kind):
+                raise ValueError(f"a strategy may not split reductions of two kinds, {monoid} and {d.kind}")
+            partial.extend(split.axes)
+            monoid = d.kind
+    return Spec(dims, tuple(partial), monoid)
+
+
+def _written(row: Row | None, strategy: Strategy) -> Split:
+    if row is None or row.dim < 0:
+        return WHOLE
+    split = strategy.splits[row.dim]
+    return Split(split.axes, split.granule * row.extent) if split.axes else WHOLE
+
+
+def needed_spec(
+    rows: Sequence[RootRow], shape: Sequence[int], signature: Signature | None, strategy: Strategy
+) -> Spec:
+    """What a block needs of a root tensor of `shape`, its input pulled back to `rows` over the root."""
+    dims: list[Split] = []
+    windows: list[Window | None] = []
+    for row, size in zip(rows, shape, strict=True):
+        split = strategy.splits[row.dim] if row.dim >= 0 else WHOLE
+        count = signature.dims[row.dim].size if signature is not None and row.dim >= 0 else 1
+        if not split.axes:
+            low, high = _reach(row, count)
+            dims.append(WHOLE)
+            windows.append(None if (low, high) == (0, size) else Window(1, 0, low, high - low, low, high))
+        elif (
+            row.stride == row.extent
+            and row.offset == 0
+            and (row.low, row.high) == (0, size) == (0, count * row.extent)
+        ):
+            dims.append(Split(split.axes, split.granule * row.extent))
+            windows.append(None)
+        else:
+            dims.append(split)
+            windows.append(Window(count, row.stride, row.offset, row.extent, row.low, row.high))
+    return Spec(tuple(dims), windows=tuple(windows) if any(w is not None for w in windows) else ())
+
+
+def _reach(row: RootRow, count: int) -> tuple[int, int]:
+    """The range read over all `count` index points."""
+    last = row.stride * (count - 1)
+    low = min(0, last) + row.offset
+    high = max(0, last) + row.offset + row.extent
+    return max(low, row.low), max(min(high, row.high), max(low, row.low))
+
+
+@dataclass(frozen=True)
+class Read:
+    """An input as seen from the tensor that stores it: its root, and the rows by which the block reads it."""
+
+    root: str
+    rows: tuple[RootRow, ...]
+
+
+def read_of(graph: Graph, block_site: str, position: int) -> Read:
+    """How the block reads its input `position`, view chains resolved to the root."""
+    block = graph.by_site[block_site]
+    tensor = block.inputs[position]
+    root, view = root_of(graph, tensor)
+    if block.signature is None:
+        rows: tuple[Row | None, ...] = tuple(Row(-1, 0, 0, n) for n in graph.tensors[tensor].shape)
+    else:
+        rows = rows_of(block.signature.inputs[position])
+    return Read(root, pull_back(view, rows))

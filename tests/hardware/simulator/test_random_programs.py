@@ -1,0 +1,42 @@
+"""Any program under any legal placement: the values of the reference, and the same counts wet and dry."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hardware.simulator import Execution, simulate
+from teg.evaluate import evaluate, random_inputs
+from teg.sharding.expand import expand
+from teg.sharding.mesh import MeshShape
+from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
+
+
+def assert_same_counts(a: Execution, b: Execution) -> None:
+    for field in dataclasses.fields(Execution):
+        left, right = getattr(a, field.name), getattr(b, field.name)
+        if field.name == "outputs":
+            continue
+        if field.name == "staging_bytes":
+            assert left.keys() == right.keys()
+            assert all((left[k] == right[k]).all() for k in left)
+        else:
+            assert np.array_equal(left, right), f"{field.name}: {left} and {right}"
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_random_programs(shape: MeshShape, seed: int) -> None:
+    rng = np.random.default_rng([seed, shape.device_count, len(shape.axes)])
+    graph = random_program(rng)
+    program = expand(graph, random_placements(rng, graph, shape), shape)
+    inputs = {k: v - 4 if v.dtype.kind == "i" else v for k, v in random_inputs(graph, rng).items()}
+    inputs = {k: np.clip(v, 0, 2) if v.dtype.kind == "i" else v for k, v in inputs.items()}
+
+    run = simulate(program, machine(shape), inputs, trace=True)
+
+    expected = evaluate(graph, inputs)
+    assert run.outputs.keys() == expected.keys()
+    for site, value in expected.items():
+        np.testing.assert_allclose(run.outputs[site], value, rtol=1e-9, atol=1e-9)
+    assert_same_counts(run, simulate(program, machine(shape), dry=True, trace=True))
