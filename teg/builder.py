@@ -85,7 +85,7 @@ class GraphBuilder:
         """A source block; `value` is its data where the program brings it along."""
         (name,) = self.apply("source", (), site=site, shape=tuple(shape), dtype=dtype, role=role)
         if value is not None:
-            array = np.ascontiguousarray(value)
+            array = np.asarray(value, order="C").view()  # the caller's own array stays writeable
             array.setflags(write=False)
             self.data[name] = array
         return name
