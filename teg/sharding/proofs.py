@@ -1,0 +1,210 @@
+"""The proofs that `verify` is made of: what a copy makes of its source, and what a reduction leaves behind.
+
+Facts about arrays are found once per distinct content: layers repeat, and so do their chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from teg.sharding.copies import CopyPlan
+from teg.sharding.expand import Buffer
+from teg.sharding.mesh import MeshShape
+from teg.sharding.partition import (
+    box_ids,
+    constant_in_groups,
+    group_numbers,
+    nonempty,
+    once_in_groups,
+    partition_fault,
+    projected,
+    same_boxes,
+)
+from teg.sharding.spec import Spec, boxes
+from teg.signature import PARALLEL, Signature
+from teg.views import ViewMap
+from teg.zspace import IndexProjection
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What does not hold, apart from where it was seen."""
+
+    kind: str
+    message: str
+    expected: str
+
+
+@dataclass
+class Facts:
+    """Answers about arrays of boxes on one mesh, each found once."""
+
+    mesh: MeshShape
+    _found: dict[Hashable, Any] = field(default_factory=dict)
+
+    def known(self, key: Hashable, find: Callable[[], Any]) -> Any:
+        """The answer for a key; `find` gives it the first time."""
+        if key not in self._found:
+            self._found[key] = find()
+        return self._found[key]
+
+    def boxes(self, spec: Spec, shape: tuple[int, ...]) -> np.ndarray:
+        """The boxes of a spec, `(devices, rank, 2)`."""
+        made: np.ndarray = self.known(("boxes", spec, shape), lambda: boxes(spec, shape, self.mesh))
+        return made
+
+    def tiling(self, parts: np.ndarray, low: Sequence[int], high: Sequence[int]) -> str | None:
+        """See `partition_fault`."""
+        key = ("tiling", parts.tobytes(), tuple(low), tuple(high))
+        fault: str | None = self.known(key, lambda: partition_fault(parts, low, high))
+        return fault
+
+    def projected(self, rows: IndexProjection, index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """See `partition.projected`."""
+        key = ("projected", rows, index.tobytes(), shape)
+        result: np.ndarray = self.known(key, lambda: projected(rows, index, shape))
+        return result
+
+    def ids(self, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `box_ids`."""
+        key = ("ids", parts.shape, parts.tobytes())
+        result: tuple[np.ndarray, np.ndarray] = self.known(key, lambda: box_ids(parts))
+        return result
+
+
+def copy_faults(
+    facts: Facts, plan: CopyPlan, source: Buffer, result: Buffer, shape: tuple[int, ...]
+) -> Iterator[Fault]:
+    """What keeps a copy from making `result` of `source`: terms, pieces, coverage."""
+    steps = (*plan.scatter, *plan.reduce)
+    axes = [a for _, names in steps for a in names]
+    owners = {s.name: s.axis for s in facts.mesh.sub_axes}
+    misplaced = any(not names or any(owners[a] != axis for a in names) for axis, names in steps)
+    if sorted(axes) != sorted(source.spec.partial) or misplaced:
+        message = f"copy {result.key!r} combines terms over {axes}"
+        yield Fault("partial", message, f"its source is partial over {list(source.spec.partial)}")
+        return
+    if plan.middle.partial or result.spec.partial:
+        yield Fault("partial", f"copy {result.key!r} leaves terms uncombined", "a copy's result is whole")
+    middle = facts.boxes(plan.middle, shape)
+    yield from _combination_faults(facts, plan, source, result.key, middle)
+    if plan.fetch:
+        yield from _fetch_faults(facts, result, middle)
+        return
+    wrong = ~same_boxes(middle, result.boxes)
+    if wrong.any():
+        message = f"copy {result.key!r} ends with other boxes than its result's on {devices(wrong)}"
+        yield Fault("coverage", message, "without a fetch what is combined is the result")
+
+
+def _combination_faults(
+    facts: Facts, plan: CopyPlan, source: Buffer, key: str, middle: np.ndarray
+) -> Iterator[Fault]:
+    """Every device works on a part it holds, and combines it with members that hold the same."""
+    wrong = nonempty(middle) & ~within(middle, source.boxes)
+    if wrong.any():
+        message = f"copy {key!r} works on elements its source lacks on {devices(wrong)}"
+        yield Fault("coverage", message, "the middle spec lies inside the source's")
+    if not plan.reduces:
+        return
+    for what, parts, steps in (
+        ("hold", source.boxes, (*plan.scatter, *plan.reduce)),
+        ("reduce", middle, plan.reduce),
+    ):
+        groups = group_numbers(facts.mesh, [a for _, names in steps for a in names])
+        if not constant_in_groups(facts.ids(parts)[0], groups):
+            message = f"members of one reduction of copy {key!r} {what} different boxes"
+            yield Fault("partial", message, "terms that are combined are terms of the same elements")
+
+
+def _fetch_faults(facts: Facts, result: Buffer, middle: np.ndarray) -> Iterator[Fault]:
+    """Distinct pieces tile their bounding box, which covers what is needed: each element has one origin."""
+    _, distinct = facts.ids(middle)
+    if len(distinct) == 0:
+        if nonempty(result.boxes).any():
+            yield Fault("coverage", f"copy {result.key!r} has no pieces to fetch", "some device holds each")
+        return
+    low, high = distinct[:, :, 0].min(axis=0), distinct[:, :, 1].max(axis=0)
+    fault = facts.tiling(middle, [int(n) for n in low], [int(n) for n in high])
+    if fault is not None:
+        message = f"the pieces of copy {result.key!r} do not tile what they are cut from: {fault}"
+        yield Fault("partition", message, "each element comes from exactly one piece")
+    inside = (low <= result.boxes[..., 0]) & (result.boxes[..., 1] <= high)
+    wrong = nonempty(result.boxes) & ~inside.all(axis=1)
+    if wrong.any():
+        message = f"copy {result.key!r} needs elements that no piece holds on {devices(wrong)}"
+        yield Fault("coverage", message, "the pieces cover what is needed")
+
+
+def reduction_dims(signature: Signature) -> list[int]:
+    """The positions of the reduction dimensions."""
+    return [n for n, d in enumerate(signature.dims) if d.kind != PARALLEL]
+
+
+def whole_terms(signature: Signature, index: np.ndarray) -> np.ndarray:
+    """The index ranges `(devices, dims, 2)` with every reduction dimension whole: what outputs depend on."""
+    full = index.copy()
+    for n in reduction_dims(signature):
+        full[:, n] = (0, signature.dims[n].size)
+    return full
+
+
+def term_faults(facts: Facts, signature: Signature, buffer: Buffer, index: np.ndarray) -> Iterator[Fault]:
+    """Split reductions, and only they, leave partial terms, and a group holds each of them exactly once."""
+    reductions = reduction_dims(signature)
+    sizes = [signature.dims[n].size for n in reductions]
+    split = [n for n, size in zip(reductions, sizes, strict=True) if (index[:, n] != (0, size)).any()]
+    monoids = {signature.dims[n].kind for n in split}
+    if monoids != ({buffer.spec.monoid} if buffer.spec.monoid is not None else set()):
+        message = f"{buffer.key!r} is in {buffer.spec} while reductions are split by {sorted(monoids)}"
+        yield Fault("partial", message, "split reductions, and only they, leave partial terms")
+        return
+    if not split:
+        return
+    terms = np.ascontiguousarray(index[:, reductions])
+    fault = facts.tiling(terms, (0,) * len(sizes), sizes)
+    groups = group_numbers(facts.mesh, buffer.spec.partial)
+    ids, distinct = facts.ids(terms)
+    if fault is None and not constant_in_groups(facts.ids(buffer.boxes)[0], groups):
+        fault = "members of a group hold terms of different elements"
+    if fault is None and not once_in_groups(ids, len(distinct), groups):
+        fault = "a group lacks a term or has it twice"
+    if fault is not None:
+        message = f"the terms of {buffer.key!r} over {list(buffer.spec.partial)} do not make it: {fault}"
+        yield Fault("partial", message, "a group along the partial sub-axes holds each term exactly once")
+
+
+def whole(shape: tuple[int, ...], devices: int) -> np.ndarray:
+    """The whole tensor on every device."""
+    one = np.array([(0, n) for n in shape], dtype=np.int64).reshape(1, len(shape), 2)
+    return np.repeat(one, devices, axis=0)
+
+
+def within(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """Whether each inner box lies in its outer box, `(devices,)`."""
+    inside: np.ndarray = np.all((outer[..., 0] <= inner[..., 0]) & (inner[..., 1] <= outer[..., 1]), axis=-1)
+    return inside
+
+
+def through(view: ViewMap, wanted: np.ndarray) -> np.ndarray:
+    """The range of the root that non-empty ranges of a view reach, `(devices, root rank, 2)`."""
+    result = np.empty((len(wanted), len(view.dims), 2), dtype=np.int64)
+    for k, d in enumerate(view.dims):
+        if d.dim < 0:
+            result[:, k] = (d.offset, d.offset + 1)
+            continue
+        first = d.stride * wanted[:, d.dim, 0] + d.offset
+        last = d.stride * (wanted[:, d.dim, 1] - 1) + d.offset
+        result[:, k, 0], result[:, k, 1] = np.minimum(first, last), np.maximum(first, last) + 1
+    return result
+
+
+def devices(wrong: np.ndarray) -> str:
+    """The devices where something is wrong, the first few by number."""
+    numbers = [int(d) for d in np.flatnonzero(wrong)]
+    more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+    return f"device{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:4]))}{more}"
