@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from teg.importers.lowering.expressions import known_leaf, leaves, on_factors, rebuild, simplified
+from teg.importers.lowering.expressions import known_leaf, leaves, on_factors, rebuild, simplified, size_of
 from teg.importers.lowering.storage import Generator, Known, Rep, Storage, flat, names_of, strides_of
 from teg.importers.program import Compute, Labels
 from teg.views import identity
 
 Factors = tuple[tuple[int, ...], ...]
+
+# Longer constant expressions are computed once and read, so that sharing cannot multiply them.
+INLINE_LIMIT = 64
 
 
 class _Operand(NamedTuple):
@@ -82,7 +85,7 @@ def _inlined(storage: Storage, operand: _Operand, constant: bool) -> _Operand:
     if isinstance(what, Known) and (constant or not what.weight):
         leaf = known_leaf(what.array, operand.labels)
         return operand if leaf is None else operand._replace(expr=leaf)
-    if isinstance(what, Generator) and (constant or not what.dims):
+    if isinstance(what, Generator) and (not what.dims or (constant and size_of(what.expr) <= INLINE_LIMIT)):
         return _opened(operand, what)
     return operand
 

@@ -34,6 +34,13 @@ def leaves(expr: Expr, kind: str) -> list[Any]:
     return list(found)
 
 
+def size_of(expr: Expr) -> int:
+    """The number of functions and leaves."""
+    if expr[0] in ("input", "const", "index"):
+        return 1
+    return 1 + sum(size_of(e) for e in expr[1:] if isinstance(e, tuple))
+
+
 def coordinate(names: Sequence[str], strides: Sequence[int]) -> Expr:
     """The coordinate along a dimension from the coordinates along its factors."""
     terms: list[Expr] = [scaled(("index", n), s, 0) for n, s in zip(names, strides, strict=True)]

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from teg.importers.constants import fold, literal
+from teg.importers.constants import literal
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Model, Node
 from teg.importers.program import Entry, Literal, Program, Value
 from teg.importers.translate.elementwise import ELEMENTWISE
+from teg.importers.translate.folding import fold_node
+from teg.importers.translate.gathering import GATHERING
 from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.movement import MOVEMENT
 from teg.importers.translate.reductions import REDUCTIONS
 from teg.importers.translate.translation import Translation, Translator
 from teg.importers.translate.windows import WINDOWS
 
-TRANSLATORS: tuple[Translator, ...] = (*ELEMENTWISE, *MOVEMENT, *LINEAR, *REDUCTIONS, *WINDOWS)
+TRANSLATORS: tuple[Translator, ...] = (
+    *ELEMENTWISE,
+    *MOVEMENT,
+    *GATHERING,
+    *LINEAR,
+    *REDUCTIONS,
+    *WINDOWS,
+)
 BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
 
-# Moving weights about costs nothing later, so they are not copied here.
-KEPT_ON_WEIGHTS = frozenset(
-    [
-        "Transpose",
-        "Reshape",
-        "Flatten",
-        "Squeeze",
-        "Unsqueeze",
-        "Expand",
-        "Slice",
-        "Split",
-        "Identity",
-        "Gather",
-    ]
-)
-RANDOM = frozenset(
-    ["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"]
-)
 SHOWN_REFUSALS = 3
-UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 def translate(model: Model) -> Program:
@@ -71,7 +59,7 @@ def _translate_nodes(t: Translation, model: Model) -> None:
     for node in model.nodes:
         try:
             reachable = not lost.intersection(node.inputs)
-            if reachable and _folded(t, node):
+            if reachable and fold_node(t, node, node.op in BY_OP):
                 continue
             if node.op in BY_OP and reachable:
                 BY_OP[node.op].translate(t, node)
@@ -108,56 +96,6 @@ def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | N
     t.program.values[name] = value
     t.program.entries[name] = Entry(value, role or "parameter", array)
     t.known[name] = Literal(array, array.shape)
-
-
-def _folded(t: Translation, node: Node) -> bool:
-    """Compute the node now, if its inputs are known and its result is small enough to keep."""
-    if node.op in ("Shape", "Size"):
-        shape = t.value(node.inputs[0]).shape
-        part = shape[slice(node.get("start", 0), node.get("end"))] if node.op == "Shape" else math.prod(shape)
-        t.know(node.outputs[0], literal(np.asarray(part, np.int64)))
-        return True
-    inputs = [t.literal(n) if n else None for n in node.inputs]
-    weights = bool(node.inputs) and t.resolve(node.inputs[0]) in t.program.entries
-    if node.op in RANDOM or any(n and c is None for n, c in zip(node.inputs, inputs, strict=True)):
-        return False
-    if node.op in KEPT_ON_WEIGHTS and weights:
-        return False
-    results = _splat(node, inputs) or _folded_by_reference(t, node, inputs)
-    if results is None:
-        return False
-    for name, result in zip([o for o in node.outputs if o], results, strict=True):
-        t.know(name, result)
-    return True
-
-
-def _folded_by_reference(
-    t: Translation, node: Node, inputs: list[Literal | None]
-) -> tuple[Literal, ...] | None:
-    if (
-        any(c is not None and math.prod(c.shape) * c.array.itemsize > UNFOLD_LIMIT_BYTES for c in inputs)
-        and node.op in BY_OP
-    ):
-        return None
-    return fold(node, inputs, t.opset)
-
-
-def _splat(node: Node, inputs: list[Literal | None]) -> tuple[Literal, ...] | None:
-    """Results that repeat one number or a smaller array are never written out."""
-    first = inputs[0] if inputs else None
-    if first is None:
-        return None
-    if node.op == "ConstantOfShape":
-        shape = tuple(int(s) for s in first.full)
-        given = node.get("value")
-        fill = np.zeros(1, np.float32) if given is None else np.asarray(given)
-        return (Literal(fill.reshape((1,) * len(shape)), shape),)
-    if node.op == "Expand" and inputs[1] is not None:
-        shape = np.broadcast_shapes(first.shape, tuple(int(s) for s in inputs[1].full))
-        return (
-            Literal(first.array.reshape((1,) * (len(shape) - first.array.ndim) + first.array.shape), shape),
-        )
-    return None
 
 
 def _list_unsupported(found: dict[str, list[str]]) -> str:

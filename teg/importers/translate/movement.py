@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.importers.constants import affine
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute
@@ -189,62 +188,6 @@ def _pad(t: Translation, node: Node) -> None:
     )
 
 
-def _gather(t: Translation, node: Node) -> None:
-    """Known arithmetic indices are a slice; others gather rows."""
-    table, axis = (
-        t.value(node.inputs[0]),
-        normal_axis(node, int(node.get("axis", 0)), len(t.value(node.inputs[0]).shape)),
-    )
-    indices = t.literal(node.inputs[1])
-    if indices is not None and _gather_known(t, node, axis, indices.full):
-        return
-    index = t.value(node.inputs[1])
-    before = tuple(f"a{k}" for k in range(axis))
-    after = tuple(f"z{k}" for k in range(axis + 1, len(table.shape)))
-    rows = tuple(f"i{k}" for k in range(len(index.shape)))
-    t.declare(node.outputs[0], (*table.shape[:axis], *index.shape, *table.shape[axis + 1 :]), table.dtype)
-    labels = ((*before, "v", *after), rows)
-    names = (table.name, index.name)
-    whole = frozenset({"v"})
-    t.emit(
-        Compute(
-            node.name,
-            "gather",
-            names,
-            node.outputs[0],
-            labels,
-            (*before, *rows, *after),
-            {"axis": "v"},
-            whole,
-        )
-    )
-
-
-def _gather_known(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
-    table = t.value(node.inputs[0])
-    size = table.shape[axis]
-    flat = np.where(indices < 0, indices + size, indices).reshape(-1)
-    if flat.size == 1:
-        span = range(int(flat[0]), int(flat[0]) + 1)
-    else:
-        law = affine(flat)
-        if law is None or law[1] == 0:
-            return False
-        start, step = int(law[0]), int(law[1])
-        span = range(start, start + step * flat.size, step)
-    if not (0 <= span[0] < size and 0 <= span[-1] < size):
-        raise ImportFailure(
-            f"{node.where}: indices {span[0]} to {span[-1]} lie outside axis {axis} of size {size}"
-        )
-    shape = (*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :])
-    ranges = [span if k == axis else range(s) for k, s in enumerate(table.shape)]
-    inner = node.outputs[0] if indices.ndim == 1 else f"{node.outputs[0]}.rows"
-    sliced = t.slice(node.name, table.name, inner, ranges)
-    if indices.ndim != 1:
-        t.reshape(f"{node.name}.shape", sliced, node.outputs[0], shape)
-    return True
-
-
 def _depth_to_space(t: Translation, node: Node) -> None:
     value, block = t.value(node.inputs[0]), int(node.get("blocksize"))
     n, c, h, w = value.shape
@@ -291,7 +234,6 @@ MOVEMENT: tuple[Translator, ...] = (
     Translator(("Split",), _split),
     Translator(("Concat",), _concat),
     Translator(("Pad",), _pad),
-    Translator(("Gather",), _gather),
     Translator(("DepthToSpace",), _depth_to_space),
     Translator(("SpaceToDepth",), _space_to_depth),
     Translator(("Trilu",), _trilu),

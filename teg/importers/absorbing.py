@@ -1,0 +1,36 @@
+"""Transpositions that follow a labelled step are the step's own business: its output is stored that way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from teg.importers.program import Compute, Program, Relabel, Step, inputs_of
+
+# Operators whose output dimensions may come in any order.
+ANY_ORDER = frozenset({"cell", "contract", "reduce"})
+
+
+def absorb_transpositions(program: Program) -> Program:
+    """Where the only reader of a computed value permutes it, compute it permuted."""
+    readers = Counter(n for step in program.steps for n in inputs_of(step))
+    readers.update(program.outputs.values())
+    made: dict[str, int] = {}
+    steps: list[Step] = []
+    for step in program.steps:
+        if isinstance(step, Relabel) and readers[step.input] == 1 and step.input in made:
+            producer = steps[made[step.input]]
+            if isinstance(producer, Compute) and _permutes(step):
+                labels = dict(zip(step.input_labels, producer.output_labels, strict=True))
+                order = tuple(labels[d] for d in step.output_labels)
+                made[step.output] = made.pop(step.input)
+                steps[made[step.output]] = replace(producer, output=step.output, output_labels=order)
+                continue
+        if isinstance(step, Compute) and step.operator in ANY_ORDER:
+            made[step.output] = len(steps)
+        steps.append(step)
+    return replace(program, steps=steps).pruned()
+
+
+def _permutes(step: Relabel) -> bool:
+    return sorted(step.input_labels) == sorted(step.output_labels) and all(step.input_labels)

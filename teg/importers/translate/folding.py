@@ -1,0 +1,123 @@
+"""What is known at import is computed at import, unless it is large or merely moves weights about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from teg.importers.constants import FOLD_LIMIT_BYTES, fold, literal
+from teg.importers.onnx_reader import Node
+from teg.importers.program import Literal
+from teg.importers.translate.translation import Translation
+
+# Moving weights about costs nothing later, so they are not copied here.
+KEPT_ON_WEIGHTS = frozenset(
+    (
+        "Transpose",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Expand",
+        "Slice",
+        "Split",
+        "Identity",
+        "Gather",
+    )
+)
+RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+# Known values that unfold to more than this are left to steps, where their operator has any.
+UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
+
+
+def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
+    """Compute the node now, if its inputs are known and its result is small enough to keep.
+
+    Raises:
+        ImportFailure: the node cannot be evaluated.
+    """
+    if node.op in ("Shape", "Size"):
+        shape = t.value(node.inputs[0]).shape
+        part = shape[slice(node.get("start", 0), node.get("end"))] if node.op == "Shape" else math.prod(shape)
+        t.know(node.outputs[0], literal(np.asarray(part, np.int64)))
+        return True
+    inputs = [t.literal(n) if n else None for n in node.inputs]
+    unknown = any(n and c is None for n, c in zip(node.inputs, inputs, strict=True))
+    weights = bool(node.inputs) and t.resolve(node.inputs[0]) in t.program.entries
+    if unknown or node.op in RANDOM or (node.op in KEPT_ON_WEIGHTS and weights):
+        return False
+    results = _compressed(node, inputs)
+    if results is None and not (has_steps and _unfolds(inputs)):
+        results = fold(node, inputs, t.opset)
+    if results is None:
+        return False
+    for name, result in zip([o for o in node.outputs if o], results, strict=True):
+        t.know(name, result)
+    return True
+
+
+def _unfolds(inputs: Sequence[Literal | None]) -> bool:
+    return any(c is not None and math.prod(c.shape) * c.array.itemsize > UNFOLD_LIMIT_BYTES for c in inputs)
+
+
+def _compressed(node: Node, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
+    """Results that repeat a smaller array, without writing them out."""
+    if node.op not in _BY_OP or any(c is None for c in inputs):
+        return None
+    result = _BY_OP[node.op](node, [c for c in inputs if c is not None])
+    return None if result is None else (result,)
+
+
+def _constant_of_shape(node: Node, inputs: Sequence[Literal]) -> Literal:
+    shape = tuple(int(s) for s in inputs[0].full)
+    given = node.get("value")
+    fill = np.zeros(1, np.float32) if given is None else np.asarray(given)
+    return Literal(fill.reshape((1,) * len(shape)), shape)
+
+
+def _expand(_: Node, inputs: Sequence[Literal]) -> Literal:
+    first, wanted = inputs
+    shape = np.broadcast_shapes(first.shape, tuple(int(s) for s in wanted.full))
+    lead = (1,) * (len(shape) - first.array.ndim)
+    return Literal(first.array.reshape(lead + first.array.shape), shape)
+
+
+def _unsqueeze(node: Node, inputs: Sequence[Literal]) -> Literal:
+    axes = node.get("axes") or tuple(int(a) for a in inputs[1].full.reshape(-1))
+    array = np.expand_dims(inputs[0].array, axes)
+    new = {a % array.ndim for a in axes}
+    sizes = iter(inputs[0].shape)
+    return Literal(array, tuple(1 if k in new else next(sizes) for k in range(array.ndim)))
+
+
+def _transpose(node: Node, inputs: Sequence[Literal]) -> Literal:
+    order = node.get("perm") or tuple(range(inputs[0].array.ndim))[::-1]
+    return Literal(inputs[0].array.transpose(order), tuple(inputs[0].shape[k] for k in order))
+
+
+def _concat(node: Node, inputs: Sequence[Literal]) -> Literal | None:
+    axis = int(node.get("axis", 1)) % len(inputs[0].shape)
+    shape = tuple(sum(c.shape[k] for c in inputs) if k == axis else s for k, s in enumerate(inputs[0].shape))
+    packed = np.broadcast_shapes(
+        *(tuple(1 if k == axis else n for k, n in enumerate(c.array.shape)) for c in inputs)
+    )
+    if math.prod(packed) * shape[axis] * inputs[0].array.itemsize > FOLD_LIMIT_BYTES:
+        return None
+    parts = [
+        np.broadcast_to(c.array, tuple(c.shape[k] if k == axis else n for k, n in enumerate(packed)))
+        for c in inputs
+    ]
+    return Literal(np.concatenate(parts, axis), shape)
+
+
+_BY_OP: dict[str, Callable[[Node, Sequence[Literal]], Literal | None]] = {
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Unsqueeze": _unsqueeze,
+    "Transpose": _transpose,
+    "Concat": _concat,
+}
