@@ -101,7 +101,8 @@ def group_members(mesh: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarray:
     group = mesh.linear(others)
     members = np.empty((int(group.max(initial=0)) + 1, mesh.size_of(sub_axes)), dtype=np.int64)
     members[group, own] = np.arange(mesh.device_count)
-    return members[group]
+    found: np.ndarray = members[group]
+    return found
 
 
 def flat_slices(

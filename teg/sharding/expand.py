@@ -20,7 +20,6 @@ from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order, whole_strategy
 from teg.sharding.spec import Spec, boxes
 from teg.sharding.strategy import Read, index_boxes, needed_spec, output_spec, read_of
-from teg.signature import rows_of
 from teg.views import ViewMap, root_of
 
 
@@ -204,17 +203,12 @@ def view_ranges(block: Block, position: int, shape: tuple[int, ...], index: np.n
     if block.signature is None:
         return result
     empty = np.any(index[:, :, 1] <= index[:, :, 0], axis=1)
-    for k, (row, size) in enumerate(zip(rows_of(block.signature.inputs[position]), shape, strict=True)):
-        if row is None or row.dim < 0:
-            low = 0 if row is None else row.offset
-            high = size if row is None else row.offset + row.extent
-            start = np.full(len(index), low)
-            end = np.full(len(index), high)
-        else:
-            first, last = index[:, row.dim, 0] * row.stride, (index[:, row.dim, 1] - 1) * row.stride
-            start = np.minimum(first, last) + row.offset
-            end = np.maximum(first, last) + row.offset + row.extent
-        start = np.clip(start, 0, size)
+    rows = block.signature.inputs[position]
+    for k, (offset, extent, size) in enumerate(zip(rows.start.offset, rows.shape, shape, strict=True)):
+        coefficients = np.array(rows.start.matrix[k], dtype=np.int64)
+        first, last = coefficients * index[:, :, 0], coefficients * (index[:, :, 1] - 1)
+        start = np.clip(np.minimum(first, last).sum(axis=1) + offset, 0, size)
+        end = np.clip(np.maximum(first, last).sum(axis=1) + offset + extent, start, size)
         result[:, k, 0] = start
-        result[:, k, 1] = np.where(empty, start, np.maximum(np.clip(end, 0, size), start))
+        result[:, k, 1] = np.where(empty, start, end)
     return result

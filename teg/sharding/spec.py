@@ -28,7 +28,7 @@ class Window(NamedTuple):
     `[low, high)`; boxes of neighbours may overlap.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a window
     stride: int
     offset: int
     extent: int
@@ -115,10 +115,12 @@ def window_bounds(window: Window, chunks: np.ndarray) -> np.ndarray:
 
 def volumes(box: np.ndarray) -> np.ndarray:
     """Elements of each box of `(..., rank, 2)`; rank 0 boxes have one."""
-    return np.prod(box[..., 1] - box[..., 0], axis=-1, dtype=np.int64)
+    elements: np.ndarray = np.prod(box[..., 1] - box[..., 0], axis=-1, dtype=np.int64)
+    return elements
 
 
 def contains(outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Whether each inner box lies in its outer box; empty boxes always do. Shapes `(..., rank, 2)`."""
     inside = np.all((outer[..., 0] <= inner[..., 0]) & (inner[..., 1] <= outer[..., 1]), axis=-1)
-    return inside | (volumes(inner) == 0)
+    found: np.ndarray = inside | (volumes(inner) == 0)
+    return found

@@ -113,7 +113,8 @@ def _reach(row: RootRow, count: int) -> tuple[int, int]:
     last = row.stride * (count - 1)
     low = min(0, last) + row.offset
     high = max(0, last) + row.offset + row.extent
-    return max(low, row.low), max(min(high, row.high), max(low, row.low))
+    start = max(low, row.low)
+    return start, max(min(high, row.high), start)
 
 
 @dataclass(frozen=True)
