@@ -239,9 +239,10 @@ def _application(
         return
     try:
         inferred = operator.infer(definition.attributes, inputs)
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except Exception as error:  # an operator, perhaps a plug-in's, that stumbles over what it did not foresee
         cure = f"repair the inputs or $.definitions[{scene.definitions[definition]}].attributes"
-        yield Issue("operator", path, f"{block.site!r} is no {block.operator!r}: {error}", cure)
+        reason = str(error) if isinstance(error, ValueError) else repr(error)
+        yield Issue("operator", path, f"{block.site!r} is no {block.operator!r}: {reason}", cure)
     else:
         yield from inference_issues(block, inferred, outputs, path)
 
