@@ -32,7 +32,7 @@ def box_ids(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A number per distinct non-empty box `(devices,)`, -1 for empty ones; and the boxes `(count, rank, 2)`."""
     ids = np.full(len(boxes), -1, dtype=np.int64)
     some = nonempty(boxes)
-    rows = np.ascontiguousarray(boxes[some].reshape(int(some.sum()), -1))
+    rows = np.ascontiguousarray(boxes[some].reshape(int(some.sum()), 2 * boxes.shape[1]))
     if rows.shape[1] == 0:
         ids[some] = 0
         return ids, boxes[some][:1]
