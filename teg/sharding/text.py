@@ -55,6 +55,7 @@ class _Scanner:
         return found.group()
 
     def integer(self, least: int | None = None) -> int:
+        self.match(_SPACE)
         at = self.at
         digits = self.match(_INTEGER)
         if digits is None or (least is not None and int(digits) < least):
