@@ -52,15 +52,10 @@ def index_issues(block: Block, path: str) -> Iterator[Issue]:
     """A part of an index space lies inside it."""
     if block.index is None:
         return
-    if block.signature is None:
-        message = f"index {block.index} of a fixed block"
-        yield Issue(
-            "index", f"{path}.index", message, "a block without signature has no parts: leave index out"
-        )
-        return
-    whole = block.signature.index_range
+    dims = () if block.signature is None else block.signature.dims
+    whole = ZRange.of_shape([d.size for d in dims])
     if block.index.rank != whole.rank or not whole.contains(block.index):
-        names = ", ".join(d.name for d in block.signature.dims)
+        names = ", ".join(d.name for d in dims) or "no dimensions"
         message = f"index {block.index} is not inside the index range"
         yield Issue("index", f"{path}.index", message, f"stay inside {whole} over ({names})")
 
@@ -84,7 +79,7 @@ def range_issues(
         elif block.index is None:
             yield from _whole_input(p.project(index), kind, view, index, where)
         else:
-            yield from _part_input(p, whole, index, kind, view, where)
+            yield from _part_input(block, p, index, kind, view, where)
     for k, (p, kind) in enumerate(zip(block.signature.outputs, outputs, strict=True)):
         where = f"{path}.outputs[{k}]"
         box = p.project(index)
@@ -111,19 +106,29 @@ def _whole_input(box: ZRange, kind: TensorType, view: bool, index: ZRange, path:
 
 
 def _part_input(
-    projection: IndexProjection, whole: ZRange, index: ZRange, kind: TensorType, view: bool, path: str
+    block: Block, projection: IndexProjection, index: ZRange, kind: TensorType, view: bool, path: str
 ) -> Iterator[Issue]:
-    """A part reads the projected box clipped to a tensor whose end lies under the last window."""
-    box, full = projection.project(index), projection.project(whole)
-    for d, (size, extent) in enumerate(zip(kind.shape, projection.shape, strict=True)):
+    """A part reads the projected box clipped to the abstract tensor, whose end the definition may not tell."""
+    assert block.signature is not None
+    box, full = projection.project(index), projection.project(block.signature.index_range)
+    for d, size in enumerate(kind.shape):
         start = max(box.start[d], 0)
         most = max(box.end[d] - start, 0)
-        shortest_tensor = full.end[d] - max(extent - 1, 0)
-        least = max(min(box.end[d], shortest_tensor) - start, 0)
+        shortest = full.end[d] - _padding(block, full.start[d], full.end[d])
+        least = max(min(box.end[d], shortest) - start, 0)
         if size < least or (size > most and not view):
             span = f"{least}" if least == most else f"{least} to {most}"
             message = f"index range {index} projects to {box}; dimension {d} of the tensor has size {size}"
             yield Issue("range", path, message, f"expected {span}")
+
+
+def _padding(block: Block, start: int, end: int) -> int:
+    """How far windows may stick out at the end of a tensor; unknown operators with padding may do what they like."""
+    pads = block.definition.get("pads")
+    if isinstance(pads, tuple) and all(type(n) is int for n in pads):
+        widest: int = max((0, *pads))
+        return widest
+    return end if start < 0 else 0
 
 
 def _range_issue(

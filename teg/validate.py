@@ -235,7 +235,7 @@ def _application(
         return
     operator = operator_named(definition.operator)
     yield from range_issues(block, inputs, outputs, operator.view, path)
-    if block.index is not None or (block.operator == "source" and definition.get("role") not in ROLES):
+    if _is_part(block) or (block.operator == "source" and definition.get("role") not in ROLES):
         return
     try:
         inferred = operator.infer(definition.attributes, inputs)
@@ -247,16 +247,22 @@ def _application(
         yield from inference_issues(block, inferred, outputs, path)
 
 
+def _is_part(block: Block) -> bool:
+    """A shard's tensors are parts, from which its operator cannot infer; a fixed block is always whole."""
+    return block.index is not None and block.signature is not None
+
+
 def _ends(scene: _Scene) -> Iterator[Issue]:
     """Something is observed, and carried state goes from a sink to one source of the same type."""
     blocks = scene.graph.blocks
     if not any(b.operator == "sink" for b in blocks):
         yield Issue("unobserved", "$.blocks", "there is no sink", "add one for each tensor to be computed")
     carried: dict[str, int] = {}
+    unfolded = {b.site.rpartition("@")[0] for b in blocks if b.operator == "source" and b.index is not None}
     for k, b in enumerate(blocks):
         site = b.definition.get("carries") if b.operator == "sink" else None
-        if site is None:
-            continue
+        if site is None or (b.index is not None and site in unfolded):
+            continue  # shards keep the name of the abstract source
         path = f"$.definitions[{scene.definitions[b.definition]}].attributes.carries"
         source = blocks[scene.places[site]] if site in scene.places else None
         if source is None or source.operator != "source":

@@ -342,18 +342,34 @@ def test_a_part_of_a_windowed_block_reads_its_clipped_box(
     assert found(graph) == ([] if valid else [("range", "$.blocks[2].inputs[0]")])
 
 
-def test_a_fixed_block_has_no_parts() -> None:
+def test_a_fixed_block_is_always_whole() -> None:
     b = GraphBuilder("fixed")
     x = b.source("x", (4, 6), "float32")
     (y,) = b.apply("reshape", (x,), site="y", shape=(24,))
     b.sink(y)
     graph = b.build()
-    blocks = [
-        Block("y", k.definition, k.inputs, k.outputs, ZRange((), ())) if k.site == "y" else k
-        for k in graph.blocks
+
+    def indexed(index: ZRange) -> Graph:
+        y = Block("y", graph.blocks[1].definition, ("x",), ("y",), index, 0)
+        return graph.replace([graph.blocks[0], y, graph.blocks[2]])
+
+    assert found(graph) == found(indexed(ZRange((), ()))) == []
+    assert found(indexed(ZRange((0,), (2,)))) == [("index", "$.blocks[1].index")]
+
+
+def test_shards_carry_on_the_shards_of_a_source() -> None:
+    # Given a counter on one device as an expansion writes it: sites name the abstract source and the device
+    b = GraphBuilder("shard")
+    b.source("count@0", (), "int64", "buffer")
+    b.sink("count@0", site="next@0", carries="count")
+    source, sink = b.blocks
+    here = ZRange((), ())
+    shards = [
+        Block(source.site, source.definition, (), source.outputs, here, 0),
+        Block(sink.site, sink.definition, sink.inputs, (), here, 0),
     ]
-    assert found(graph) == []
-    assert found(graph.replace(blocks)) == [("index", "$.blocks[1].index")]
+    assert found(b.build().replace(shards)) == []
+    assert found(b.build()) == [("carries", "$.definitions[1].attributes.carries")]
 
 
 def test_what_a_document_cannot_hold_is_found_too() -> None:
