@@ -8,20 +8,24 @@ from teg.importers.constants import literal
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Model, Node
 from teg.importers.program import Entry, Literal, Program, Value
+from teg.importers.translate.attention import ATTENTION
 from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
 from teg.importers.translate.gathering import GATHERING
 from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.movement import MOVEMENT
 from teg.importers.translate.reductions import REDUCTIONS
+from teg.importers.translate.tiling import TILING
 from teg.importers.translate.translation import Translation, Translator
 from teg.importers.translate.windows import WINDOWS
 
 TRANSLATORS: tuple[Translator, ...] = (
     *ELEMENTWISE,
     *MOVEMENT,
+    *TILING,
     *GATHERING,
     *LINEAR,
+    *ATTENTION,
     *REDUCTIONS,
     *WINDOWS,
 )
@@ -39,13 +43,14 @@ def translate(model: Model) -> Program:
     program = Program(model.name)
     t = Translation(program, model.opset)
     for value, role in model.inputs:
-        _check_size(value)
+        _check_size(value, "input")
         program.values[value.name] = value
         program.entries[value.name] = Entry(value, role)
     for name, array in model.initializers.items():
         _add_initializer(t, name, array, model.initializer_roles.get(name))
     _translate_nodes(t, model)
     for name in model.outputs:
+        _check_size(t.value(name), "output")
         program.outputs[name] = t.resolve(name)
     return program.pruned()
 
@@ -82,9 +87,9 @@ def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
         raise ImportFailure(f"{node.where} is unsupported where its output {unmade[0]!r} is used")
 
 
-def _check_size(value: Value) -> None:
+def _check_size(value: Value, what: str) -> None:
     if value.size == 0:
-        raise ImportFailure(f"input {value.name!r} of shape {list(value.shape)} has no elements")
+        raise ImportFailure(f"{what} {value.name!r} of shape {list(value.shape)} has no elements")
 
 
 def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | None) -> None:

@@ -14,8 +14,13 @@ Expr = tuple[Any, ...]
 
 UNARY = {
     "Abs": "abs",
+    "Acos": "acos",
+    "Asin": "asin",
+    "Atan": "atan",
+    "BitwiseNot": "bit_not",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Cosh": "cosh",
     "Erf": "erf",
     "Exp": "exp",
     "Floor": "floor",
@@ -23,13 +28,25 @@ UNARY = {
     "Neg": "neg",
     "Reciprocal": "reciprocal",
     "Relu": "relu",
+    "Round": "round",
     "Sigmoid": "sigmoid",
     "Sign": "sign",
     "Sin": "sin",
+    "Sinh": "sinh",
     "Sqrt": "sqrt",
+    "Tan": "tan",
     "Tanh": "tanh",
 }
-BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow"}
+BINARY = {
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Div": "div",
+    "Pow": "pow",
+    "BitwiseAnd": "bit_and",
+    "BitwiseOr": "bit_or",
+    "BitwiseXor": "bit_xor",
+}
 COMPARISON = {
     "Equal": "eq",
     "Less": "lt",

@@ -95,19 +95,6 @@ def _expand(t: Translation, node: Node) -> None:
     broadcast_to(t, node.name, node.inputs[0], node.outputs[0], wanted)
 
 
-def _tile(t: Translation, node: Node) -> None:
-    """Repetition is a broadcast of new outer factors."""
-    shape = t.value(node.inputs[0]).shape
-    repeats = t.integers(node, 1, "repeats") or ()
-    wide = [n for pair in zip(repeats, shape, strict=True) for n in pair]
-    labels = plain_labels(len(shape))
-    target = tuple(n for label in labels for n in ("", label))
-    opened = t.relabel(
-        f"{node.name}.repeat", node.inputs[0], f"{node.outputs[0]}.repeat", labels, target, wide
-    )
-    t.reshape(node.name, opened, node.outputs[0], [r * s for r, s in zip(repeats, shape, strict=True)])
-
-
 def _slice(t: Translation, node: Node) -> None:
     shape = t.value(node.inputs[0]).shape
     starts, ends = t.integers(node, 1, "starts") or (), t.integers(node, 2, "ends") or ()
@@ -160,56 +147,39 @@ def _pad(t: Translation, node: Node) -> None:
         low[normal_axis(node, axis, rank)] = pads[k]
         high[normal_axis(node, axis, rank)] = pads[k + len(axes)]
     ranges = [range(max(-a, 0), s - max(-b, 0)) for s, a, b in zip(value.shape, low, high, strict=True)]
-    low, high = [max(a, 0) for a in low], [max(b, 0) for b in high]
-    padded = any(low) or any(high)
-    cropped = t.slice(
-        f"{node.name}.crop" if padded else node.name,
-        node.inputs[0],
-        f"{node.outputs[0]}.crop" if padded else node.outputs[0],
-        ranges,
-    )
-    if not padded:
+    if all(n <= 0 for n in (*low, *high)):
+        t.slice(node.name, value.name, node.outputs[0], ranges)
         return
+    cropped = t.slice(f"{node.name}.crop", value.name, f"{node.outputs[0]}.crop", ranges)
     number = float(node.get("value", 0.0)) if fill is None or fill.size == 0 else fill.reshape(-1)[0].item()
-    labels = plain_labels(rank)
-    changed = {d for k, d in enumerate(labels) if low[k] or high[k]}
+    widths = [max(a, 0) for a in low], [max(b, 0) for b in high]
+    pad(t, node.name, cropped, node.outputs[0], *widths, mode=node.get("mode", "constant"), fill=number)
+
+
+def pad(
+    t: Translation,
+    site: str,
+    name: str,
+    output: str,
+    low: Sequence[int],
+    high: Sequence[int],
+    mode: str = "constant",
+    fill: float = 0.0,
+) -> str:
+    """Elements added before and after; padded dimensions stay whole."""
+    value = t.value(name)
+    labels = plain_labels(len(value.shape))
+    changed = {d for d, a, b in zip(labels, low, high, strict=True) if a or b}
     written = tuple(f"{d}p" if d in changed else d for d in labels)
     attrs = {
         "low": dict(zip(labels, low, strict=True)),
         "high": dict(zip(labels, high, strict=True)),
-        "mode": node.get("mode", "constant"),
-        "value": number,
+        "mode": mode,
+        "value": fill,
     }
-    shape = [len(r) + a + b for r, a, b in zip(ranges, low, high, strict=True)]
-    t.declare(node.outputs[0], shape, value.dtype)
+    t.declare(output, [s + a + b for s, a, b in zip(value.shape, low, high, strict=True)], value.dtype)
     whole = frozenset(changed | {f"{d}p" for d in changed})
-    t.emit(
-        Compute(node.name, "pad", (t.resolve(cropped),), node.outputs[0], (labels,), written, attrs, whole)
-    )
-
-
-def _depth_to_space(t: Translation, node: Node) -> None:
-    value, block = t.value(node.inputs[0]), int(node.get("blocksize"))
-    n, c, h, w = value.shape
-    column = node.get("mode", "DCR") == "CRD"
-    split = (n, c // block**2, block, block, h, w) if column else (n, block, block, c // block**2, h, w)
-    labels = ("n", "c", "p", "q", "h", "w") if column else ("n", "p", "q", "c", "h", "w")
-    opened = t.reshape(f"{node.name}.split", value.name, f"{node.outputs[0]}.split", split)
-    target = ("n", "c", "h", "p", "w", "q")
-    shape = [dict(zip(labels, split, strict=True))[d] for d in target]
-    turned = t.relabel(f"{node.name}.turn", opened, f"{node.outputs[0]}.turn", labels, target, shape)
-    t.reshape(node.name, turned, node.outputs[0], (n, c // block**2, h * block, w * block))
-
-
-def _space_to_depth(t: Translation, node: Node) -> None:
-    value, block = t.value(node.inputs[0]), int(node.get("blocksize"))
-    n, c, h, w = value.shape
-    split = (n, c, h // block, block, w // block, block)
-    labels, target = ("n", "c", "h", "p", "w", "q"), ("n", "p", "q", "c", "h", "w")
-    opened = t.reshape(f"{node.name}.split", value.name, f"{node.outputs[0]}.split", split)
-    shape = [dict(zip(labels, split, strict=True))[d] for d in target]
-    turned = t.relabel(f"{node.name}.turn", opened, f"{node.outputs[0]}.turn", labels, target, shape)
-    t.reshape(node.name, turned, node.outputs[0], (n, c * block**2, h // block, w // block))
+    return t.emit(Compute(site, "pad", (value.name,), output, (labels,), written, attrs, whole))
 
 
 def _trilu(t: Translation, node: Node) -> None:
@@ -229,12 +199,9 @@ MOVEMENT: tuple[Translator, ...] = (
     Translator(("Squeeze",), _squeeze),
     Translator(("Unsqueeze",), _unsqueeze),
     Translator(("Expand",), _expand),
-    Translator(("Tile",), _tile),
     Translator(("Slice",), _slice),
     Translator(("Split",), _split),
     Translator(("Concat",), _concat),
     Translator(("Pad",), _pad),
-    Translator(("DepthToSpace",), _depth_to_space),
-    Translator(("SpaceToDepth",), _space_to_depth),
     Translator(("Trilu",), _trilu),
 )

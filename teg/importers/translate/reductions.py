@@ -9,6 +9,7 @@ from typing import Any
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute
+from teg.importers.translate.movement import pad
 from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 
 MONOIDS = {
@@ -48,6 +49,8 @@ def reduce_axes(
     shape = [1 if k in axes else s for k, s in enumerate(value.shape) if keep or k not in axes]
     t.declare(output, shape, value.dtype)
     count = math.prod(value.shape[k] for k in axes)
+    if value.dtype == "bool":
+        monoid = {"max": "any", "min": "all"}.get(monoid, monoid)
     attrs = {"monoid": monoid, "scale": 1.0 / count if mean else 1.0}
     return t.emit(Compute(site, "reduce", (value.name,), output, (labels,), target, attrs))
 
@@ -97,16 +100,42 @@ def _layer_norm(t: Translation, node: Node) -> None:
     axis = normal_axis(node, int(node.get("axis", -1)), rank)
     labels = plain_labels(rank)
     names = tuple(t.resolve(n) for n in node.inputs if n)
-    odd = [n for n in names[1:] if t.value(n).shape != value.shape[axis:]]
-    if odd:
-        raise ImportFailure(
-            f"{node.where}: {odd[0]!r} of shape {list(t.value(odd[0]).shape)} must have the normalised shape "
-            f"{list(value.shape[axis:])}"
-        )
+    for other in names[1:]:
+        if t.value(other).shape != value.shape[axis:]:
+            raise ImportFailure(
+                f"{node.where}: {other!r} of shape {list(t.value(other).shape)} must have "
+                f"the normalised shape {list(value.shape[axis:])}"
+            )
     own = (labels, *(labels[axis:] for _ in names[1:]))
     attrs = {"axes": labels[axis:], "eps": float(node.get("epsilon", 1e-5))}
     t.declare(node.outputs[0], value.shape, value.dtype)
     t.emit(Compute(node.name, "layer_norm", names, node.outputs[0], own, labels, attrs))
+    if any(node.outputs[1:]):
+        _moments(t, node, range(axis, rank))
+
+
+def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
+    """The further outputs of a layer normalisation, which backward passes read: mean and inverse deviation."""
+    value = t.value(node.inputs[0])
+    mean_name, inverse_name = (
+        (*node.outputs[1:], "", "")[k] or f"{node.outputs[0]}.moment{k}" for k in (0, 1)
+    )
+    single = "float32"
+    wide = value.name
+    if value.dtype != single:
+        wide = t.cell(
+            f"{node.name}.wide", (wide,), f"{mean_name}.wide", ("cast", single, ("input", 0)), single
+        )
+    mean = reduce_axes(t, f"{node.name}.mean", wide, mean_name, axes, True, "sum", True)
+    away = ("sub", ("input", 0), ("input", 1))
+    squares = t.cell(
+        f"{node.name}.squares", (wide, mean), f"{mean_name}.squares", ("mul", away, away), single
+    )
+    variance = reduce_axes(
+        t, f"{node.name}.variance", squares, f"{inverse_name}.variance", axes, True, "sum", True
+    )
+    spread = ("sqrt", ("add", ("input", 0), ("const", float(node.get("epsilon", 1e-5)))))
+    t.cell(f"{node.name}.inverse", (variance,), inverse_name, ("reciprocal", spread), single)
 
 
 def _batch_norm(t: Translation, node: Node) -> None:
@@ -149,6 +178,56 @@ def _instance_norm(t: Translation, node: Node) -> None:
     t.emit(Compute(node.name, "cell", names, output, own, labels, {"expr": expr, "dtype": dtype}))
 
 
+def _group_norm(t: Translation, node: Node) -> None:
+    """Groups of channels are normalised together; scale and bias are per channel (per group before opset 21)."""
+    value, groups = t.value(node.inputs[0]), int(node.get("num_groups"))
+    n, channels, *spatial = value.shape
+    output, dtype = node.outputs[0], value.dtype
+    split = t.reshape(
+        f"{node.name}.groups", value.name, f"{output}.groups", (n, groups, channels // groups, *spatial)
+    )
+    axes = range(2, len(value.shape) + 1)
+    mean = reduce_axes(t, f"{node.name}.mean", split, f"{output}.mean", axes, True, "sum", True)
+    away = ("sub", ("input", 0), ("input", 1))
+    squares = t.cell(f"{node.name}.squares", (split, mean), f"{output}.squares", ("mul", away, away), dtype)
+    variance = reduce_axes(t, f"{node.name}.variance", squares, f"{output}.variance", axes, True, "sum", True)
+    per_channel = t.value(node.inputs[1]).shape[0] == channels
+    shape = (groups, channels // groups if per_channel else 1, *(1 for _ in spatial))
+    scale, bias = (
+        t.reshape(f"{node.name}.{what}", node.inputs[k], f"{output}.{what}", shape)
+        for k, what in ((1, "scale"), (2, "offset"))
+    )
+    spread = ("sqrt", ("add", ("input", 2), ("const", float(node.get("epsilon", 1e-5)))))
+    expr = ("add", ("mul", ("div", away, spread), ("input", 3)), ("input", 4))
+    normal = t.cell(node.name, (split, mean, variance, scale, bias), f"{output}.normal", expr, dtype)
+    t.reshape(f"{node.name}.join", normal, output, value.shape)
+
+
+def _local_response_norm(t: Translation, node: Node) -> None:
+    """Each channel is divided by the squares of its neighbours: slices of the padded squares, then one cell."""
+    value, size = t.value(node.inputs[0]), int(node.get("size"))
+    output, dtype, rank = node.outputs[0], value.dtype, len(value.shape)
+    square = ("mul", ("input", 0), ("input", 0))
+    squares = t.cell(f"{node.name}.squares", (value.name,), f"{output}.squares", square, dtype)
+    before, after = (size - 1) // 2, size // 2
+    low, high = ([n if d == 1 else 0 for d in range(rank)] for n in (before, after))
+    padded = pad(t, f"{node.name}.pad", squares, f"{output}.pad", low, high)
+    parts = []
+    for k in range(size):
+        ranges = [range(s) if d != 1 else range(k, k + s) for d, s in enumerate(value.shape)]
+        parts.append(t.slice(f"{node.name}.{k}", padded, f"{output}.{k}", ranges))
+    total: Any = ("input", 1)
+    for k in range(2, size + 1):
+        total = ("add", total, ("input", k))
+    share = ("mul", ("const", float(node.get("alpha", 1e-4)) / size), total)
+    spread = (
+        "pow",
+        ("add", ("const", float(node.get("bias", 1.0))), share),
+        ("const", float(node.get("beta", 0.75))),
+    )
+    t.cell(node.name, (value.name, *parts), output, ("div", ("input", 0), spread), dtype)
+
+
 def _rms_norm(t: Translation, node: Node) -> None:
     value = t.value(node.inputs[0])
     rank, output = len(value.shape), node.outputs[0]
@@ -168,5 +247,7 @@ REDUCTIONS: tuple[Translator, ...] = (
     Translator(("LayerNormalization",), _layer_norm),
     Translator(("BatchNormalization",), _batch_norm),
     Translator(("InstanceNormalization",), _instance_norm),
+    Translator(("GroupNormalization",), _group_norm),
+    Translator(("LRN",), _local_response_norm),
     Translator(("RMSNormalization",), _rms_norm),
 )

@@ -79,8 +79,17 @@ class Translation:
         return None if found is None else tuple(int(v) for v in found.reshape(-1))
 
     def declare(self, name: str, shape: Sequence[int], dtype: str) -> str:
-        """Announce a value that the next step makes."""
-        self.program.values[name] = Value(name, tuple(int(s) for s in shape), dtype)
+        """Announce a value that the next step makes.
+
+        Raises:
+            ImportFailure: it has no elements.
+        """
+        sizes = tuple(int(s) for s in shape)
+        if 0 in sizes:
+            raise ImportFailure(
+                f"value {name!r} of shape {list(sizes)} has no elements, which is unsupported"
+            )
+        self.program.values[name] = Value(name, sizes, dtype)
         return name
 
     def add_literal(self, name: str, array: np.ndarray) -> str:
