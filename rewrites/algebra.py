@@ -1,0 +1,326 @@
+"""Algebra of expressions: the same value by fewer or cheaper functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rewrites.laws import A, B, C, J, K, law
+from rewrites.rule import Rule
+
+FIELD = "axioms of a field"
+POWERS = "laws of powers"
+LATTICE = "max and min form a lattice"
+STEP = "case analysis of a conditional"
+
+
+def _invertible(bound: Mapping[str, Any]) -> bool:
+    """Whether 1 / k is a finite number."""
+    k = bound["k"]
+    return bool(k) and math.isfinite(k) and math.isfinite(1.0 / k)
+
+
+ALGEBRA: tuple[Rule, ...] = (
+    law(
+        "add_neg",
+        ("add", A, ("neg", B)),
+        ("sub", A, B),
+        doc="""
+        Adding a negative is a subtraction.
+
+        a + (-b)  ->  a - b
+        Always.
+        """,
+        source=FIELD,
+    ),
+    law(
+        "sub_neg",
+        ("sub", A, ("neg", B)),
+        ("add", A, B),
+        doc="""
+        Subtracting a negative is an addition.
+
+        a - (-b)  ->  a + b
+        Always.
+        """,
+        source=FIELD,
+    ),
+    law(
+        "mul_neg_neg",
+        ("mul", ("neg", A), ("neg", B)),
+        ("mul", A, B),
+        doc="""
+        Two signs in a product cancel.
+
+        (-a) (-b)  ->  a b
+        Always.
+        """,
+        source=FIELD,
+    ),
+    law(
+        "scale_scale",
+        ("mul", ("mul", A, ("const", K)), ("const", J)),
+        ("mul", A, ("const", lambda e: e["k"] * e["j"])),
+        doc="""
+        Two scales in a row become one.
+
+        (a k) j  ->  a (k j)
+        For floats and constants; the product of the constants is rounded once.
+        """,
+        source=FIELD,
+        domain="real",
+    ),
+    law(
+        "shift_shift",
+        ("add", ("add", A, ("const", K)), ("const", J)),
+        ("add", A, ("const", lambda e: e["k"] + e["j"])),
+        doc="""
+        Two shifts in a row become one.
+
+        (a + k) + j  ->  a + (k + j)
+        For floats and constants; the sum of the constants is rounded once.
+        """,
+        source=FIELD,
+        domain="real",
+    ),
+    law(
+        "div_constant",
+        ("div", A, ("const", K)),
+        ("mul", A, ("const", lambda e: 1.0 / e["k"])),
+        doc="""
+        Dividing by a constant is scaling by its reciprocal.
+
+        a / k  ->  a (1 / k)
+        For floats and a constant whose reciprocal is finite: a product costs a quarter of a quotient.
+        """,
+        source=FIELD,
+        domain="real",
+        when=_invertible,
+        constants={"k": 8.0},
+    ),
+    law(
+        "div_of_one",
+        ("div", ("const", 1), A),
+        ("reciprocal", A),
+        doc="""
+        One divided by something is its reciprocal.
+
+        1 / a  ->  reciprocal(a)
+        For floats (an integer division truncates).
+        """,
+        source="definition of the reciprocal",
+        domain="real",
+    ),
+    law(
+        "mul_reciprocal",
+        ("mul", A, ("reciprocal", B)),
+        ("div", A, B),
+        doc="""
+        Multiplying by a reciprocal is a division.
+
+        a (1 / b)  ->  a / b
+        For floats: one rounding instead of two.
+        """,
+        source=FIELD,
+        domain="real",
+    ),
+    law(
+        "div_reciprocal",
+        ("div", A, ("reciprocal", B)),
+        ("mul", A, B),
+        doc="""
+        Dividing by a reciprocal is a multiplication.
+
+        a / (1 / b)  ->  a b
+        For floats, where b is finite and not zero.
+        """,
+        source=FIELD,
+        domain="real",
+    ),
+    law(
+        "reciprocal_sqrt",
+        ("reciprocal", ("sqrt", A)),
+        ("rsqrt", A),
+        doc="""
+        The reciprocal of a square root is one function.
+
+        1 / sqrt(a)  ->  rsqrt(a)
+        For floats; vector units have it as one instruction.
+        """,
+        source="definition of rsqrt",
+        domain="real",
+    ),
+    law(
+        "square",
+        ("mul", A, A),
+        ("square", A),
+        doc="""
+        A value times itself is its square.
+
+        a a  ->  a^2
+        Always: one operand instead of two.
+        """,
+        source="definition of the square",
+    ),
+    law(
+        "pow_two",
+        ("pow", A, ("const", 2)),
+        ("square", A),
+        doc="""
+        The second power is a square.
+
+        a ** 2  ->  a^2
+        Where the constant does not widen the type.
+        """,
+        source=POWERS,
+        domain="real",
+        holds_for="numbers",
+        constants={"k": 2.0},
+    ),
+    law(
+        "pow_half",
+        ("pow", A, ("const", 0.5)),
+        ("sqrt", A),
+        doc="""
+        The power one half is a square root.
+
+        a ** 0.5  ->  sqrt(a)
+        For floats; neither is a number below zero.
+        """,
+        source=POWERS,
+        domain="real",
+    ),
+    law(
+        "pow_minus_one",
+        ("pow", A, ("const", -1)),
+        ("reciprocal", A),
+        doc="""
+        The power minus one is a reciprocal.
+
+        a ** -1  ->  1 / a
+        For floats.
+        """,
+        source=POWERS,
+        domain="real",
+    ),
+    law(
+        "factor",
+        ("add", ("mul", A, C), ("mul", B, C)),
+        ("mul", ("add", A, B), C),
+        doc="""
+        A common factor is multiplied once.
+
+        a c + b c  ->  (a + b) c
+        For real numbers; integers wrap around alike.
+        """,
+        source="distributive law",
+        domain="real",
+        holds_for="numbers",
+    ),
+    law(
+        "sigmoid",
+        ("reciprocal", ("add", ("exp", ("neg", A)), ("const", 1))),
+        ("sigmoid", A),
+        doc="""
+        A spelled out logistic function is named.
+
+        1 / (1 + exp(-a))  ->  sigmoid(a)
+        For floats.
+        """,
+        source="definition of the logistic function",
+        domain="real",
+    ),
+    law(
+        "relu_of_max",
+        ("max", A, ("const", 0)),
+        ("relu", A),
+        doc="""
+        The larger of a value and zero is its rectification.
+
+        max(a, 0)  ->  relu(a)
+        Where the constant does not widen the type.
+        """,
+        source="definition of the rectifier",
+    ),
+    law(
+        "exp_log_sum",
+        ("log", ("mul", ("exp", A), ("exp", B))),
+        ("add", A, B),
+        doc="""
+        The logarithm of a product of exponentials is a sum.
+
+        log(exp(a) exp(b))  ->  a + b
+        For floats; it even holds where an exponential would overflow.
+        """,
+        source="laws of logarithms",
+        domain="real",
+    ),
+    law(
+        "max_bounds",
+        ("max", ("max", A, ("const", K)), ("const", J)),
+        ("max", A, ("const", lambda e: max(e["k"], e["j"]))),
+        doc="""
+        Of two lower bounds the larger one counts.
+
+        max(max(a, k), j)  ->  max(a, max(k, j))
+        Where the bounds are constants.
+        """,
+        source=LATTICE,
+    ),
+    law(
+        "min_bounds",
+        ("min", ("min", A, ("const", K)), ("const", J)),
+        ("min", A, ("const", lambda e: min(e["k"], e["j"]))),
+        doc="""
+        Of two upper bounds the smaller one counts.
+
+        min(min(a, k), j)  ->  min(a, min(k, j))
+        Where the bounds are constants.
+        """,
+        source=LATTICE,
+    ),
+    law(
+        "where_not",
+        ("where", ("not", C), A, B),
+        ("where", C, B, A),
+        doc="""
+        A negated condition exchanges the branches.
+
+        (not c) ? a : b  ->  c ? b : a
+        Always.
+        """,
+        source=STEP,
+        types={"c": "bool"},
+    ),
+    law(
+        "mask_scale",
+        ("mul", ("where", C, A, ("const", K)), ("const", J)),
+        ("where", C, ("mul", A, ("const", J)), ("const", lambda e: e["k"] * e["j"])),
+        doc="""
+        A scale moves through a mask onto the values that pass.
+
+        (c ? a : k) j  ->  c ? (a j) : (k j)
+        For floats; the masked constant is scaled once and for all. Not for saturation: it saves nothing by
+        itself, but lets the scale meet what is behind the mask.
+        """,
+        source=STEP,
+        domain="real",
+        types={"c": "bool"},
+        saturating=False,
+    ),
+    law(
+        "mask_mask",
+        ("where", C, ("where", B, A, ("const", K)), ("const", K)),
+        ("where", ("and", B, C), A, ("const", K)),
+        doc="""
+        Two masks with one fill value become one.
+
+        c ? (b ? a : k) : k  ->  (b and c) ? a : k
+        Always. Not for saturation: it exchanges a choice for a conjunction.
+        """,
+        source=STEP,
+        types={"c": "bool", "b": "bool"},
+        saturating=False,
+    ),
+)

@@ -1,0 +1,140 @@
+"""Canonical form of expressions: associative and commutative laws are normalised, never enumerated.
+
+Operands of commutative functions stand in a fixed order, constants last. Sums and products of one element
+type are flattened and rebuilt from the left, their constants folded into one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rewrites.cell_form import any_cell, cell, element_type
+from rewrites.laws import COMMUTATIVE, changed_cell
+from rewrites.rule import Rule, Sizes, rest
+from teg.builder import GraphBuilder
+from teg.graph import Definition, Graph, TensorType
+from teg.operators.expressions import CELL_FUNCTIONS, Expression, cell_flops
+
+ASSOCIATIVE: Mapping[str, Callable[[list[Any]], Any]] = {"add": sum, "mul": math.prod}
+
+
+def canonical(expr: Expression, dtypes: Sequence[str]) -> Expression:
+    """The canonical form of an expression over inputs of these element types; the same value up to rounding.
+
+    It costs no more: where flattening would compute a shared part twice, the expression stays.
+    """
+    new = _canonical(expr, dtypes)
+    return new if cell_flops(new) <= cell_flops(expr) else _sorted(expr)
+
+
+def _canonical(expr: Expression, dtypes: Sequence[str]) -> Expression:
+    new = tuple(_canonical(part, dtypes) if isinstance(part, tuple) else part for part in expr)
+    if new[0] in ASSOCIATIVE:
+        return _chain(new, dtypes)
+    return _ordered(new)
+
+
+def _chain(expr: Expression, dtypes: Sequence[str]) -> Expression:
+    """A sum or product as one chain, sorted, its constants folded."""
+    name, kind = expr[0], element_type(expr, dtypes)
+    terms = _flat(expr, name, kind, dtypes)
+    constants = [t[1] for t in terms if _is_number(t)]
+    rest_of = sorted((t for t in terms if not _is_number(t)), key=_rank)
+    if rest_of and constants:
+        folded = ASSOCIATIVE[name](constants) if len(constants) > 1 else constants[0]
+        rest_of.append(("const", folded))
+    if not rest_of:
+        return expr
+    result = rest_of[0]
+    for term in rest_of[1:]:
+        result = (name, result, term)
+    return result if element_type(result, dtypes) == kind else _ordered(expr)
+
+
+def _flat(expr: Expression, name: str, kind: str, dtypes: Sequence[str]) -> list[Expression]:
+    """The terms of nested applications of `name` as far as all of them have the element type `kind`."""
+    if expr[0] != name or element_type(expr, dtypes) != kind:
+        return [expr]
+    sides = expr[1:]
+    if any(not _is_number(s) and element_type(s, dtypes) != kind for s in sides):
+        return [expr]
+    return [term for side in sides for term in _flat(side, name, kind, dtypes)]
+
+
+def _ordered(expr: Expression) -> Expression:
+    if expr[0] in COMMUTATIVE and _rank(expr[2]) < _rank(expr[1]):
+        return (expr[0], expr[2], expr[1])
+    return expr
+
+
+def _sorted(expr: Expression) -> Expression:
+    return _ordered(tuple(_sorted(part) if isinstance(part, tuple) else part for part in expr))
+
+
+def _is_number(expr: Expression) -> bool:
+    return expr[0] == "const" and isinstance(expr[1], int | float) and not isinstance(expr[1], bool)
+
+
+def _rank(expr: Expression) -> tuple[int, str]:
+    """Functions first, then inputs and coordinates, constants last."""
+    order = 0 if expr[0] in CELL_FUNCTIONS or expr[0] == "cast" else 2 if expr[0] == "const" else 1
+    return order, repr(expr)
+
+
+@dataclass(frozen=True, eq=False)
+class NotCanonical:
+    """Attribute pattern: a cell whose expression is not in canonical form; binds `new`."""
+
+    def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
+        """The canonical expression, where it is another."""
+        return _ways(definition, tuple(t.dtype for t in inputs))
+
+
+@lru_cache(maxsize=1 << 14)
+def _ways(definition: Definition, dtypes: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
+    new = canonical(definition["expr"], dtypes)
+    return () if repr(new) == repr(definition["expr"]) else ({"new": new},)
+
+
+def _example(size: Sizes) -> Graph:
+    """c + 2 (a b) 3 + a, with its terms in no order."""
+    builder = GraphBuilder("canonical")
+    shape = (size(3), size(4))
+    names = [builder.source(n, shape, "float32") for n in ("a", "b", "c")]
+    a, b, c = (("input", k) for k in range(3))
+    product = ("mul", ("const", 2.0), ("mul", ("mul", b, a), ("const", 3.0)))
+    (y,) = builder.apply(
+        "cell",
+        names,
+        site="y",
+        expr=("add", c, ("add", product, a)),
+        labels=(("row", "column"),) * 3,
+        dims=(("row", shape[0]), ("column", shape[1])),
+        dtype="float32",
+    )
+    builder.sink(y, site="out")
+    return builder.build()
+
+
+CANONICAL: tuple[Rule, ...] = (
+    Rule(
+        name="canonical_cell",
+        left=any_cell(rest("xs"), inside=NotCanonical()),
+        right=cell(changed_cell),
+        doc="""
+        An expression is brought to canonical form.
+
+        c + (2 ((b a) 3) + a)  ->  b a 6 + a + c
+        Always: sums and products of one element type are associative and commutative, integers exactly, floats
+        up to rounding; where parts have different element types, only operands are exchanged.
+        """,
+        source="associative and commutative laws",
+        example=_example,
+        domain="real",
+        saturating=True,
+    ),
+)

@@ -1,0 +1,142 @@
+"""Cells as values: what they read by which names, and their expression; composed and brought to normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rewrites.rule import AttributePattern, Match, Op, Term, attr, op, pick
+from teg.dtypes import numpy_dtype
+from teg.operators.expressions import Expression, inputs_of, run_steps, steps_of, substitute
+
+Labels = tuple[str, ...]
+Dims = tuple[tuple[str, int], ...]
+
+INPUT = ("input", 0)
+ADD = ("add", ("input", 0), ("input", 1))
+MULTIPLY = ("mul", ("input", 0), ("input", 1))
+
+
+class Read(NamedTuple):
+    """A tensor and the index dimension that runs along each of its dimensions ("": broadcast size 1)."""
+
+    site: str
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class CellForm:
+    """A cell apart from where it stands; `("input", k)` in `expr` is `reads[k]`."""
+
+    reads: tuple[Read, ...]
+    expr: Expression
+    dims: Dims
+    dtype: str
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(r.site for r in self.reads)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The attributes of the cell's block."""
+        return {
+            "expr": self.expr,
+            "labels": tuple(r.labels for r in self.reads),
+            "dims": self.dims,
+            "dtype": self.dtype,
+        }
+
+    def normal(self) -> CellForm:
+        """The same cell with every read used, and none twice."""
+        used = [self.reads[k] for k in inputs_of(self.expr)]
+        reads = tuple(dict.fromkeys(used))
+        numbers: Mapping[int, Expression] = {
+            k: ("input", reads.index(self.reads[k])) for k in inputs_of(self.expr)
+        }
+        return replace(self, reads=reads, expr=substitute(self.expr, numbers))
+
+    def is_normal(self) -> bool:
+        """Whether `normal` changes nothing."""
+        return len(inputs_of(self.expr)) == len(self.reads) == len(set(self.reads))
+
+    def inlined(self, site: str, inner: CellForm, dtypes: Sequence[str]) -> CellForm:
+        """This cell with its reads of `site` replaced by the cell that makes it (of inputs of `dtypes`).
+
+        The rounding to the inner cell's element type is kept as a cast where its expression has another.
+        """
+        value = inner.expr
+        if element_type(value, dtypes) != inner.dtype:
+            value = ("cast", inner.dtype, value)
+        reads = list(self.reads)
+        replacements: dict[int, Expression] = {}
+        for k, read in enumerate(self.reads):
+            if read.site == site:
+                names = dict(zip((name for name, _ in inner.dims), read.labels, strict=True))
+                numbers: dict[int, Expression] = {
+                    j: ("input", len(reads) + j) for j in range(len(inner.reads))
+                }
+                replacements[k] = substitute(along(value, names), numbers)
+                reads += [Read(r.site, tuple(names[n] if n else "" for n in r.labels)) for r in inner.reads]
+        return replace(self, reads=tuple(reads), expr=substitute(self.expr, replacements)).normal()
+
+
+def along(expr: Expression, names: Mapping[str, str]) -> Expression:
+    """The expression with its coordinates renamed; the coordinate of a broadcast dimension is 0."""
+    if expr[0] == "index":
+        return ("index", names[expr[1]]) if names[expr[1]] else ("cast", "int64", ("const", 0))
+    return tuple(along(part, names) if isinstance(part, tuple) else part for part in expr)
+
+
+def element_type(expr: Expression, dtypes: Sequence[str]) -> str:
+    """The element type of an expression's value; "weak ..." for one of constants only.
+
+    Raises:
+        TypeError, ValueError: the expression has no meaning on inputs of these types.
+    """
+    ones = [np.ones(1, numpy_dtype(name)) for name in dtypes]
+    steps = steps_of(expr)
+    coordinates = {s.payload: np.ones(1, np.int64) for s in steps if s.name == "index"}
+    with np.errstate(all="ignore"):
+        value = run_steps(steps, ones, coordinates)
+    return value.dtype.name if isinstance(value, np.ndarray | np.generic) else f"weak {type(value).__name__}"
+
+
+def any_cell(*operands: Term, prefix: str = "", inside: AttributePattern | None = None) -> Op:
+    """Left side: a cell, its attributes bound to `prefix` + expr, labels, dims, dtype."""
+    return op(
+        "cell",
+        *operands,
+        inside=inside,
+        expr=attr(prefix + "expr"),
+        labels=attr(prefix + "labels"),
+        dims=attr(prefix + "dims"),
+        dtype=attr(prefix + "dtype"),
+    )
+
+
+def bound_cell(m: Match, sites: Sequence[str], prefix: str = "") -> CellForm:
+    """The cell that `any_cell` bound, with these operands."""
+    reads = tuple(Read(s, labels) for s, labels in zip(sites, m[prefix + "labels"], strict=True))
+    return CellForm(reads, m[prefix + "expr"], m[prefix + "dims"], m[prefix + "dtype"])
+
+
+def cell(form: Callable[[Match], CellForm]) -> Op:
+    """Right side: the cell that `form` computes from the match."""
+    return op("cell", pick(lambda m: form(m).sites), given=lambda m: form(m).attributes)
+
+
+def dim_labels(rank: int) -> Labels:
+    """Names for the dimensions of a tensor: `d0`, `d1`, ..."""
+    return tuple(f"d{k}" for k in range(rank))
+
+
+def pointwise(
+    expr: Expression, labels: Sequence[Labels], shape: Sequence[int], dtype: str
+) -> Mapping[str, Any]:
+    """Attributes of a cell over `shape` with dimensions `d0`, `d1`, ...; `labels` per operand."""
+    dims = tuple(zip(dim_labels(len(shape)), shape, strict=True))
+    return {"expr": expr, "labels": tuple(labels), "dims": dims, "dtype": dtype}

@@ -1,0 +1,116 @@
+"""Cleaning up: equal blocks, equal constants, values that nobody sees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rewrites.cell_form import INPUT
+from rewrites.rule import NOTHING, Match, Rule, Sizes, attr, op, rest, tensor
+from rewrites.sketch import Sketch
+from teg.graph import Graph
+
+
+def _same_values(m: Match) -> bool:
+    """Whether two sources come with the same values, bit by bit."""
+    a, b = m.value("a"), m.value("b")
+    if a is None or b is None:
+        return False
+    return a is b or a.tobytes() == b.tobytes()
+
+
+def _equal_example(size: Sizes) -> Graph:
+    b = Sketch("equal_blocks")
+    x = b.tensor("x", size(3), size(4))
+    one, two = (b.cell(("exp", INPUT), {x: "rc"}) for _ in range(2))
+    return b.result(b.cell(("sub", ("input", 0), ("input", 1)), {one: "rc", two: "rc"}), two)
+
+
+def _constants_example(size: Sizes) -> Graph:
+    b = Sketch("equal_constants")
+    shape = (size(3), size(4))
+    values = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    one, two = (b.source(f"c{k}", shape, "float32", "constant", values.copy()) for k in range(2))
+    return b.result(b.cell(("sub", ("input", 0), ("input", 1)), {one: "rc", two: "rc"}), two)
+
+
+def _dead_example(size: Sizes) -> Graph:
+    b = Sketch("dead_value")
+    x = b.tensor("x", size(3), size(4))
+    b.cell(("exp", INPUT), {x: "rc"}, site="unseen")
+    return b.result(b.cell(("neg", INPUT), {x: "rc"}))
+
+
+def _dead_constant_example(size: Sizes) -> Graph:
+    b = Sketch("dead_constant")
+    values = np.zeros(size(3), np.float32)
+    b.source("unseen", values.shape, "float32", "constant", values)
+    return b.result(b.tensor("x", size(3), size(4)))
+
+
+CLEANUP: tuple[Rule, ...] = (
+    Rule(
+        name="equal_blocks",
+        left=(
+            op(None, rest("xs"), definition=attr("d")).named("a"),
+            op(None, rest("xs"), definition=attr("d")).named("b"),
+        ),
+        right=(tensor("a"), tensor("a")),
+        doc="""
+        What is computed twice from the same inputs is computed once.
+
+        a = f(x), b = f(x)  ->  a = f(x), b is a
+        Where operator, attributes and inputs are the same: a block is a function of its inputs.
+        """,
+        source="common subexpression elimination (Cocke, Global Common Subexpression Elimination, 1970)",
+        example=_equal_example,
+        saturating=True,
+    ),
+    Rule(
+        name="equal_constants",
+        left=(
+            op("source", definition=attr("d"), role="constant").named("a"),
+            op("source", definition=attr("d"), role="constant").named("b"),
+        ),
+        right=(tensor("a"), tensor("a")),
+        when=_same_values,
+        doc="""
+        Two constants of equal data are one.
+
+        a = data, b = data  ->  a = data, b is a
+        Where the program brings both along with the same bits. Only constants: parameters may change.
+        """,
+        source="common subexpression elimination",
+        example=_constants_example,
+        saturating=True,
+    ),
+    Rule(
+        name="dead_value",
+        left=op(None, rest("xs")),
+        right=NOTHING,
+        when=lambda m: m.is_unread(),
+        doc="""
+        A value that nobody reads is not computed.
+
+        y = f(x), unread  ->  nothing
+        Where no block reads any result; sinks have none and are never taken away.
+        """,
+        source="dead code elimination",
+        example=_dead_example,
+        saturating=True,
+    ),
+    Rule(
+        name="dead_constant",
+        left=op("source", role="constant"),
+        right=NOTHING,
+        when=lambda m: m.is_unread(),
+        doc="""
+        A constant that nobody reads is dropped.
+
+        constant, unread  ->  nothing
+        Only constants: inputs and parameters are part of how the program is called.
+        """,
+        source="dead code elimination",
+        example=_dead_constant_example,
+        saturating=True,
+    ),
+)

@@ -1,0 +1,143 @@
+"""Fusions of cells: what one block computes, the next takes over, and a tensor less goes through memory."""
+
+from __future__ import annotations
+
+import math
+
+from rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell
+from rewrites.rule import Match, Rule, Sizes, rest
+from rewrites.sketch import Sketch
+from teg.graph import Graph
+from teg.operators.expressions import cell_flops
+
+SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Improving Data Locality, 1993)"
+
+# Flops per element below which computing again is cheaper than reading again, in any machine we know.
+CHEAP_FLOPS = 4.0
+
+INNER = any_cell(rest("ys"), prefix="inner_").named("y")
+GENERATOR = any_cell(prefix="inner_").named("y")
+
+
+def _fused(m: Match) -> CellForm:
+    """The root cell with the inner one in the place of its reads of `y`."""
+    ys = m.bindings.get("ys", ())
+    dtypes = [m.draft.tensors[t].dtype for t in ys]
+    form = bound_cell(m, (*m["before"], m["y"], *m["after"]))
+    return form.inlined(m["y"], bound_cell(m, ys, "inner_"), dtypes)
+
+
+def _is_first_read(m: Match) -> bool:
+    """A cell that reads `y` twice is matched at the first of the two."""
+    return m["y"] not in m["before"]
+
+
+def _points(m: Match, prefix: str = "") -> int:
+    return math.prod(size for _, size in m[prefix + "dims"])
+
+
+def _is_repeated(m: Match) -> bool:
+    """Whether the inner cell is computed for more points than before."""
+    return _points(m) > _points(m, "inner_")
+
+
+def _is_cheap(m: Match) -> bool:
+    return cell_flops(m["inner_expr"]) <= CHEAP_FLOPS
+
+
+def _chain_example(size: Sizes) -> Graph:
+    b = Sketch("fuse_cells")
+    x = b.tensor("x", size(3), size(4))
+    y = b.cell(("mul", ("tanh", ("input", 0)), ("const", 0.5)), {x: "rc"}, dtype="float64")
+    z = b.tensor("z", b.shape(x)[1], b.shape(x)[0])
+    return b.result(b.cell(("add", ("mul", ("input", 0), ("input", 0)), ("input", 1)), {y: "cr", z: "rc"}))
+
+
+def _broadcast_example(size: Sizes) -> Graph:
+    b = Sketch("fuse_broadcast_cell")
+    x = b.tensor("x", size(3, least=2), size(4))
+    shift = b.cell(("neg", ("input", 0)), {b.tensor("v", 1, b.shape(x)[1]): "rc"})
+    return b.result(b.cell(ADD, {x: "rc", shift: "-c"}))
+
+
+def _generator_example(size: Sizes) -> Graph:
+    b = Sketch("fuse_generator")
+    rows = size(3)
+    x = b.tensor("x", size(2), rows, rows)
+    mask = ("where", ("ge", ("index", "r"), ("index", "c")), ("const", 0.0), ("const", -1e9))
+    dims = (("r", rows), ("c", rows))
+    shared = b.op("cell", site="mask", expr=mask, labels=(), dims=dims, dtype="float32")
+    return b.result(b.cell(ADD, {x: "bqk", shared: "qk"}), b.cell(ADD, {x: "bqk", shared: "kq"}))
+
+
+def _twice_example(size: Sizes) -> Graph:
+    b = Sketch("merge_reads")
+    x = b.tensor("x", size(3))
+    two = ("mul", ("input", 0), ("input", 1))
+    dims = (("r", b.shape(x)[0]),)
+    return b.result(b.op("cell", x, x, expr=two, labels=(("r",), ("r",)), dims=dims, dtype="float32"))
+
+
+FUSION: tuple[Rule, ...] = (
+    Rule(
+        name="fuse_cells",
+        left=any_cell(rest("before"), INNER.only_here(), rest("after")),
+        right=cell(_fused),
+        when=lambda m: _is_first_read(m) and not _is_repeated(m),
+        doc="""
+        A cell is computed inside the only cell that reads it.
+
+        cell[g](cell[f](x), z)  ->  cell[g o f](x, z)
+        Where both have the same number of index points, so nothing is computed twice. The inner rounding stays
+        as a cast, so every bit stays.
+        """,
+        source=SOURCE,
+        example=_chain_example,
+        saturating=True,
+    ),
+    Rule(
+        name="fuse_broadcast_cell",
+        left=any_cell(rest("before"), INNER.only_here(), rest("after")),
+        right=cell(_fused),
+        when=lambda m: _is_first_read(m) and _is_repeated(m) and _is_cheap(m),
+        doc="""
+        A cheap cell is computed inside the only cell that reads it, once per element there.
+
+        cell[g](cell[f](x) broadcast, z)  ->  cell[g o f](x broadcast, z)
+        Where the inner one costs few flops per element. Not for saturation: work is repeated to save memory and
+        a launch, so the search decides.
+        """,
+        source=SOURCE,
+        example=_broadcast_example,
+    ),
+    Rule(
+        name="fuse_generator",
+        left=any_cell(rest("before"), GENERATOR, rest("after")),
+        right=cell(_fused),
+        when=lambda m: _is_first_read(m) and _is_cheap(m),
+        doc="""
+        A cheap function of the coordinates alone is computed where it is read.
+
+        cell[g](cell[f](), z)  ->  cell[g o f](z)
+        Where it costs few flops per element: a mask is cheaper to make than to read, by every reader.
+        """,
+        source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
+        example=_generator_example,
+        saturating=True,
+    ),
+    Rule(
+        name="merge_reads",
+        left=any_cell(rest("xs")),
+        right=cell(lambda m: bound_cell(m, m["xs"]).normal()),
+        when=lambda m: not bound_cell(m, m["xs"]).is_normal(),
+        doc="""
+        A cell reads each tensor once, and none in vain.
+
+        cell[f(x, y)](x, x, z)  ->  cell[f(x, x)](x)
+        Where two operands are the same tensor read by the same names, or one is not used.
+        """,
+        source="common subexpression elimination (Cocke, 1970)",
+        example=_twice_example,
+        saturating=True,
+    ),
+)

@@ -1,0 +1,125 @@
+"""Algebra of reductions: steps that become one, scales that are taken in."""
+
+from __future__ import annotations
+
+from rewrites.cell_form import INPUT, Labels, any_cell
+from rewrites.laws import K, Whole
+from rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from rewrites.sketch import Sketch
+from teg.dtypes import is_float
+from teg.graph import Graph
+
+X = tensor("x")
+MONOID = "definition of a monoid"
+
+
+def _scale(m: Match, name: str) -> float:
+    return 1.0 if m[name] is None else float(m[name])
+
+
+def _inner_names(m: Match, names: Labels) -> Labels:
+    """The outer reduction's names as the inner one calls them."""
+    return tuple(m["inner_output"][m["labels"].index(n)] for n in names)
+
+
+def _one_step_example(size: Sizes) -> Graph:
+    b = Sketch("reduce_of_reduce")
+    x = b.tensor("x", size(3), size(4), size(2))
+    rows = b.op("reduce", x, monoid="sum", labels=("a", "b", "c"), output=("c", "a"), scale=0.5)
+    return b.result(
+        b.op("reduce", rows, monoid="sum", labels=("p", "q"), output=("q",), keep=(1,), scale=0.25)
+    )
+
+
+def _scaled_example(size: Sizes) -> Graph:
+    b = Sketch("scale_into_reduce")
+    y = b.op(
+        "reduce", b.tensor("x", size(3), size(4)), monoid="sum", labels=("a", "b"), output=("a",), keep=(1,)
+    )
+    return b.result(b.cell(("mul", INPUT, ("const", 0.125)), {y: "rc"}))
+
+
+REDUCTIONS: tuple[Rule, ...] = (
+    Rule(
+        name="reduce_of_reduce",
+        left=op(
+            "reduce",
+            op(
+                "reduce",
+                X,
+                monoid=attr("monoid"),
+                labels=attr("inner_labels"),
+                output=attr("inner_output"),
+                keep=attr("inner_keep"),
+                scale=attr("inner_scale"),
+            ).only_here(),
+            monoid=attr("monoid"),
+            labels=attr("labels"),
+            output=attr("output"),
+            keep=attr("keep"),
+            scale=attr("scale"),
+        ),
+        right=op(
+            "reduce",
+            X,
+            monoid=attr("monoid"),
+            labels=attr("inner_labels"),
+            output=lambda m: _inner_names(m, m["output"]),
+            keep=attr("keep"),
+            scale=lambda m: _scale(m, "scale") * _scale(m, "inner_scale"),
+        ),
+        when=lambda m: not m["inner_keep"],
+        doc="""
+        Two reductions in a row by one monoid become one.
+
+        sum_a (sum_b x)  ->  sum_{a, b} x
+        Where nobody else reads the first. A monoid does not care where brackets stand.
+        """,
+        source=MONOID,
+        example=_one_step_example,
+        domain="real",
+        saturating=True,
+    ),
+    Rule(
+        name="scale_into_reduce",
+        left=any_cell(
+            op(
+                "reduce",
+                X,
+                monoid="sum",
+                labels=attr("labels"),
+                output=attr("output"),
+                keep=attr("keep"),
+                scale=attr("scale"),
+            )
+            .only_here()
+            .named("y"),
+            prefix="cell_",
+            inside=Whole(("mul", INPUT, ("const", K))),
+        ),
+        right=op(
+            "reduce",
+            X,
+            monoid="sum",
+            labels=attr("labels"),
+            output=attr("output"),
+            keep=attr("keep"),
+            scale=lambda m: _scale(m, "scale") * m["k"],
+        ),
+        when=lambda m: (
+            m["cell_labels"] == (tuple(n for n, _ in m["cell_dims"]),)
+            and m.dtype("y") == m["cell_dtype"]
+            and is_float(m["cell_dtype"])
+        ),
+        doc="""
+        A scale of a sum is taken into the sum: a mean is found again.
+
+        k (sum x)  ->  sum[scale k] x
+        For floats, where nobody else reads the unscaled sum.
+        """,
+        source="distributive law",
+        example=_scaled_example,
+        domain="real",
+        saturating=True,
+    ),
+)

@@ -1,0 +1,315 @@
+"""The language of rules: two sides written as expressions over the same variables, a guard, choices.
+
+    x = tensor("x")
+    Rule(
+        name="transpose_twice",
+        left=op("view", op("view", x, map=attr("inner"), ...), map=attr("outer"), ...),
+        right=op("view", x, given=composed),
+        ...
+    )
+
+On the left a `tensor` stands for any tensor, `rest` for any number of operands, `attr` for any value of an
+attribute; the same name (or the same term object) twice asks for the same thing twice. Attributes that are
+not mentioned may be anything. On the right stand the same terms, plus `pick` (operands computed from the
+match) and attributes that are functions of the match. A side of several terms has several results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import cleandoc
+from typing import Any, Protocol
+
+import numpy as np
+
+from rewrites.draft import Draft
+from teg.graph import Block, Definition, Graph, TensorType
+
+KINDS = ("semantic", "optimization")
+DOMAINS = ("exact", "real")
+
+# Per operator the attributes that hold one entry per operand: they move along when operands are exchanged.
+ALIGNED: Mapping[str, tuple[str, ...]] = {"contract": ("labels",)}
+
+
+class RuleError(ValueError):
+    """A rule that does not keep its promise; `rule` is its name."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(f"rule {rule!r}: {message}")
+        self.rule = rule
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """Any tensor, by the rule's name for it."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """Any number of operands in a row, none included."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """Right side only: operands computed from the match."""
+
+    sites: Callable[[Match], Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Right side only: one of two terms, as the match decides."""
+
+    condition: Callable[[Match], bool]
+    yes: Tensor | Op
+    no: Tensor | Op
+
+
+@dataclass(frozen=True, eq=False)
+class Nothing:
+    """Right side only: the result is not needed any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """Any value of an attribute, by the rule's name for it."""
+
+    name: str
+
+
+class AttributePattern(Protocol):
+    """Left side only: a pattern inside the attributes of a block, which may fit in several ways."""
+
+    def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
+        """What each way binds; nothing where it does not fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """An application of an operator (None: of any) to operands."""
+
+    operator: str | None
+    operands: tuple[Term, ...]
+    attributes: tuple[tuple[str, Any], ...]
+    given: Callable[[Match], Mapping[str, Any]] | None = None
+    inside: AttributePattern | None = None
+    name: str = ""
+    is_only_here: bool = False
+    is_commutative: bool = False
+
+    def named(self, name: str) -> Op:
+        """Left: `m[name]` is the output. Right: the role of the new block, part of its site."""
+        return replace(self, name=name)
+
+    def only_here(self) -> Op:
+        """Left: the output is read by matched blocks only, so nothing is computed twice without it."""
+        return replace(self, is_only_here=True)
+
+    def commutative(self) -> Op:
+        """Left: the operands may stand in any order, their aligned attributes with them."""
+        if self.operator not in ALIGNED or any(isinstance(o, Rest) for o in self.operands):
+            raise ValueError(f"operands of {self.operator!r} cannot be exchanged by a pattern")
+        return replace(self, is_commutative=True)
+
+
+Term = Tensor | Rest | Pick | Op | Case
+Result = Tensor | Op | Case | Nothing
+
+
+def tensor(name: str) -> Tensor:
+    """Any tensor; `m[name]` is its site."""
+    return Tensor(name)
+
+
+def rest(name: str) -> Rest:
+    """Any number of operands; `m[name]` is the tuple of their sites."""
+    return Rest(name)
+
+
+def attr(name: str) -> Attribute:
+    """Any value; `m[name]` is the value (None: the attribute is not there)."""
+    return Attribute(name)
+
+
+def pick(sites: Callable[[Match], Sequence[str]]) -> Pick:
+    """Operands computed from the match, out of the sites it binds."""
+    return Pick(sites)
+
+
+def case(condition: Callable[[Match], bool], yes: Tensor | Op, no: Tensor | Op) -> Case:
+    """The term `yes` where the condition holds for the match, else `no`."""
+    return Case(condition, yes, no)
+
+
+NOTHING = Nothing()
+
+
+def op(
+    operator: str | None,
+    *operands: Term,
+    given: Callable[[Match], Mapping[str, Any]] | None = None,
+    inside: AttributePattern | None = None,
+    **attributes: Any,
+) -> Op:
+    """An application. Right: `given(match)` adds attributes that belong together."""
+    return Op(operator, operands, tuple(attributes.items()), given, inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """What the variables of a rule stand for at one place. Guards, choices and attributes are functions of it."""
+
+    draft: Draft
+    bindings: Mapping[str, Any]
+    roots: tuple[Block, ...]
+    blocks: tuple[Block, ...]
+    choice: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.bindings[name]
+
+    def type(self, name: str) -> TensorType:
+        """Shape and element type of the tensor called `name`."""
+        return self.draft.tensors[self.bindings[name]].type
+
+    def types(self, name: str) -> tuple[TensorType, ...]:
+        """Those of the operands called `name`."""
+        return tuple(self.draft.tensors[t].type for t in self.bindings[name])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.type(name).shape
+
+    def dtype(self, name: str) -> str:
+        return self.type(name).dtype
+
+    def result(self, k: int = 0) -> TensorType:
+        """The type of the k-th result that is replaced."""
+        return self.draft.tensors[self.roots[k].outputs[0]].type
+
+    def value(self, name: str) -> np.ndarray | None:
+        """The data of the tensor called `name`, where the program brings it along."""
+        return self.draft.data.get(self.bindings[name])
+
+    def is_unread(self) -> bool:
+        """Whether nobody reads any output of the first root."""
+        return not any(self.draft.readers[t] for t in self.roots[0].outputs)
+
+
+class Sizes:
+    """The sizes of an example: the given ones, or random ones from 1 (or `least`) to `most`."""
+
+    def __init__(self, rng: np.random.Generator | None = None, most: int = 5) -> None:
+        self.rng = rng
+        self.most = most
+
+    def __call__(self, default: int, least: int = 1) -> int:
+        """One size; `default` in the fixed example."""
+        return default if self.rng is None else int(self.rng.integers(least, max(least, self.most) + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A law of equivalence between programs.
+
+    `doc`: first line what changes; then before -> after; then when it is allowed and why it preserves
+    meaning. `source` names where it comes from. `when` is the guard; `choices` lists the alternatives of one
+    match as short texts (`m.choice` on the right side). `kind`: "semantic" rules say what an operator means,
+    "optimization" rules how to do it better. `domain`: "exact" keeps every bit (up to the sign of zero),
+    "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it fits ends
+    (`rewrites.strategies.measure` falls). `example` builds a small graph in which the rule fires.
+    """
+
+    name: str
+    left: Op | tuple[Op, ...]
+    right: Result | tuple[Result, ...]
+    doc: str
+    source: str
+    example: Callable[[Sizes], Graph]
+    when: Callable[[Match], bool] | None = None
+    choices: Callable[[Match], Sequence[str]] | None = None
+    kind: str = "optimization"
+    domain: str = "exact"
+    saturating: bool = False
+    roots: tuple[Op, ...] = field(init=False)
+    results: tuple[Result, ...] = field(init=False)
+    depth: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "roots", self.left if isinstance(self.left, tuple) else (self.left,))
+        object.__setattr__(self, "results", self.right if isinstance(self.right, tuple) else (self.right,))
+        object.__setattr__(self, "doc", cleandoc(self.doc))
+        if self.kind not in KINDS or self.domain not in DOMAINS:
+            raise RuleError(self.name, f"kind is one of {KINDS} and domain one of {DOMAINS}")
+        if len(self.roots) != len(self.results):
+            raise RuleError(
+                self.name, f"{len(self.roots)} roots on the left, {len(self.results)} results on the right"
+            )
+        bound = {t.name for root in self.roots for t in terms(root) if isinstance(t, Tensor | Rest | Op)}
+        unbound = [
+            t.name
+            for result in self.results
+            if not isinstance(result, Nothing)
+            for t in terms(result)
+            if isinstance(t, Tensor | Rest) and t.name not in bound
+        ]
+        if unbound:
+            raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")
+        object.__setattr__(self, "depth", max(map(_depth, self.roots)))
+
+
+def terms(term: Term) -> Iterator[Term]:
+    """The term and all terms inside it."""
+    yield term
+    inner = term.operands if isinstance(term, Op) else (term.yes, term.no) if isinstance(term, Case) else ()
+    for part in inner:
+        yield from terms(part)
+
+
+def _depth(term: Term) -> int:
+    return 1 + max((_depth(o) for o in term.operands), default=0) if isinstance(term, Op) else 0
+
+
+@dataclass(frozen=True, order=True)
+class Move:
+    """A rule applied at a place with a choice: what a search did, as a value.
+
+    `place` is the site of the (first) block that the left side's root matches. `choice` tells apart the
+    alternatives there: the rule's own text, `&site` for every further root, `@n` for the n-th way to match.
+    """
+
+    rule: str
+    place: str
+    choice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.place}" + (f" [{self.choice}]" if self.choice else "")
+
+    def to_json(self) -> dict[str, str]:
+        """`{"rule", "place", "choice"}`."""
+        return {"rule": self.rule, "place": self.place, "choice": self.choice}
+
+    @staticmethod
+    def from_json(document: Any) -> Move:
+        """The move that `to_json` wrote.
+
+        Raises:
+            ValueError: a member is missing, unknown or no text.
+        """
+        members = ("rule", "place", "choice")
+        if (
+            not isinstance(document, Mapping)
+            or set(document) - set(members)
+            or not {"rule", "place"} <= set(document)
+        ):
+            raise ValueError(
+                f"a move is an object with members {', '.join(members)} (choice optional), not {document!r}"
+            )
+        if any(not isinstance(v, str) for v in document.values()):
+            raise ValueError(f"the members of a move are texts, not {document!r}")
+        return Move(document["rule"], document["place"], document.get("choice", ""))

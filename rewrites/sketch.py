@@ -1,0 +1,68 @@
+"""Small graphs in few lines: the examples of rules, which their tests are generated from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from teg.builder import GraphBuilder
+from teg.graph import Graph
+from teg.operators.expressions import Expression
+from teg.operators.selectors import view_attributes
+from teg.views import ViewMap
+
+T = TypeVar("T")
+
+
+def sure(value: T | None) -> T:
+    """The value that a rule's guard has made sure is there."""
+    assert value is not None
+    return value
+
+
+class Sketch(GraphBuilder):
+    """A graph builder that names what is not named."""
+
+    def tensor(self, site: str, *shape: int, dtype: str = "float32", role: str = "activation") -> str:
+        """An input of the program."""
+        return self.source(site, shape, dtype, role)
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        return self.tensors[tensor].shape
+
+    def op(self, operator: str, *inputs: str, site: str = "", **attrs: Any) -> str:
+        """An application with one result."""
+        return self.apply(operator, inputs, site=site or operator, **attrs)[0]
+
+    def view(self, root: str, view: ViewMap, site: str = "view") -> str:
+        """A view of a tensor."""
+        return self.apply("view", (root,), site=site, **dict(view_attributes(view)))[0]
+
+    def cell(
+        self, expr: Expression, reads: Mapping[str, str], dtype: str = "float32", site: str = "cell"
+    ) -> str:
+        """A cell; `reads` gives each tensor a letter per dimension (`-`: broadcast), in the result's order."""
+        sizes: dict[str, int] = {}
+        for tensor, letters in reads.items():
+            sizes.update({c: n for c, n in zip(letters, self.shape(tensor), strict=True) if c != "-"})
+        labels = tuple(tuple(c.replace("-", "") for c in letters) for letters in reads.values())
+        return self.op(
+            "cell", *reads, site=site, expr=expr, labels=labels, dims=tuple(sizes.items()), dtype=dtype
+        )
+
+    def contract(self, text: str, *inputs: str, site: str = "contract") -> str:
+        """A contraction by einsum's text."""
+        left, right = text.split("->")
+        labels = tuple(tuple(part) for part in left.split(","))
+        return self.op("contract", *inputs, site=site, labels=labels, output=tuple(right))
+
+    def result(self, *tensors: str) -> Graph:
+        """The graph whose outputs these are."""
+        for tensor in tensors:
+            self.sink(tensor)
+        return self.build()
+
+
+def replaced_at(values: Sequence[T], position: int, value: T) -> tuple[T, ...]:
+    """The values with another one at a position."""
+    return (*values[:position], value, *values[position + 1 :])
