@@ -76,7 +76,8 @@ class Storage:
     def emit(self, operator: str, roots: Sequence[str], site: str, **attrs: Any) -> str:
         """A block over roots; gives the key of its output."""
         inputs = [self.site(r) for r in roots]
-        (name,) = self.builder.apply(operator, inputs, site=self.free_site(site), **attrs)
+        free = site if operator == "source" else self.free_site(site)
+        (name,) = self.builder.apply(operator, inputs, site=free, **attrs)
         tensor = self.builder.tensors[name]
         self.roots[name] = Root(tensor.shape, tensor.dtype)
         self._sites[name] = name

@@ -61,6 +61,9 @@ COMPARISON = {
 }
 VARIADIC = {"Sum": "add", "Max": "max", "Min": "min"}
 
+# Casts to 8-bit floats stop at the largest finite number (OCP 8-bit floating point specification, table 1).
+LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+
 X: Expr = ("input", 0)
 
 
@@ -108,8 +111,10 @@ def _cast(t: Translation, node: Node) -> None:
     wanted = t.value(node.inputs[1]).dtype if like else element_type(int(node.get("to")), node.where)
     if wanted == given:
         t.alias(node.outputs[0], node.inputs[0])
-    else:
-        t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, X), wanted)
+        return
+    largest = LARGEST.get(wanted) if node.get("saturate", 1) else None
+    bounded = X if largest is None else ("max", ("min", X, const(largest)), const(-largest))
+    t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, bounded), wanted)
 
 
 def _identity(t: Translation, node: Node) -> None:

@@ -1,0 +1,43 @@
+"""User shapes outside, factors inside."""
+
+import numpy as np
+import pytest
+
+from teg.builder import GraphBuilder
+from teg.evaluate import evaluate
+from teg.graph import Graph
+from teg.interface import pack_inputs, unpack_outputs
+
+
+def doubled() -> Graph:
+    builder = GraphBuilder("doubled")
+    builder.apply(
+        "source", (), site="x", shape=(2, 3), dtype="float32", role="activation", logical_shape=(1, 6)
+    )
+    expr = ("add", ("input", 0), ("input", 0))
+    labels, dims = (("a", "b"),), (("a", 2), ("b", 3))
+    builder.apply("cell", ("x",), site="twice", expr=expr, labels=labels, dims=dims, dtype="float32")
+    builder.apply("sink", ("twice",), site="y", logical_shape=(6,))
+    return builder.build()
+
+
+def test_values_go_in_and_out_at_the_shapes_that_users_know() -> None:
+    graph = doubled()
+    x = np.arange(6, dtype=np.float32).reshape(1, 6)
+    packed = pack_inputs(graph, {"x": x})
+    assert packed["x"].shape == (2, 3)
+    found = unpack_outputs(graph, evaluate(graph, packed))
+    np.testing.assert_array_equal(found["y"], 2 * x.reshape(6))
+
+
+def test_a_wrong_shape_is_told_in_user_terms() -> None:
+    with pytest.raises(ValueError, match=r"must have shape \(1, 6\) and type float32, not shape \(2, 3\)"):
+        pack_inputs(doubled(), {"x": np.zeros((2, 3), np.float32)})
+
+
+def test_sources_without_a_logical_shape_take_their_own() -> None:
+    builder = GraphBuilder("plain")
+    builder.source("x", (2, 3), "float32")
+    builder.sink("x", site="y")
+    graph = builder.build()
+    assert pack_inputs(graph, {"x": np.zeros((2, 3), np.float32)})["x"].shape == (2, 3)
