@@ -1,0 +1,94 @@
+"""The abstract graph is found again from shards alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teg.builder import GraphBuilder
+from teg.graph import Block, Graph
+from teg.sharding.expand import expand
+from teg.sharding.materialise import Materialised, materialise
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.recover import recover
+from teg.sharding.spec import WHOLE, Split
+from teg.sharding.strategy import Strategy
+from teg.zspace import ZRange
+from tests.teg.sharding.programs import MESHES, random_placements, random_program
+
+FOUR = MeshShape.of(gpu=4)
+ALL = Split(("gpu.0", "gpu.1"))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
+@settings(max_examples=60)
+def test_random_expansions_lead_back(seed: int, mesh: MeshShape) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_program(rng)
+    explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
+    found = recover(materialise(explicit))
+    assert found.structural_hash == graph.structural_hash
+    for block in found.blocks:
+        assert block == graph.by_site[block.site]
+        assert [found.tensors[t] for t in block.outputs] == [graph.tensors[t] for t in block.outputs]
+    assert found.data.keys() <= graph.data.keys()
+
+
+@pytest.fixture
+def graph() -> Graph:
+    b = GraphBuilder("g")
+    x = b.source("x", (8, 6), "float32")
+    w = b.source("w", (6, 4), "float32", "parameter", np.arange(24, dtype=np.float32).reshape(6, 4))
+    (y,) = b.apply("contract", [x, w], site="y", labels=(("m", "k"), ("k", "n")), output=("m", "n"))
+    b.sink(y, site="out")
+    return b.build()
+
+
+@pytest.fixture
+def nodes(graph: Graph) -> Materialised:
+    placements = {"x": Placement(Strategy((ALL, WHOLE))), "y": Placement(Strategy((ALL, WHOLE, WHOLE)))}
+    return materialise(expand(graph, Placements(placements), FOUR))
+
+
+def edited(nodes: Materialised, site: str, **changes: object) -> Materialised:
+    blocks = (replace(b, **changes) if b.site == site else b for b in nodes.graph.blocks)  # type: ignore[arg-type]
+    return replace(nodes, graph=replace(nodes.graph, blocks=tuple(blocks)))
+
+
+def test_arrays_lead_back_too(graph: Graph) -> None:
+    assert recover(expand(graph, Placements(), FOUR)) == graph
+
+
+def test_values_of_sources_come_back_whole(graph: Graph) -> None:
+    placements = Placements({"w": Placement(Strategy((ALL, WHOLE)))})
+    found = recover(materialise(expand(graph, placements, FOUR)))
+    assert np.array_equal(found.data["w"], graph.data["w"])
+    assert not found.data["w"].flags.writeable
+
+
+def test_sequence_edges_come_back(graph: Graph) -> None:
+    late = graph.replace(replace(b, after=("y",)) if b.operator == "sink" else b for b in graph.blocks)
+    assert recover(materialise(expand(late, Placements(), FOUR))) == late
+
+
+def test_shards_that_leave_a_gap_are_refused(nodes: Materialised) -> None:
+    short = edited(nodes, "y@1", index=ZRange((2, 0, 0), (3, 4, 6)))
+    with pytest.raises(
+        ValueError, match=r"'y' do not make the whole block: .*\[2, 3\) and \[4, 6\) leave a gap"
+    ):
+        recover(short)
+
+
+def test_shards_that_read_another_tensor_are_refused(nodes: Materialised) -> None:
+    crossed = edited(nodes, "y@2", inputs=("x@2", "x@2"))
+    with pytest.raises(ValueError, match=r"'y' read at input 1 not one tensor"):
+        recover(crossed)
+
+
+def test_shards_of_another_definition_are_refused(nodes: Materialised) -> None:
+    other: Block = nodes.graph.by_site["x@0"]
+    with pytest.raises(ValueError, match="differs in definition"):
+        recover(edited(nodes, "y@2", definition=other.definition))
