@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from costmodel.compiled import njit
 
 from costmodel.blockcost import has_energy
 from hardware.mesh import Mesh
@@ -27,12 +27,13 @@ ROUNDS = 5
 @dataclass(frozen=True)
 class CopyTable:
     """Per `(made, needed)` pair of specs: `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`;
-    `staging_bytes` `(made, needed, devices)`; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`.
+    `staging_ids` names rows of the distinct `staging_bytes` `(rows, devices)`; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`.
     """
 
     ticks: np.ndarray
     traffic_bytes: np.ndarray
     energy_pj: np.ndarray
+    staging_ids: np.ndarray
     staging_bytes: np.ndarray
     made_bytes: np.ndarray
     needed_bytes: np.ndarray
@@ -112,7 +113,16 @@ def copy_table(
     traffic *= item
     device = mesh.device
     energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector") if has_energy(device) else traffic * 0
-    return CopyTable(ticks, traffic, energy, staging * item, _volumes(held) * item, _volumes(wanted) * item)
+    distinct, ids = np.unique(staging.reshape(-1, layout.device_count), axis=0, return_inverse=True)
+    return CopyTable(
+        ticks,
+        traffic,
+        energy,
+        ids.reshape(ticks.shape),
+        distinct * item,
+        _volumes(held) * item,
+        _volumes(wanted) * item,
+    )
 
 
 def _volumes(box: np.ndarray) -> np.ndarray:
@@ -179,6 +189,7 @@ def _pairs(  # type: ignore[no-untyped-def]
     moved = np.zeros((made_count, need_count, axis_count, ROUNDS), np.int64)
     meta = np.zeros((made_count, need_count, axis_count, ROUNDS), np.int64)
     middle = np.zeros((device_count, rank, 2), np.int64)
+    union = np.zeros((axis_count + 1, device_count, rank, 2), np.int64)
     scattered = np.zeros(sizes.shape[0], np.bool_)
     place = np.zeros(sizes.shape[0], np.int64)
     grain = np.zeros(rank, np.int64)
@@ -186,6 +197,8 @@ def _pairs(  # type: ignore[no-untyped-def]
         partial = False
         for s in range(sizes.shape[0]):
             partial |= axes[p, s] == -2
+        if not partial:
+            _unions(held[p], block, union)
         for n in range(need_count):
             if not partial and _nested(held[p], wanted[n]):
                 view[p, n] = True
@@ -230,7 +243,8 @@ def _pairs(  # type: ignore[no-untyped-def]
                 if partial:
                     for d in range(device_count):
                         staging[p, n, d] += _volume(middle[d])
-                _fetch(middle, wanted[n], block, traffic, moved, meta, p, n)
+                    _unions(middle, block, union)
+                _fetch(union, wanted[n], block, traffic, moved, meta, p, n)
                 _fetch_meta(
                     place,
                     axes_needed[n],
@@ -436,35 +450,49 @@ def _reductions(
 
 
 @njit(cache=True)
-def _reach(middle, wanted, d, span):  # type: ignore[no-untyped-def]
-    """Elements device `d` needs that the devices of its block of `span` hold between them."""
-    first = d // span * span
+def _unions(middle, block, union):  # type: ignore[no-untyped-def]
+    """Per device and level the bounding box of what the devices of its block hold.
+
+    Level a is the block of devices equal on the a slowest axes. With sub-axes in mesh order the union of a
+    block's chunks is that box.
+    """
+    device_count, rank, _ = middle.shape
+    for level in range(block.shape[0]):
+        span = block[level]
+        for first in range(0, device_count, span):
+            for k in range(rank):
+                low, high = np.int64(1 << 62), np.int64(-1)
+                for m in range(first, first + span):
+                    if middle[m, k, 1] > middle[m, k, 0] and _volume(middle[m]) > 0:
+                        low, high = min(low, middle[m, k, 0]), max(high, middle[m, k, 1])
+                for m in range(first, first + span):
+                    union[level, m, k, 0], union[level, m, k, 1] = low, high
+
+
+@njit(cache=True)
+def _overlap(held, wanted):  # type: ignore[no-untyped-def]
     volume = 1
-    for k in range(middle.shape[1]):
-        low, high = np.int64(1 << 62), np.int64(-1)
-        for m in range(first, first + span):
-            if _volume(middle[m]) > 0:
-                low, high = min(low, middle[m, k, 0]), max(high, middle[m, k, 1])
-        volume *= max(np.int64(0), min(high, wanted[d, k, 1]) - max(low, wanted[d, k, 0]))
+    for k in range(held.shape[0]):
+        volume *= max(np.int64(0), min(held[k, 1], wanted[k, 1]) - max(held[k, 0], wanted[k, 0]))
     return volume
 
 
 @njit(cache=True)
-def _fetch(middle, wanted, block, traffic, moved, meta, p, n):  # type: ignore[no-untyped-def]
+def _fetch(union, wanted, block, traffic, moved, meta, p, n):  # type: ignore[no-untyped-def]
     """Each missing element once, from the nearest level that has it; replicas share slow transfers."""
-    device_count = middle.shape[0]
+    device_count = wanted.shape[0]
     axis_count = block.shape[0] - 1
     for d in range(device_count):
-        near = _reach(middle, wanted, d, 1)
+        near = _overlap(union[axis_count, d], wanted[d])
         for r in range(axis_count):
             a = axis_count - 1 - r
-            have = _reach(middle, wanted, d, block[a])
+            have = _overlap(union[a, d], wanted[d])
             missing = have - near
             near = have
             if missing == 0:
                 continue
             traffic[p, n] += missing
-            team, slowest = _team(wanted, d, block, a)
+            team, slowest = (1, a) if a == axis_count - 1 else _team(wanted, d, block, a)
             own = -(-missing // team)
             moved[p, n, a, 3] = max(moved[p, n, a, 3], own)
             if team > 1:

@@ -1,8 +1,10 @@
 """The fast path: the cost of one plan from arrays, without a Python object per candidate.
 
 A plan is an integer vector of genes (strategy per slot and per source) plus a prefetch distance and a
-regather flag per edge. `evaluate` is one pass over the edges (specs, shared copies, liveness as
-differences), one over the slots (clocks and memory). `costmodel.plain` says the same slowly.
+regather flag per edge. Everything a plan costs is a sum of what its tensors and its blocks contribute, plus
+two scans over the slots (clocks, memory). `evaluate` therefore moves from the plan it costed last to the
+next by taking back and adding the contributions that differ: integers, so the result is that of a full
+pass, bit for bit. `costmodel.plain` says the same slowly.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from costmodel.compiled import njit
 
-# Columns of a row of `pair_rows` before the staging bytes per class.
+# Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
 PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_STAGING = 0, 1, 2, 3
-# Columns of a row of `block_rows` before the flops per class.
+# Columns of `block_rows` before the flops per class.
 BLOCK_TICKS, BLOCK_ENERGY, BLOCK_FLOPS = 0, 1, 2
 
 TIME, PEAK, TOTAL, FLOPS, PEAK_FLOPS, TRAFFIC, MEMORY_WASTE, FLOPS_WASTE, ENERGY = range(9)
@@ -37,9 +39,10 @@ class Space(NamedTuple):
     # per gene
     strategy_count: np.ndarray
     block_offset: np.ndarray  # row in block_rows of the gene's first strategy
+    made_start: np.ndarray  # (genes + 1,): tensors made by the gene's block
+    made_tensor: np.ndarray
     # per slot
     edge_start: np.ndarray  # (slots + 1,)
-    out_start: np.ndarray  # (slots + 1,): tensors made by the slot
     is_sink: np.ndarray
     # per tensor
     made_at: np.ndarray  # slot, -1 for sources
@@ -52,245 +55,333 @@ class Space(NamedTuple):
     key_offset: np.ndarray  # first shared-copy key of the tensor
     logical_bytes: np.ndarray
     lives_on: np.ndarray  # parameters and the like: live throughout
+    reader_start: np.ndarray  # (tensors + 1,)
+    reader_edge: np.ndarray  # edges by tensor, in slot order
     # per edge
     edge_tensor: np.ndarray
+    edge_slot: np.ndarray
     edge_needed: np.ndarray  # into spec_ids: strategy -> needed spec
     # tables
     spec_ids: np.ndarray
-    pair_rows: np.ndarray  # (rows, 3 + classes)
+    pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows
+    staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
     block_rows: np.ndarray  # (rows, 2 + classes)
 
 
-class Scratch(NamedTuple):
-    """Working arrays of one evaluation at a time; `stamp` holds generation << 32 | edge per shared-copy key."""
+class State(NamedTuple):
+    """The plan costed last and the sums of its contributions.
 
-    generation: np.ndarray  # (1,)
-    stamp: np.ndarray
-    spec: np.ndarray
-    last_use: np.ndarray
-    last_seen: np.ndarray
-    segment_last: np.ndarray
-    segment_pair: np.ndarray
-    segment_size: np.ndarray
-    segment_forever: np.ndarray
-    segments: np.ndarray
-    next_due: np.ndarray
-    first_due: np.ndarray
-    last_due: np.ndarray
-    ready: np.ndarray
-    before: np.ndarray  # (slots + 1, classes): change of live bytes up to the copies of a slot
-    during: np.ndarray  # (slots + 1, classes): from there to its outputs
+    `before[k]` changes the live bytes up to the copies of slot k, `during[k]` from there to its outputs.
+    Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`.
+    """
+
+    filled: np.ndarray  # (1,): whether a plan is held
+    genes: np.ndarray
+    prefetch: np.ndarray
+    regather: np.ndarray
+    totals: np.ndarray  # (COSTS,): traffic and energy
+    flops: np.ndarray  # (classes,)
+    slot_ticks: np.ndarray
+    before: np.ndarray  # (slots + 1, classes)
+    during: np.ndarray
     logical_before: np.ndarray
     logical_during: np.ndarray
+    first_due: np.ndarray
+    next_due: np.ndarray
+    copy_ticks: np.ndarray  # per edge that starts a copy
+    ready: np.ndarray
+    # work space
+    generation: np.ndarray  # (1,)
+    stamp: np.ndarray  # generation << 32 | edge, per shared-copy key
+    touched: np.ndarray  # per tensor
+    affected: np.ndarray
+    segment_last: np.ndarray
+    segments: np.ndarray
     live: np.ndarray
     peak: np.ndarray
-    flops: np.ndarray
-    edge_slot: np.ndarray
 
 
-def new_scratch(space: Space) -> Scratch:
-    """Scratch arrays for `evaluate` on this space."""
+def new_state(space: Space) -> State:
+    """A state that holds no plan yet."""
     slots, edges, tensors = space.slot_count, len(space.edge_tensor), len(space.made_at)
-    classes = len(space.classes)
+    genes, classes = len(space.strategy_count), len(space.classes)
     keys = int((space.key_offset + space.needed_count).max(initial=0))
-    edge_slot = np.repeat(np.arange(slots), np.diff(space.edge_start)).astype(np.int64)
 
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
-    return Scratch(
-        zeros(1), zeros(keys), zeros(tensors), zeros(tensors), zeros(tensors), zeros(edges), zeros(edges), zeros(edges),
-        zeros(edges), zeros(edges), zeros(edges), zeros(slots), zeros(slots), zeros(slots),
-        zeros(slots + 1, classes), zeros(slots + 1, classes), zeros(slots + 1), zeros(slots + 1),
-        zeros(classes), zeros(classes), zeros(classes), edge_slot,
-    )  # fmt: skip
+    return State(
+        filled=zeros(1),
+        genes=zeros(genes),
+        prefetch=zeros(edges),
+        regather=zeros(edges),
+        totals=zeros(COSTS),
+        flops=zeros(classes),
+        slot_ticks=zeros(slots),
+        before=zeros(slots + 1, classes),
+        during=zeros(slots + 1, classes),
+        logical_before=zeros(slots + 1),
+        logical_during=zeros(slots + 1),
+        first_due=np.full(slots, -1, dtype=np.int64),
+        next_due=zeros(edges),
+        copy_ticks=zeros(edges),
+        ready=zeros(slots),
+        generation=zeros(1),
+        stamp=zeros(keys),
+        touched=zeros(tensors),
+        affected=zeros(tensors),
+        segment_last=zeros(edges),
+        segments=zeros(edges),
+        live=zeros(classes),
+        peak=zeros(classes),
+    )
 
 
-@njit(cache=True)
-def evaluate(space, scratch, genes, prefetch, regather, cost):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def evaluate(space, state, genes, prefetch, regather, cost):  # type: ignore[no-untyped-def]
     """Fill `cost` `(COSTS,)` int64 with the plan's time (ticks), bytes, flops and dynamic energy (pJ)."""
-    scratch.generation[0] += 1
-    _reset(scratch)
-    cost[:] = 0
-    segment_count = _edges(space, scratch, genes, prefetch, regather, cost)
-    _lifetimes(space, scratch, segment_count)
-    cost[TIME] = _clock(space, scratch, genes, cost)
-    _memory(space, scratch, cost)
+    if state.filled[0] and _near(state, genes):
+        _advance(space, state, genes, prefetch, regather)
+    else:
+        _fill(space, state, genes, prefetch, regather)
+    for j in range(COSTS):
+        cost[j] = state.totals[j]
+    cost[TIME] = _clock(space, state)
+    _memory(space, state, cost)
     for c in range(space.classes.shape[0]):
-        cost[FLOPS] += scratch.flops[c] * space.classes[c]
-        cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], scratch.flops[c])
+        cost[FLOPS] += state.flops[c] * space.classes[c]
+        cost[PEAK_FLOPS] = max(cost[PEAK_FLOPS], state.flops[c])
     cost[FLOPS_WASTE] = cost[FLOPS] - space.base_flops
 
 
-@njit(cache=True)
-def _reset(scratch):  # type: ignore[no-untyped-def]
-    scratch.first_due[:] = -1
-    scratch.ready[:] = 0
-    scratch.before[:] = 0
-    scratch.during[:] = 0
-    scratch.logical_before[:] = 0
-    scratch.logical_during[:] = 0
-    scratch.flops[:] = 0
-    scratch.last_use[:] = -1
-    scratch.last_seen[:] = -1
+@njit(cache=True, _nrt=False)
+def _near(state, genes):  # type: ignore[no-untyped-def]
+    """Whether so few genes differ that replacing contributions beats adding them all up again."""
+    changed = 0
+    for g in range(genes.shape[0]):
+        changed += genes[g] != state.genes[g]
+    return 4 * changed < genes.shape[0]
 
 
-@njit(cache=True)
-def _edges(space, scratch, genes, prefetch, regather, cost):  # type: ignore[no-untyped-def]
-    """Specs, views and shared copies of every edge in slot order; returns how many copies are made.
+@njit(cache=True, _nrt=False)
+def _fill(space, state, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+    """Contributions of everything, from nothing."""
+    state.totals[:] = 0
+    state.flops[:] = 0
+    state.before[:] = 0
+    state.during[:] = 0
+    state.logical_before[:] = 0
+    state.logical_during[:] = 0
+    state.first_due[:] = -1
+    for g in range(genes.shape[0]):
+        state.genes[g] = genes[g]
+    for e in range(prefetch.shape[0]):
+        state.prefetch[e] = prefetch[e]
+        state.regather[e] = regather[e]
+    for k in range(space.slot_count):
+        _block(space, state, k, 1)
+    for t in range(space.made_at.shape[0]):
+        _tensor(space, state, t, 1)
+    state.filled[0] = 1
 
-    `last_use` and `last_seen` are 2 * slot while waiting, 2 * slot + 1 after the slot's block.
+
+@njit(cache=True, _nrt=False)
+def _advance(space, state, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+    """Replace the contributions of the tensors and blocks around changed genes."""
+    state.generation[0] += 1
+    mark = state.generation[0]
+    count = 0
+    for g in range(genes.shape[0]):
+        if genes[g] == state.genes[g]:
+            continue
+        for r in range(space.made_start[g], space.made_start[g + 1]):
+            count = _touch(state, space.made_tensor[r], mark, count)
+        if g < space.slot_count:
+            for e in range(space.edge_start[g], space.edge_start[g + 1]):
+                count = _touch(state, space.edge_tensor[e], mark, count)
+            _block(space, state, g, -1)
+    for e in range(prefetch.shape[0]):
+        if prefetch[e] != state.prefetch[e] or regather[e] != state.regather[e]:
+            count = _touch(state, space.edge_tensor[e], mark, count)
+    for r in range(count):
+        _tensor(space, state, state.affected[r], -1)
+    for g in range(genes.shape[0]):
+        if genes[g] != state.genes[g]:
+            state.genes[g] = genes[g]
+            if g < space.slot_count:
+                _block(space, state, g, 1)
+    for e in range(prefetch.shape[0]):
+        state.prefetch[e] = prefetch[e]
+        state.regather[e] = regather[e]
+    for r in range(count):
+        _tensor(space, state, state.affected[r], 1)
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def _touch(state, t, mark, count):  # type: ignore[no-untyped-def]
+    if state.touched[t] != mark:
+        state.touched[t] = mark
+        state.affected[count] = t
+        count += 1
+    return count
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def _block(space, state, k, sign):  # type: ignore[no-untyped-def]
+    """Add (or take back) the work of the block in slot `k`."""
+    row = space.block_offset[k] + state.genes[k]
+    state.slot_ticks[k] = space.block_rows[row, BLOCK_TICKS]
+    state.totals[ENERGY] += sign * space.block_rows[row, BLOCK_ENERGY]
+    for c in range(space.classes.shape[0]):
+        state.flops[c] += sign * space.block_rows[row, BLOCK_FLOPS + c]
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def _tensor(space, state, t, sign):  # type: ignore[no-untyped-def]
+    """Add (or take back) a tensor: its buffer, the copies its readers share, and their lifetimes.
+
+    Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block.
     """
     classes = space.classes.shape[0]
-    generation = scratch.generation[0] << 32
-    for t in range(space.source_count):
-        scratch.spec[t] = space.spec_ids[space.made_offset[t] + genes[space.made_gene[t]]]
-    made = 0
-    for k in range(space.slot_count):
-        s = genes[k]
-        for e in range(space.edge_start[k], space.edge_start[k + 1]):
-            t = space.edge_tensor[e]
-            n = space.spec_ids[space.edge_needed[e] + s]
-            row = space.pair_offset[t] + scratch.spec[t] * space.needed_count[t] + n
-            ticks = space.pair_rows[row, PAIR_TICKS]
-            if ticks < 0:
-                last = FOREVER if space.is_sink[k] else 2 * k + 1
-                if last > scratch.last_use[t]:
-                    scratch.last_use[t] = last
-                if last > scratch.last_seen[t]:
-                    scratch.last_seen[t] = last
-                continue
-            key = space.key_offset[t] + n
-            known = scratch.stamp[key] - generation
-            shared = 0 <= known < (1 << 32)
-            if shared and not (regather[e] and scratch.segment_last[known] < k):
-                scratch.segment_last[known] = k
-                if space.is_sink[k]:
-                    scratch.segment_forever[known] = 1
-            else:
-                issue = max(space.made_at[t] + 1, k - prefetch[e])
-                if shared:
-                    issue = max(issue, scratch.segment_last[known] + 1)
-                scratch.stamp[key] = generation + e
-                scratch.segment_last[e] = k
-                scratch.segment_pair[e] = row
-                scratch.segment_size[e] = space.needed_bytes_offset[t] + n
-                scratch.segment_forever[e] = 1 if space.is_sink[k] else 0
-                scratch.segments[made] = e
-                made += 1
-                cost[TRAFFIC] += space.pair_rows[row, PAIR_TRAFFIC]
-                cost[ENERGY] += space.pair_rows[row, PAIR_ENERGY]
-                for c in range(classes):
-                    staging = space.pair_rows[row, PAIR_STAGING + c]
-                    scratch.before[issue, c] += space.size_rows[scratch.segment_size[e], c] + staging
-                    scratch.during[k, c] -= staging
-                if 2 * k > scratch.last_use[t]:
-                    scratch.last_use[t] = 2 * k
-                _append_due(scratch, issue, e)
-            if 2 * k + 1 > scratch.last_seen[t]:
-                scratch.last_seen[t] = FOREVER if space.is_sink[k] else 2 * k + 1
-        for t in range(space.out_start[k], space.out_start[k + 1]):
-            p = space.spec_ids[space.made_offset[t] + s]
-            scratch.spec[t] = p
-            for c in range(classes):
-                scratch.during[k, c] += space.size_rows[space.made_bytes_offset[t] + p, c]
-            scratch.logical_during[k] += space.logical_bytes[t]
-    return made
-
-
-@njit(cache=True)
-def _append_due(scratch, issue, e):  # type: ignore[no-untyped-def]
-    scratch.next_due[e] = -1
-    if scratch.first_due[issue] < 0:
-        scratch.first_due[issue] = e
-    else:
-        scratch.next_due[scratch.last_due[issue]] = e
-    scratch.last_due[issue] = e
-
-
-@njit(cache=True)
-def _lifetimes(space, scratch, segment_count):  # type: ignore[no-untyped-def]
-    """Turn last uses into frees: while waiting of a slot, or after it."""
-    classes = space.classes.shape[0]
-    for r in range(segment_count):
-        e = scratch.segments[r]
-        if scratch.segment_forever[e] == 0:
-            for c in range(classes):
-                scratch.before[scratch.segment_last[e] + 1, c] -= space.size_rows[scratch.segment_size[e], c]
-    for t in range(space.made_at.shape[0]):
-        if space.lives_on[t]:
+    made_at = space.made_at[t]
+    p = space.spec_ids[space.made_offset[t] + state.genes[space.made_gene[t]]]
+    pairs = space.pair_offset[t] + p * space.needed_count[t]
+    state.generation[0] += 1
+    generation = state.generation[0] << 32
+    last_use, last_seen = np.int64(-1), np.int64(-1)
+    segments = 0
+    for r in range(space.reader_start[t], space.reader_start[t + 1]):
+        e = space.reader_edge[r]
+        k = space.edge_slot[e]
+        after = FOREVER if space.is_sink[k] else 2 * k + 1
+        last_seen = max(last_seen, after)
+        n = space.spec_ids[space.edge_needed[e] + state.genes[k]]
+        if space.pair_rows[pairs + n, PAIR_TICKS] < 0:
+            last_use = max(last_use, after)
             continue
-        last, seen = scratch.last_use[t], scratch.last_seen[t]
-        if last < 0:
-            if space.made_at[t] < 0:
-                continue
-            last = seen = 2 * space.made_at[t] + 1
-        row = space.made_bytes_offset[t] + scratch.spec[t]
-        if last < FOREVER:
-            k = last >> 1
-            if last & 1:
-                for c in range(classes):
-                    scratch.before[k + 1, c] -= space.size_rows[row, c]
-            else:
-                for c in range(classes):
-                    scratch.during[k, c] -= space.size_rows[row, c]
-        if seen < FOREVER:
-            scratch.logical_before[(seen >> 1) + 1] -= space.logical_bytes[t]
+        key = space.key_offset[t] + n
+        known = state.stamp[key] - generation
+        shared = known >= 0
+        if shared and not (state.regather[e] and (state.segment_last[known] >> 1) < k):
+            state.segment_last[known] = max(state.segment_last[known], after)
+            continue
+        issue = max(made_at + 1, k - state.prefetch[e])
+        if shared:
+            issue = max(issue, (state.segment_last[known] >> 1) + 1)
+        last_use = max(last_use, 2 * k)
+        state.stamp[key] = generation + e
+        state.segment_last[e] = after
+        state.segments[segments] = e
+        segments += 1
+        _copy(space, state, pairs + n, space.needed_bytes_offset[t] + n, issue, k, e, sign)
+    for r in range(segments):
+        e = state.segments[r]
+        if state.segment_last[e] < FOREVER:
+            n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]]]
+            row = space.needed_bytes_offset[t] + n
+            for c in range(classes):
+                state.before[(state.segment_last[e] >> 1) + 1, c] -= sign * space.size_rows[row, c]
+    _buffer(space, state, t, p, last_use, last_seen, sign)
 
 
-@njit(cache=True)
-def _clock(space, scratch, genes, cost):  # type: ignore[no-untyped-def]
-    """Makespan in ticks; adds the blocks' energy and flops."""
+@njit(cache=True, _nrt=False, inline="always")
+def _copy(space, state, row, size, issue, k, e, sign):  # type: ignore[no-untyped-def]
+    """One copy: its bytes from its issue on, staging until its reader's slot `k`, its place in the queue."""
+    state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
+    state.totals[ENERGY] += sign * space.pair_rows[row, PAIR_ENERGY]
+    state.copy_ticks[e] = space.pair_rows[row, PAIR_TICKS]
+    staging = space.pair_rows[row, PAIR_STAGING]
+    for c in range(space.classes.shape[0]):
+        state.before[issue, c] += sign * space.size_rows[size, c]
+    if staging > 0:
+        for c in range(space.classes.shape[0]):
+            state.before[issue, c] += sign * space.staging_rows[staging, c]
+            state.during[k, c] -= sign * space.staging_rows[staging, c]
+    previous, at = np.int64(-1), state.first_due[issue]
+    while at >= 0 and at < e:
+        previous, at = at, state.next_due[at]
+    following = at
+    if sign > 0:
+        state.next_due[e] = at
+        following = e
+    else:
+        following = state.next_due[e]
+    if previous < 0:
+        state.first_due[issue] = following
+    else:
+        state.next_due[previous] = following
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def _buffer(space, state, t, p, last_use, last_seen, sign):  # type: ignore[no-untyped-def]
+    """The tensor's own buffer, from where it is made (sources: from the start) to its last use."""
     classes = space.classes.shape[0]
+    made_at = space.made_at[t]
+    row = space.made_bytes_offset[t] + p
+    if made_at < 0:
+        for c in range(classes):
+            state.before[0, c] += sign * space.size_rows[row, c]
+        state.logical_before[0] += sign * space.logical_bytes[t]
+        if space.lives_on[t] or last_seen < 0:
+            return
+    else:
+        for c in range(classes):
+            state.during[made_at, c] += sign * space.size_rows[row, c]
+        state.logical_during[made_at] += sign * space.logical_bytes[t]
+        if last_seen < 0:
+            last_use = last_seen = 2 * made_at + 1
+    if last_use < FOREVER:
+        k = last_use >> 1
+        for c in range(classes):
+            if last_use & 1:
+                state.before[k + 1, c] -= sign * space.size_rows[row, c]
+            else:
+                state.during[k, c] -= sign * space.size_rows[row, c]
+    if last_seen < FOREVER:
+        state.logical_before[(last_seen >> 1) + 1] -= sign * space.logical_bytes[t]
+
+
+@njit(cache=True, _nrt=False)
+def _clock(space, state):  # type: ignore[no-untyped-def]
+    """Makespan in ticks: one compute stream, one link stream, copies issued slot by slot."""
     now, link = np.int64(0), np.int64(0)
     for k in range(space.slot_count):
-        e = scratch.first_due[k]
+        e = state.first_due[k]
         while e >= 0:
-            link = max(link, now) + space.pair_rows[scratch.segment_pair[e], PAIR_TICKS]
-            reader = scratch.edge_slot[e]
-            if link > scratch.ready[reader]:
-                scratch.ready[reader] = link
-            e = scratch.next_due[e]
-        row = space.block_offset[k] + genes[k]
-        now = max(now, scratch.ready[k]) + space.block_rows[row, BLOCK_TICKS]
-        cost[ENERGY] += space.block_rows[row, BLOCK_ENERGY]
-        for c in range(classes):
-            scratch.flops[c] += space.block_rows[row, BLOCK_FLOPS + c]
+            link = max(link, now) + state.copy_ticks[e]
+            reader = space.edge_slot[e]
+            state.ready[reader] = max(state.ready[reader], link)
+            e = state.next_due[e]
+        now = max(now, state.ready[k]) + state.slot_ticks[k]
+        state.ready[k] = 0
     return now
 
 
-@njit(cache=True)
-def _memory(space, scratch, cost):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def _memory(space, state, cost):  # type: ignore[no-untyped-def]
     """Peaks per class, their maximum and sum, and what is wasted at the first sample of the global peak."""
     classes = space.classes.shape[0]
-    live, peak = scratch.live, scratch.peak
+    live, peak = state.live, state.peak
     live[:] = 0
+    peak[:] = 0
     logical = np.int64(0)
-    for t in range(space.source_count):
-        logical += space.logical_bytes[t]
-        row = space.made_bytes_offset[t] + scratch.spec[t]
-        for c in range(classes):
-            live[c] += space.size_rows[row, c]
     highest = np.int64(-1)
-    for c in range(classes):
-        peak[c] = live[c]
-        highest = max(highest, live[c])
-    waste = _waste(space, live, logical)
+    waste = np.int64(0)
     for k in range(space.slot_count):
-        logical += scratch.logical_before[k]
+        logical += state.logical_before[k]
         top = np.int64(-1)
         for c in range(classes):
-            live[c] += scratch.before[k, c]
+            live[c] += state.before[k, c]
             peak[c] = max(peak[c], live[c])
             top = max(top, live[c])
         if top > highest:
             highest = top
             waste = _waste(space, live, logical)
-        logical += scratch.logical_during[k]
+        logical += state.logical_during[k]
         top = np.int64(-1)
         for c in range(classes):
-            live[c] += scratch.during[k, c]
+            live[c] += state.during[k, c]
             peak[c] = max(peak[c], live[c])
             top = max(top, live[c])
         if top > highest:
@@ -302,7 +393,7 @@ def _memory(space, scratch, cost):  # type: ignore[no-untyped-def]
         cost[TOTAL] += peak[c] * space.classes[c]
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def _waste(space, live, logical):  # type: ignore[no-untyped-def]
     total = -logical
     for c in range(live.shape[0]):

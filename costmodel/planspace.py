@@ -13,7 +13,7 @@ import numpy as np
 
 from costmodel.blockcost import BlockCosts, block_costs
 from costmodel.copytables import CopyTable, copy_table
-from costmodel.kernel import COSTS, Scratch, Space, evaluate, new_scratch
+from costmodel.kernel import COSTS, Space, State, evaluate, new_state
 from costmodel.strategies import StrategyFamily, aligned_granules
 from costmodel.view import View, default_view
 from hardware.mesh import Mesh
@@ -80,7 +80,7 @@ class PlanSpace:
             self.families.append(family)
             self._costs.append(costs)
         self.space, self.device_class = _Compiler(self).compile()
-        self.scratch: Scratch = new_scratch(self.space)
+        self.state: State = new_state(self.space)
 
     def _family(self, block: Block, granules: tuple[int, ...]) -> tuple[object, StrategyFamily, BlockCosts]:
         graph = self.graph
@@ -130,7 +130,7 @@ class PlanSpace:
     def evaluate(self, genes: Genes) -> np.ndarray:
         """Integer costs `(COSTS,)` as ordered in `costmodel.kernel`."""
         cost = np.zeros(COSTS, dtype=np.int64)
-        evaluate(self.space, self.scratch, genes.strategies, genes.prefetch, genes.regather, cost)
+        evaluate(self.space, self.state, genes.strategies, genes.prefetch, genes.regather, cost)
         return cost
 
     def placements(self, genes: Genes) -> Placements:
@@ -236,7 +236,7 @@ class _Compiler:
             for e in readers[t]:
                 slot, k, _ = edges[e]
                 edge_needed[e] = self._ids(owner.families[slot].needed[k], needed)
-        return self._space(columns, edges, edge_needed)
+        return self._space(columns, edges, edge_needed, number)
 
     def _ids(self, specs: Sequence[Spec], among: tuple[Spec, ...]) -> int:
         """Offset of the map strategy -> number among `among`; equal maps are stored once."""
@@ -276,14 +276,20 @@ class _Compiler:
         return self.block_known[key]
 
     def _space(
-        self, columns: dict[str, np.ndarray], edges: list[tuple[int, int, int]], edge_needed: np.ndarray
+        self,
+        columns: dict[str, np.ndarray],
+        edges: list[tuple[int, int, int]],
+        edge_needed: np.ndarray,
+        number: dict[str, int],
     ) -> tuple[Space, np.ndarray]:
         owner = self.owner
         slot_count, devices = len(owner.slots), owner.layout.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
         classes, representative, label = device_classes(self.tables, self.block_parts, devices)
         edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
-        made_per_slot = [len(b.outputs) for b in owner.slots]
+        edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
+        readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
+        staging_rows, staging_ids = _staging(self.tables, representative)
         space = Space(
             slot_count=slot_count,
             source_count=len(owner.sources),
@@ -292,12 +298,19 @@ class _Compiler:
             strategy_count=np.array([len(f.strategies) for f in owner.families], dtype=np.int64),
             block_offset=block_offset,
             edge_start=np.searchsorted(edge_slot, np.arange(slot_count + 1)).astype(np.int64),
-            out_start=len(owner.sources) + np.concatenate([[0], np.cumsum(made_per_slot)]).astype(np.int64),
+            made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(np.int64),
+            made_tensor=np.array([number[t] for b in owner.blocks for t in b.outputs], dtype=np.int64),
             is_sink=np.array([b.operator == "sink" for b in owner.slots], dtype=np.bool_),
-            edge_tensor=np.array([t for _, _, t in edges], dtype=np.int64),
+            edge_tensor=edge_tensor,
+            edge_slot=edge_slot,
+            reader_start=np.searchsorted(edge_tensor[readers], np.arange(len(number) + 1)).astype(np.int64),
+            reader_edge=readers,
             edge_needed=edge_needed,
             spec_ids=np.concatenate(self.spec_ids),
-            pair_rows=np.concatenate([_pair_rows(t, representative) for t in self.tables]),
+            pair_rows=np.column_stack(
+                [np.concatenate([getattr(t, name).ravel() for t in self.tables]) for name in _PAIR_COLUMNS] + [staging_ids]
+            ),
+            staging_rows=staging_rows,
             size_rows=np.concatenate(
                 [np.concatenate([t.made_bytes, t.needed_bytes])[:, representative] for t in self.tables]
             ),
@@ -335,15 +348,26 @@ _TENSOR_COLUMNS = (
 )
 
 
+_PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
+
+
 def _distinct(specs: Sequence[Spec]) -> tuple[Spec, ...]:
     return tuple(dict.fromkeys(specs))
 
 
-def _pair_rows(table: CopyTable, representative: np.ndarray) -> np.ndarray:
-    staging = table.staging_bytes[:, :, representative].reshape(-1, len(representative))
-    return np.column_stack(
-        [table.ticks.ravel(), table.traffic_bytes.ravel(), table.energy_pj.ravel(), staging]
-    )
+def _staging(tables: Sequence[CopyTable], representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
+    rows = [t.staging_bytes[:, representative] for t in tables]
+    zero = np.zeros((1, len(representative)), dtype=np.int64)
+    distinct, ids = np.unique(np.concatenate([zero, *rows]), axis=0, return_inverse=True)
+    ids = ids.reshape(-1)
+    per_pair = []
+    at = 1
+    for table, mine in zip(tables, rows, strict=True):
+        per_pair.append(ids[at + table.staging_ids.ravel()])
+        at += len(mine)
+    # sizes are not negative, so the zero row sorts first
+    return distinct, np.concatenate(per_pair)
 
 
 def device_classes(
@@ -355,7 +379,7 @@ def device_classes(
     """
     label = np.zeros(devices, dtype=np.int64)
     columns = [
-        a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes.reshape(-1, devices))
+        a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)
     ]
     for table in (*columns, *(b.flops for b in blocks)):
         if len(np.unique(label)) == devices:

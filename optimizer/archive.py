@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from costmodel.compiled import njit
 
 from costmodel.kernel import COSTS
 

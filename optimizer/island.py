@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from costmodel.compiled import njit
 
 from costmodel.kernel import COSTS, evaluate
 from optimizer.archive import Archive, insert, insert_infeasible
+from optimizer.stream import between, unit
 from optimizer.variation import RULES, hash_plan, vary
 
 POOL_SHARE = 0.15
 MORE_MOVES_SHARE = 0.4
 MOST_MOVES = 6
+CHILDREN = 8
 SEEN_SIZE = 1 << 18
 
 
@@ -69,12 +71,12 @@ def offer(archive, goal, raw, value, genes, prefetch, regather, digest):  # type
     return insert(archive, value, goal.epsilon, raw, genes, prefetch, regather, digest)
 
 
-@njit(cache=True)
-def _pick(rng, weight, count):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def _pick(stream, weight, count):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(count):
         total += weight[i]
-    at = rng.random() * total
+    at = unit(stream) * total
     for i in range(count):
         at -= weight[i]
         if at < 0.0:
@@ -83,52 +85,72 @@ def _pick(rng, weight, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def run_epoch(space, scratch, search, archive, goal, rng, rule_weight, statistics, seen, evaluations):  # type: ignore[no-untyped-def]
+def _new_plan(archive):  # type: ignore[no-untyped-def]
+    return np.zeros_like(archive.genes[0]), np.zeros_like(archive.prefetch[0]), np.zeros_like(archive.regather[0])
+
+
+@njit(cache=True, _nrt=False)
+def _copy_plan(source, target):  # type: ignore[no-untyped-def]
+    for g in range(source[0].shape[0]):
+        target[0][g] = source[0][g]
+    for e in range(source[1].shape[0]):
+        target[1][e] = source[1][e]
+        target[2][e] = source[2][e]
+
+
+@njit(cache=True)
+def _select(stream, archive, parent):  # type: ignore[no-untyped-def]
+    """Copy a parent from the front (by weight) or, more rarely, the pool; returns its hash."""
+    front, pool = archive.count[0], archive.count[1]
+    if front == 0 or (pool > 0 and unit(stream) < POOL_SHARE):
+        i = between(stream, 0, pool)
+        _copy_plan((archive.pool_genes[i], archive.pool_prefetch[i], archive.pool_regather[i]), parent)
+        return archive.pool_digest[i]
+    i = _pick(stream, archive.weight, front)
+    _copy_plan((archive.genes[i], archive.prefetch[i], archive.regather[i]), parent)
+    return archive.digest[i]
+
+
+@njit(cache=True)
+def run_epoch(space, state, search, archive, goal, stream, rule_weight, statistics, seen, evaluations):  # type: ignore[no-untyped-def]
     """Evaluate `evaluations` distinct new plans (fewer only if variation finds none); returns how many."""
-    genes = archive.genes[0].copy()
-    prefetch, regather = archive.prefetch[0].copy(), archive.regather[0].copy()
+    parent = _new_plan(archive)
+    child = _new_plan(archive)
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     digest = np.zeros(1, np.uint64)
     used = np.zeros(MOST_MOVES, np.int64)
-    done, idle = 0, 0
-    while done < evaluations and idle < 64 * evaluations:
-        front, pool = archive.count[0], archive.count[1]
-        if front == 0 or (pool > 0 and rng.random() < POOL_SHARE):
-            i = rng.integers(0, pool)
-            genes[:], prefetch[:], regather[:] = archive.pool_genes[i], archive.pool_prefetch[i], archive.pool_regather[i]
-            digest[0] = archive.pool_digest[i]
-        else:
-            i = _pick(rng, archive.weight, front)
-            genes[:], prefetch[:], regather[:] = archive.genes[i], archive.prefetch[i], archive.regather[i]
-            digest[0] = archive.digest[i]
-        moves = 0
-        while moves < MOST_MOVES and (moves == 0 or rng.random() < MORE_MOVES_SHARE):
-            rule = _pick(rng, rule_weight, rule_weight.shape[0])
-            vary(rule, rng, space, search, genes, prefetch, regather, digest)
-            used[moves] = rule
-            moves += 1
-        place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
-        if seen[place] == digest[0]:
-            idle += 1
-            continue
-        seen[place] = digest[0]
-        evaluate(space, scratch, genes, prefetch, regather, raw)
-        done += 1
-        entered = offer(archive, goal, raw, value, genes, prefetch, regather, digest[0])
-        for r in range(moves):
-            statistics.applied[used[r]] += 1
-            if entered:
-                statistics.improved[used[r]] += 1
+    done, tries = 0, 0
+    while done < evaluations and tries < 64 * evaluations:
+        parent_digest = _select(stream, archive, parent)
+        for _ in range(min(CHILDREN, evaluations - done)):
+            tries += 1
+            _copy_plan(parent, child)
+            digest[0] = parent_digest
+            moves = 0
+            while moves < MOST_MOVES and (moves == 0 or unit(stream) < MORE_MOVES_SHARE):
+                used[moves] = _pick(stream, rule_weight, rule_weight.shape[0])
+                vary(used[moves], stream, space, search, child[0], child[1], child[2], digest)
+                moves += 1
+            place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
+            if seen[place] == digest[0]:
+                continue
+            seen[place] = digest[0]
+            evaluate(space, state, child[0], child[1], child[2], raw)
+            done += 1
+            entered = offer(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
+            for r in range(moves):
+                statistics.applied[used[r]] += 1
+                statistics.improved[used[r]] += entered
     return done
 
 
 @njit(cache=True)
-def offer_all(space, scratch, archive, goal, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+def offer_all(space, state, archive, goal, genes, prefetch, regather):  # type: ignore[no-untyped-def]
     """Evaluate and offer many plans (rows); returns how many entered the front."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     entered = 0
     for i in range(genes.shape[0]):
-        evaluate(space, scratch, genes[i], prefetch[i], regather[i], raw)
+        evaluate(space, state, genes[i], prefetch[i], regather[i], raw)
         digest = hash_plan(genes[i], prefetch[i], regather[i])
         if offer(archive, goal, raw, value, genes[i], prefetch[i], regather[i], digest):
             entered += 1

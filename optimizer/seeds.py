@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import permutations, product
 
 import numpy as np
-from numba import njit
+from costmodel.compiled import njit
 
 from costmodel.kernel import Space
 from costmodel.planspace import PlanSpace

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from costmodel.compiled import njit
+from optimizer.stream import between, unit
 
 RULES = (
     "reshard",
@@ -24,7 +25,7 @@ SOURCES_FOLLOW_SHARE = 0.85
 TRIES = 8
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def mix(position, value):  # type: ignore[no-untyped-def]
     """A 64-bit hash of one gene's value (splitmix64)."""
     z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(0xD1B54A32D192ED03)
@@ -33,7 +34,7 @@ def mix(position, value):  # type: ignore[no-untyped-def]
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def hash_plan(genes, prefetch, regather):  # type: ignore[no-untyped-def]
     """The hash of a whole plan; `vary` keeps it current change by change."""
     h = np.uint64(0)
@@ -45,7 +46,7 @@ def hash_plan(genes, prefetch, regather):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def put(values, position, value, offset, digest):  # type: ignore[no-untyped-def]
     """Set one gene and update the plan's hash."""
     old = np.int64(values[position])
@@ -54,52 +55,52 @@ def put(values, position, value, offset, digest):  # type: ignore[no-untyped-def
         values[position] = value
 
 
-@njit(cache=True)
-def members_of(rng, start, members, c):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def members_of(stream, start, members, c):  # type: ignore[no-untyped-def]
     """A range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
     low, high = start[c], start[c + 1]
-    if high - low > 1 and rng.random() > TIED_SHARE:
-        first = low + rng.integers(0, high - low)
-        last = first + 1 if rng.random() < 0.5 else first + 1 + rng.integers(0, high - first)
+    if high - low > 1 and unit(stream) > TIED_SHARE:
+        first = low + between(stream, 0, high - low)
+        last = first + 1 if unit(stream) < 0.5 else first + 1 + between(stream, 0, high - first)
         return first, last
     return low, high
 
 
-@njit(cache=True)
-def vary(rule, rng, space, search, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def vary(rule, stream, space, search, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
     """Apply one random move of `rule`; the plan may come out unchanged."""
     if rule == RESHARD or rule == TURN or rule == FOLLOW or rule == LEAD:
-        c = search.slot_classes[rng.integers(0, search.slot_classes.shape[0])]
-        low, high = members_of(rng, search.gene_start, search.gene_members, c)
-        follow = rng.random() < SOURCES_FOLLOW_SHARE
+        c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
+        low, high = members_of(stream, search.gene_start, search.gene_members, c)
+        follow = unit(stream) < SOURCES_FOLLOW_SHARE
         if rule == RESHARD:
-            _reshard(rng, space, search, genes, low, high, follow, digest)
+            _reshard(stream, space, search, genes, low, high, follow, digest)
         elif rule == TURN:
-            _turn(rng, space, search, genes, low, high, follow, digest)
+            _turn(stream, space, search, genes, low, high, follow, digest)
         elif rule == FOLLOW:
-            _follow(rng, space, search, genes, low, high, follow, digest)
+            _follow(stream, space, search, genes, low, high, follow, digest)
         else:
-            _lead(rng, space, search, genes, low, high, digest)
+            _lead(stream, space, search, genes, low, high, digest)
     elif rule == GROUP:
-        _group(rng, space, search, genes, digest)
+        _group(stream, space, search, genes, digest)
     elif rule == PLACE_SOURCE or rule == FOLLOW_READER:
         if search.source_classes.shape[0] == 0:
             return
-        c = search.source_classes[rng.integers(0, search.source_classes.shape[0])]
-        low, high = members_of(rng, search.gene_start, search.gene_members, c)
+        c = search.source_classes[between(stream, 0, search.source_classes.shape[0])]
+        low, high = members_of(stream, search.gene_start, search.gene_members, c)
         if rule == PLACE_SOURCE:
-            s = rng.integers(0, space.strategy_count[search.gene_members[low]])
+            s = between(stream, 0, space.strategy_count[search.gene_members[low]])
             for r in range(low, high):
                 put(genes, search.gene_members[r], s, 0, digest)
         else:
             for r in range(low, high):
-                source_follows(space, search, genes, search.gene_members[r] - space.slot_count, rng.random(), digest)
+                source_follows(space, search, genes, search.gene_members[r] - space.slot_count, unit(stream), digest)
     elif search.edge_start.shape[0] > 1:
-        c = rng.integers(0, search.edge_start.shape[0] - 1)
-        low, high = members_of(rng, search.edge_start, search.edge_members, c)
+        c = between(stream, 0, search.edge_start.shape[0] - 1)
+        low, high = members_of(stream, search.edge_start, search.edge_members, c)
         n, m = genes.shape[0], prefetch.shape[0]
         if rule == PREFETCH:
-            distance = rng.integers(0, LONGEST_PREFETCH + 1)
+            distance = between(stream, 0, LONGEST_PREFETCH + 1)
             for r in range(low, high):
                 put(prefetch, search.edge_members[r], distance, n, digest)
         else:
@@ -108,7 +109,7 @@ def vary(rule, rng, space, search, genes, prefetch, regather, digest):  # type: 
                 put(regather, search.edge_members[r], flag, n + m, digest)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def _set_slot(space, search, genes, g, s, follow, digest):  # type: ignore[no-untyped-def]
     put(genes, g, s, 0, digest)
     if follow:
@@ -118,7 +119,7 @@ def _set_slot(space, search, genes, g, s, follow, digest):  # type: ignore[no-un
                 source_fits(space, search, genes, t, e, digest)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def source_fits(space, search, genes, t, e, digest):  # type: ignore[no-untyped-def]
     """The source of tensor `t` takes the spec that edge `e` needs."""
     n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]]]
@@ -127,7 +128,7 @@ def source_fits(space, search, genes, t, e, digest):  # type: ignore[no-untyped-
         put(genes, space.made_gene[t], s, 0, digest)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def source_follows(space, search, genes, t, at, digest):  # type: ignore[no-untyped-def]
     """A source takes what one of its readers needs; `at` in [0, 1) chooses which."""
     low, high = search.reader_start[t], search.reader_start[t + 1]
@@ -135,14 +136,14 @@ def source_follows(space, search, genes, t, at, digest):  # type: ignore[no-unty
         source_fits(space, search, genes, t, search.reader_edge[low + np.int64(at * (high - low))], digest)
 
 
-@njit(cache=True)
-def _reshard(rng, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
-    s = rng.integers(0, space.strategy_count[search.gene_members[low]])
+@njit(cache=True, _nrt=False)
+def _reshard(stream, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+    s = between(stream, 0, space.strategy_count[search.gene_members[low]])
     for r in range(low, high):
         _set_slot(space, search, genes, search.gene_members[r], s, follow, digest)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def with_digit(space, search, g, s, axis, dim):  # type: ignore[no-untyped-def]
     """The strategy that differs from `s` in one digit, or -1 where there is none."""
     base = search.dim_count[g] + 1
@@ -159,10 +160,10 @@ def with_digit(space, search, g, s, axis, dim):  # type: ignore[no-untyped-def]
     return search.lookup[search.lookup_offset[g] + code]
 
 
-@njit(cache=True)
-def _turn(rng, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
-    axis = rng.integers(0, search.axes)
-    dim = rng.integers(-1, search.dim_count[search.gene_members[low]])
+@njit(cache=True, _nrt=False)
+def _turn(stream, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+    axis = between(stream, 0, search.axes)
+    dim = between(stream, -1, search.dim_count[search.gene_members[low]])
     for r in range(low, high):
         g = search.gene_members[r]
         s = with_digit(space, search, g, genes[g], axis, dim)
@@ -170,17 +171,17 @@ def _turn(rng, space, search, genes, low, high, follow, digest):  # type: ignore
             _set_slot(space, search, genes, g, s, follow, digest)
 
 
-@njit(cache=True)
-def _group(rng, space, search, genes, digest):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def _group(stream, space, search, genes, digest):  # type: ignore[no-untyped-def]
     """Lay an axis along one dimension group, or take it off, over all slots or a run of them."""
-    group = rng.integers(-1, search.group_dim.shape[1])
-    axis = rng.integers(0, search.axes)
-    everything = rng.random() < 0.2
-    all_axes = rng.random() < 0.3
+    group = between(stream, -1, search.group_dim.shape[1])
+    axis = between(stream, 0, search.axes)
+    everything = unit(stream) < 0.2
+    all_axes = unit(stream) < 0.3
     first, last = np.int64(0), np.int64(space.slot_count)
-    if rng.random() > TIED_SHARE:
-        first = rng.integers(0, space.slot_count)
-        last = first + 1 + rng.integers(0, min(np.int64(64), space.slot_count - first))
+    if unit(stream) > TIED_SHARE:
+        first = between(stream, 0, space.slot_count)
+        last = first + 1 + between(stream, 0, min(np.int64(64), space.slot_count - first))
     for g in range(first, last):
         dim = np.int64(-1)
         if group >= 0:
@@ -194,26 +195,26 @@ def _group(rng, space, search, genes, digest):  # type: ignore[no-untyped-def]
                     _set_slot(space, search, genes, g, s, True, digest)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False, inline="always")
 def _made(space, genes, t):  # type: ignore[no-untyped-def]
     return space.spec_ids[space.made_offset[t] + genes[space.made_gene[t]]]
 
 
-@njit(cache=True)
-def _follow(rng, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def _follow(stream, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
     """Blocks read one input where it lies: the strategy that splits most among those needing no copy."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
     if inputs == 0:
         return
-    position = rng.integers(0, inputs)
+    position = between(stream, 0, inputs)
     for r in range(low, high):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
         t = space.edge_tensor[e]
         p = _made(space, genes, t)
         best, most = np.int64(-1), np.int64(-1)
-        offset = rng.integers(0, space.strategy_count[g])
+        offset = between(stream, 0, space.strategy_count[g])
         for k in range(space.strategy_count[g]):
             s = (k + offset) % space.strategy_count[g]
             n = space.spec_ids[space.edge_needed[e] + s]
@@ -229,14 +230,14 @@ def _follow(rng, space, search, genes, low, high, follow, digest):  # type: igno
             _set_slot(space, search, genes, g, best, follow, digest)
 
 
-@njit(cache=True)
-def _lead(rng, space, search, genes, low, high, digest):  # type: ignore[no-untyped-def]
+@njit(cache=True, _nrt=False)
+def _lead(stream, space, search, genes, low, high, digest):  # type: ignore[no-untyped-def]
     """The makers of one input give what the block needs."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
     if inputs == 0:
         return
-    position = rng.integers(0, inputs)
+    position = between(stream, 0, inputs)
     for r in range(low, high):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
