@@ -20,6 +20,7 @@ def lower(program: Program, factoring: Factoring) -> Graph:
     lowering = _Lowering(program, factoring)
     for name in program.entries:
         lowering.add_entry(name)
+    lowering.storage.reserved = frozenset(program.outputs)
     for name, constant in program.literals.items():
         lowering.add_literal(name, constant)
     for step in program.steps:
@@ -36,7 +37,7 @@ class _Lowering:
         self.program = program
         self.factors: dict[str, Factors] = {name: factoring.factors(name) for name in program.values}
         self.builder = GraphBuilder(program.name)
-        self.storage = Storage(self.builder, program.outputs)
+        self.storage = Storage(self.builder)
         self.reps: dict[str, Rep] = {}
 
     def add_entry(self, name: str) -> None:

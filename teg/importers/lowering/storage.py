@@ -61,23 +61,22 @@ class Root(NamedTuple):
 class Storage:
     """Roots by key, the sites of those emitted so far, and the view blocks made of them."""
 
-    def __init__(self, builder: GraphBuilder, reserved: Iterable[str]) -> None:
+    def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
         self.roots: dict[str, Root] = {}
         self.deferred: dict[str, Generator | Known] = {}
         self._sites: dict[str, str] = {}
         self._views: dict[tuple[str, ViewMap], str] = {}
-        self._reserved = set(reserved)
+        self.reserved: frozenset[str] = frozenset()
 
     def free_site(self, wanted: str) -> str:
         """A site for a block; names of outputs are left to the sinks."""
-        return self.builder.free_site(f"{wanted}.value" if wanted in self._reserved else wanted)
+        return self.builder.free_site(f"{wanted}.value" if wanted in self.reserved else wanted)
 
     def emit(self, operator: str, roots: Sequence[str], site: str, **attrs: Any) -> str:
         """A block over roots; gives the key of its output."""
         inputs = [self.site(r) for r in roots]
-        free = site if operator == "source" else self.free_site(site)
-        (name,) = self.builder.apply(operator, inputs, site=free, **attrs)
+        (name,) = self.builder.apply(operator, inputs, site=self.free_site(site), **attrs)
         tensor = self.builder.tensors[name]
         self.roots[name] = Root(tensor.shape, tensor.dtype)
         self._sites[name] = name
