@@ -111,7 +111,7 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
         if new != old or old in made.tensors
     ]
     late = late_blocks(draft, match.roots, match.blocks) if len(match.roots) > 1 and made.blocks else []
-    position = draft.positions[match.roots[0].site]
+    position = draft.position(match.roots[0].site)
     for root in gone:
         draft.remove(root.site)
     order = [*(late or ()), *made.blocks]

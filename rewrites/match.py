@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.rule import ALIGNED, Attribute, Match, Move, Op, Rest, Rule, RuleError, Tensor, Term
-from teg.graph import Block, Graph
+from teg.graph import Block, Definition, Graph, TensorType
 
 # Names to values, and the rule's applications to the blocks they match.
 Bound = dict[Any, Any]
@@ -60,7 +61,7 @@ def update(moves: Iterable[Move], graph: Graph, rules: Sequence[Rule], changes: 
             groups.setdefault((move.place, move.rule), []).append(move)
     for move in _moves(draft, rules, in_order(draft, several), single):
         groups.setdefault((move.place, move.rule), []).append(move)
-    order = sorted(groups, key=lambda g: (draft.positions[g[0]], rank[g[1]]))
+    order = sorted(groups, key=lambda g: (draft.position(g[0]), rank[g[1]]))
     return [move for key in order for move in groups[key]]
 
 
@@ -87,24 +88,58 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> tuple[set[str
 
 def in_order(draft: Draft, sites: Iterable[str]) -> list[Block]:
     """The blocks at these sites, in program order."""
-    return [draft.blocks[s] for s in sorted(sites, key=draft.positions.__getitem__)]
+    return [draft.blocks[s] for s in sorted(sites, key=draft.position)]
 
 
 def _moves(
     draft: Draft, rules: Sequence[Rule], blocks: Iterable[Block], single: Collection[str] | None = None
 ) -> Iterator[Move]:
-    by_operator = index(rules)
+    index = index_of(tuple(rules))
     for block in blocks:
-        for rule in by_operator.get(block.operator, by_operator[None]):
+        for rule in index.rules_at(draft, block):
             if single is None or len(rule.roots) > 1 or block.site in single:
                 for move, _ in alternatives(draft, rule, block.site):
                     yield move
 
 
-def index(rules: Sequence[Rule]) -> dict[str | None, tuple[Rule, ...]]:
-    """The rules by the operator of their root; None holds those that match any."""
-    names = {r.roots[0].operator for r in rules} | {None}
-    return {name: tuple(r for r in rules if r.roots[0].operator in (name, None)) for name in names}
+class Index:
+    """The rules by what their root asks of a block alone, without its surroundings."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self._plausible: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+
+    def rules_at(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
+        """The rules whose root may be this block; worked out once per definition and input types."""
+        key = (block.definition, *(draft.tensors[t].dtype for t in block.inputs))
+        found = self._plausible.get(key)
+        if found is None:
+            types = [draft.tensors[t].type for t in block.inputs]
+            found = tuple(r for r in self.rules if _plausible(r.roots[0], block.definition, types))
+            self._plausible[key] = found
+        return found
+
+
+@lru_cache(maxsize=64)
+def index_of(rules: tuple[Rule, ...]) -> Index:
+    """The index of these rules."""
+    return Index(rules)
+
+
+def _plausible(term: Op, definition: Definition, types: Sequence[TensorType]) -> bool:
+    """Whether a definition over inputs of these types can be what the term asks for."""
+    if term.operator != definition.operator and (
+        term.operator is not None or definition.operator in BOUNDARY
+    ):
+        return False
+    least = sum(not isinstance(t, Rest) for t in term.operands)
+    if len(types) < least or (len(types) > least and least == len(term.operands)):
+        return False
+    aligned = ALIGNED.get(definition.operator, ()) if term.is_commutative else ()
+    for name, wanted in term.attributes:
+        if not isinstance(wanted, Attribute) and name not in aligned and definition.get(name) != wanted:
+            return False
+    return term.inside is None or bool(term.inside.ways(definition, types))
 
 
 def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, Match]]:
@@ -146,7 +181,7 @@ def _roots(
     draft: Draft, terms: Sequence[Op], done: tuple[Block, ...], candidates: Iterable[Block], bound: Bound
 ) -> Iterator[Bound]:
     for block in candidates:
-        if done and draft.positions[block.site] <= draft.positions[done[-1].site]:
+        if done and draft.position(block.site) <= draft.position(done[-1].site):
             continue
         for found in _block(draft, terms[0], block, bound):
             if len(terms) == 1:
@@ -178,6 +213,8 @@ def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound
         return
     if not draft.is_free(block) or not block.outputs:
         return
+    if not _has_makers(draft, term, block):
+        return
     orders = permutations(range(len(block.inputs))) if term.is_commutative else (None,)
     seen: list[Bound] = []
     for order in orders:
@@ -192,6 +229,12 @@ def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound
                 if order is None or found not in seen:
                     seen.append(found)
                     yield found
+
+
+def _has_makers(draft: Draft, term: Op, block: Block) -> bool:
+    """Whether operands that must come from certain operators do: the cheapest reason not to match."""
+    wanted = [o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None]
+    return not wanted or set(wanted) <= {draft.producers[t].operator for t in block.inputs}
 
 
 def _attributes(term: Op, block: Block, order: Sequence[int] | None, bound: Bound) -> bool:
@@ -261,12 +304,12 @@ def late_blocks(draft: Draft, roots: Sequence[Block], blocks: Collection[Block])
 
     The new blocks stand where the first root stood, so these move in front of it.
     """
-    start = draft.positions[roots[0].site]
+    start = draft.position(roots[0].site)
     waiting = [draft.producers[t] for b in blocks for t in b.inputs]
     late: dict[str, Block] = {}
     while waiting:
         block = waiting.pop()
-        if block.site in late or draft.positions[block.site] < start:
+        if block.site in late or draft.position(block.site) < start:
             continue
         if block in roots:
             return None

@@ -10,7 +10,7 @@ from rewrites.apply import carry_out
 from rewrites.canonical import canonical
 from rewrites.draft import Draft
 from rewrites.laws import tree_size
-from rewrites.match import Changes, alternatives, in_order, index, near
+from rewrites.match import Changes, Index, alternatives, in_order, index_of, near
 from rewrites.rule import Move, Rule, RuleError
 from teg.graph import Block, Graph
 from teg.operators.expressions import cell_flops
@@ -36,11 +36,11 @@ def saturate(graph: Graph, rules: Sequence[Rule], limit: int = 100_000) -> Satur
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
     draft, moves = Draft(graph), list[Move]()
-    by_operator = index(rules)
+    index = index_of(tuple(rules))
     places = set(draft.blocks)
     while places:
         for block in in_order(draft, places & draft.blocks.keys()):
-            while (move := _first(draft, by_operator, block.site)) is not None:
+            while (move := _first(draft, index, block.site)) is not None:
                 moves.append(move)
                 if len(moves) > limit:
                     name, count = Counter(m.rule for m in moves).most_common(1)[0]
@@ -51,12 +51,12 @@ def saturate(graph: Graph, rules: Sequence[Rule], limit: int = 100_000) -> Satur
     return Saturated(draft.graph(), moves)
 
 
-def _first(draft: Draft, by_operator: dict[str | None, tuple[Rule, ...]], place: str) -> Move | None:
+def _first(draft: Draft, index: Index, place: str) -> Move | None:
     """Carry out the first move there is at a place, and return it."""
     block = draft.blocks.get(place)
     if block is None:
         return None
-    for rule in by_operator.get(block.operator, by_operator[None]):
+    for rule in index.rules_at(draft, block):
         for move, match in alternatives(draft, rule, place):
             carry_out(draft, rule, match, move)
             return move
