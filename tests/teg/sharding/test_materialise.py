@@ -17,6 +17,7 @@ from teg.sharding.placement import Placement, Placements
 from teg.sharding.spec import WHOLE, Split, boxes, volumes
 from teg.sharding.strategy import Strategy
 from teg.sharding.transfers import fetch_transfers, scatter_sets
+from teg.validate import validate
 from teg.zspace import ZRange
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
@@ -73,6 +74,7 @@ def test_random_plans_keep_all_values(seed: int, mesh: MeshShape) -> None:
     explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
     inputs = random_inputs(graph, rng)
     nodes = materialise(explicit)
+    assert validate(nodes.graph) == []
     close(evaluate_explicit(nodes, inputs), evaluate(graph, inputs))
     assert node_traffic(nodes) == counted_traffic(explicit)
 
