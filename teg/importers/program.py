@@ -128,7 +128,6 @@ class Program:
     literals: dict[str, Literal] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
-    carries: dict[str, str] = field(default_factory=dict)
 
     def pruned(self) -> Program:
         """Without the steps and entries that no output needs."""
@@ -141,6 +140,4 @@ class Program:
         entries = {k: e for k, e in self.entries.items() if k in needed}
         literals = {k: c for k, c in self.literals.items() if k in needed}
         values = {k: v for k, v in self.values.items() if k in needed}
-        return Program(
-            self.name, values, entries, literals, kept[::-1], dict(self.outputs), dict(self.carries)
-        )
+        return Program(self.name, values, entries, literals, kept[::-1], dict(self.outputs))

@@ -83,6 +83,8 @@ def test_llama_rotates_halves_of_heads_and_generates_its_tables() -> None:
     angle = ("mul", ("cast", "float32", ("index", "d1")), ("input", 0))
     assert [b.definition["expr"] for b in tables] == [("cos", angle), ("sin", angle)]
     assert [graph.tensors[b.outputs[0]].shape for b in tables] == [(2048, 64)] * 2
+    roles = Counter(s.definition["role"] for s in graph.sources)
+    assert roles == {"activation": 1, "parameter": 12, "constant": 1}
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from teg.importers.failure import ImportFailure
 from teg.importers.lowering.storage import Generator, Rep, Storage, flat, names_of
-from teg.importers.program import Compute, Labels
+from teg.importers.program import Compute
 from teg.views import identity
 
 Factors = tuple[tuple[int, ...], ...]
@@ -159,6 +159,3 @@ def lower_compute(
 ) -> Rep:
     """One block for one labelled step."""
     return LOWER[step.operator](storage, step, reps, factors, target)
-
-
-__all__ = ["Labels", "lower_compute"]

@@ -78,7 +78,8 @@ def known_leaf(array: np.ndarray, names: Sequence[str]) -> Expr | None:
     if whole:
         line = scaled(line, int(step), int(start))
         return line if array.dtype == np.int64 else ("cast", array.dtype.name, line)
-    return scaled(("cast", array.dtype.name, line), step, start)
+    # The law was found to hold in float64, rounded once.
+    return ("cast", array.dtype.name, scaled(("cast", "float64", line), step, start))
 
 
 def number(array: np.ndarray) -> Any:

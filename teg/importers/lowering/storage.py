@@ -67,6 +67,7 @@ class Storage:
         self.deferred: dict[str, Generator | Known] = {}
         self._sites: dict[str, str] = {}
         self._views: dict[tuple[str, ViewMap], str] = {}
+        # Names for sinks; set once the sources have theirs, because an input may be an output.
         self.reserved: frozenset[str] = frozenset()
 
     def free_site(self, wanted: str) -> str:

@@ -15,6 +15,7 @@ from teg.importers.translate.gathering import GATHERING
 from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.movement import MOVEMENT
 from teg.importers.translate.reductions import REDUCTIONS
+from teg.importers.translate.roles import settle_roles
 from teg.importers.translate.tiling import TILING
 from teg.importers.translate.translation import Translation, Translator
 from teg.importers.translate.windows import WINDOWS
@@ -52,7 +53,7 @@ def translate(model: Model) -> Program:
     for name in model.outputs:
         _check_size(t.value(name), "output")
         program.outputs[name] = t.resolve(name)
-    return program.pruned()
+    return settle_roles(program.pruned(), model.initializer_roles)
 
 
 def _translate_nodes(t: Translation, model: Model) -> None:

@@ -1,0 +1,36 @@
+"""The roles of initializers that the file says nothing about."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from teg.importers.program import Compute, Program, Step, inputs_of
+
+
+def settle_roles(program: Program, given: Container[str]) -> Program:
+    """Float arrays that meet inputs are parameters; those that only make other constants are constants."""
+    known = {*program.literals, *(k for k, e in program.entries.items() if e.data is not None)}
+    readers: dict[str, list[Step]] = {}
+    for step in program.steps:
+        if known.issuperset(inputs_of(step)):
+            known.add(step.output)
+        for name in inputs_of(step):
+            readers.setdefault(name, []).append(step)
+    observed = set(program.outputs.values())
+
+    def only_makes_constants(name: str) -> bool:
+        if name in observed:
+            return False
+        return all(
+            step.output in known and (isinstance(step, Compute) or only_makes_constants(step.output))
+            for step in readers.get(name, ())
+        )
+
+    entries = {
+        name: replace(entry, role="constant")
+        if entry.data is not None and name not in given and only_makes_constants(name)
+        else entry
+        for name, entry in program.entries.items()
+    }
+    return replace(program, entries=entries)
