@@ -1,12 +1,16 @@
 """How a program may change: rules, the moves they offer, and moves carried out."""
 
-from rewrites.apply import Applied, StaleMove, apply_all, apply_move, replay
+from rewrites.apply import Applied, apply_all, apply_move, replay
 from rewrites.catalogue import RULES, catalogue, rule_named
 from rewrites.match import Changes, find, find_near, update
-from rewrites.rule import Match, Move, Rule, RuleError, Sizes
+from rewrites.move import Move, StaleMove
+from rewrites.placement import PLACEMENT, apply_placement, find_placements, placement_moves, replay_plan
+from rewrites.rule import Match, Rule, RuleError, Sizes
 from rewrites.strategies import Saturated, saturate
+from rewrites.ties import find_tied
 
 __all__ = [
+    "PLACEMENT",
     "RULES",
     "Applied",
     "Changes",
@@ -19,10 +23,15 @@ __all__ = [
     "StaleMove",
     "apply_all",
     "apply_move",
+    "apply_placement",
     "catalogue",
     "find",
     "find_near",
+    "find_placements",
+    "find_tied",
+    "placement_moves",
     "replay",
+    "replay_plan",
     "rule_named",
     "saturate",
     "update",

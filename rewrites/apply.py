@@ -14,21 +14,14 @@ from typing import Any, NamedTuple
 
 from rewrites.catalogue import catalogue
 from rewrites.draft import Draft
-from rewrites.match import Changes, alternatives, late_blocks
-from rewrites.rule import Attribute, Case, Match, Move, Nothing, Op, Pick, Rest, Rule, RuleError, Term
+from rewrites.match import Changes, alternatives, first_root, late_blocks
+from rewrites.move import Move, StaleMove
+from rewrites.rule import Attribute, Case, Match, Nothing, Op, Pick, Rest, Rule, RuleError, Term
 from rewrites.rule import Tensor as AnyTensor
 from teg.builder import define
 from teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
 
 Rules = Mapping[str, Rule]
-
-
-class StaleMove(ValueError):  # noqa: N818 - it names what was handed in
-    """A move that does not fit the graph (any more): `move`, and why."""
-
-    def __init__(self, move: Move, reason: str) -> None:
-        super().__init__(f"{move}: {reason}")
-        self.move = move
 
 
 class Applied(NamedTuple):
@@ -58,7 +51,8 @@ def apply_all(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -
     known = catalogue() if rules is None else rules
     draft = Draft(graph)
     for move in moves:
-        carry_out(draft, *resolve(draft, move, known))
+        for part in move.single():
+            carry_out(draft, *resolve(draft, part, known))
     changes = Changes(frozenset(draft.changed), frozenset(draft.reread))
     return Applied(draft.graph(), changes)
 
@@ -80,17 +74,18 @@ def resolve(draft: Draft, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
     """
     if move.rule not in rules:
         raise StaleMove(move, f"there is no rule {move.rule!r}")
-    if move.place not in draft.blocks:
+    root = first_root(draft, move)
+    if root is None:
         raise StaleMove(move, f"there is no block {move.place!r}")
     offered = []
-    for other, match in alternatives(draft, rules[move.rule], move.place):
+    for other, match in alternatives(draft, rules[move.rule], root):
         if other == move:
             return rules[move.rule], match, move
-        offered.append(other.choice)
+        offered.append(other)
     if not offered:
-        operator = draft.blocks[move.place].operator
+        operator = draft.blocks[root].operator
         raise StaleMove(move, f"the rule does not fit the {operator!r} block there, or its guard forbids it")
-    raise StaleMove(move, f"the choices there are {', '.join(map(repr, offered))}")
+    raise StaleMove(move, f"what there is: {'; '.join(map(str, offered))}")
 
 
 def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
@@ -233,7 +228,7 @@ class _Construction:
 
     def new_site(self, role: str, definition: Definition, inputs: Sequence[str]) -> str:
         """`place~role.digest`: the digest tells apart all that could come of this place."""
-        origin = self.move.place.partition("~")[0]
+        origin = self.match.roots[0].site.partition("~")[0]
         text = repr((self.move, role, definition.operator, definition.attributes, inputs))
         wanted = f"{origin}~{role}.{blake2b(text.encode(), digest_size=4).hexdigest()}"
         site, k = self.draft.free_site(wanted), 1

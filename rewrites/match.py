@@ -13,7 +13,8 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.rule import ALIGNED, Attribute, Match, Move, Op, Rest, Rule, RuleError, Tensor, Term
+from rewrites.move import SEVERAL, Move
+from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, RuleError, Tensor, Term
 from teg.graph import Block, Definition, Graph, TensorType
 
 # Names to values, and the rule's applications to the blocks they match.
@@ -56,13 +57,22 @@ def update(moves: Iterable[Move], graph: Graph, rules: Sequence[Rule], changes: 
     rank = {r.name: k for k, r in enumerate(rules)}
     groups: dict[tuple[str, str], list[Move]] = {}
     for move in moves:
-        stale = several if move.rule in paired else single
-        if move.place in draft.blocks and move.place not in stale:
-            groups.setdefault((move.place, move.rule), []).append(move)
+        root = first_root(draft, move)
+        if root is not None and root not in (several if move.rule in paired else single):
+            groups.setdefault((root, move.rule), []).append(move)
     for move in _moves(draft, rules, in_order(draft, several), single):
-        groups.setdefault((move.place, move.rule), []).append(move)
+        groups.setdefault((first_root(draft, move) or "", move.rule), []).append(move)
     order = sorted(groups, key=lambda g: (draft.position(g[0]), rank[g[1]]))
     return [move for key in order for move in groups[key]]
+
+
+def first_root(draft: Draft, move: Move) -> str | None:
+    """The block whose site begins the place of a move at one place; None where it is gone."""
+    place = move.places[0]
+    if place in draft.blocks:
+        return place
+    ends = (k for k, letter in enumerate(place) if letter == SEVERAL)
+    return next((place[:k] for k in ends if place[:k] in draft.blocks), None)
 
 
 def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> tuple[set[str], set[str]]:
@@ -148,7 +158,7 @@ def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, M
     Raises:
         RuleError: the guard or the choices fail.
     """
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, str], int] = {}
     for match in ways(draft, rule, place):
         try:
             if rule.when is not None and not rule.when(match):
@@ -156,11 +166,13 @@ def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, M
             choices = ("",) if rule.choices is None else rule.choices(match)
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
-        partners = "".join(f"&{b.site}" for b in match.roots[1:])
+        where = SEVERAL.join(b.site for b in match.roots)
         for choice in choices:
-            text = choice + partners
-            count = seen[text] = seen.get(text, -1) + 1
-            yield Move(rule.name, place, f"{text}@{count}" if count else text), replace(match, choice=choice)
+            count = seen[where, choice] = seen.get((where, choice), -1) + 1
+            yield (
+                Move(rule.name, where, f"{choice}@{count}" if count else choice),
+                replace(match, choice=choice),
+            )
 
 
 def ways(draft: Draft, rule: Rule, place: str) -> Iterator[Match]:

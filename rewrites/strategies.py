@@ -11,7 +11,8 @@ from rewrites.canonical import canonical
 from rewrites.draft import Draft
 from rewrites.laws import tree_size
 from rewrites.match import Changes, Index, alternatives, in_order, index_of, near
-from rewrites.rule import Move, Rule, RuleError
+from rewrites.move import Move
+from rewrites.rule import Rule, RuleError
 from teg.graph import Block, Graph
 from teg.operators.expressions import cell_flops
 

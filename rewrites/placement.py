@@ -1,0 +1,324 @@
+"""Placement moves: where blocks compute and how their inputs get there. The graph stays as it is.
+
+A placement move is a `Move` like any other: rule, place (or tied places), choice. `apply_placement` carries
+one out, `placement_moves` says which moves lead from one plan's placements to another's, `replay_plan` replays a
+history of both kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from inspect import cleandoc
+from itertools import product
+from typing import Any
+
+from rewrites.apply import Rules, replay
+from rewrites.move import Move, StaleMove
+from teg.graph import Block, Graph
+from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import ORDERS, Placement, Placements
+from teg.sharding.spec import WHOLE, Spec, Split
+from teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
+from teg.sharding.text import parse_strategy
+
+LONGEST_PREFETCH = 4
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "order": ORDERS,
+    "inputs": INPUT_OPTIONS,
+    "outputs": OUTPUT_OPTIONS,
+}
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A block of a plan, where a placement rule is asked about."""
+
+    graph: Graph
+    placements: Placements
+    block: Block
+    mesh: MeshShape
+
+    @property
+    def placement(self) -> Placement:
+        return self.placements.of(self.block)
+
+
+@dataclass(frozen=True)
+class PlacementRule:
+    """A way to change one block's placement: `choices` lists what there is, `apply` takes a choice's text.
+
+    `apply` may take more than `choices` lists (any strategy, any distance). It raises ValueError for a text
+    it cannot read.
+    """
+
+    name: str
+    doc: str
+    source: str
+    choices: Callable[[Spot], Iterable[str]]
+    apply: Callable[[Spot, str], Placement]
+    kind: str = "placement"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "doc", cleandoc(self.doc))
+
+
+def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape: MeshShape) -> Placements:
+    """The placements after a move, at each of its places.
+
+    Raises:
+        StaleMove: no such rule, block or choice, or the result is not legal on this mesh; it says why.
+    """
+    if move.rule == "set_option":
+        return _with_options(placements, move)
+    rule = _rule(move)
+    changed = dict(placements.blocks)
+    for site in move.places:
+        block = graph.by_site.get(site)
+        if block is None:
+            raise StaleMove(move, f"there is no block {site!r}")
+        if block.operator == "view":
+            raise StaleMove(move, f"block {site!r} is a view, which lies where its root lies")
+        try:
+            placement = rule.apply(Spot(graph, placements, block, mesh_shape), move.choice)
+        except ValueError as error:
+            raise StaleMove(move, f"at {site!r}: {error}") from error
+        issues = check_placements(graph, Placements({site: placement}), mesh_shape)
+        if issues:
+            raise StaleMove(move, f"at {site!r}: " + "; ".join(map(str, issues)))
+        changed[site] = placement
+    return replace(placements, blocks=changed)
+
+
+def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> list[Move]:
+    """All placement moves that are listed for a plan, in program order."""
+    found = [
+        Move(rule.name, block.site, choice)
+        for block in graph.blocks
+        if block.operator != "view"
+        for rule in PLACEMENT
+        for choice in rule.choices(Spot(graph, placements, block, mesh_shape))
+    ]
+    for name, values in OPTIONS.items():
+        found += [Move("set_option", name, v) for v in values if v != getattr(placements, name)]
+    return found
+
+
+def placement_moves(graph: Graph, before: Placements, after: Placements) -> list[Move]:
+    """The moves that lead from one plan's placements to another's; equal ones are tied into one.
+
+    Raises:
+        ValueError: they differ in genes that no rule changes.
+    """
+    tied: dict[tuple[str, str], list[str]] = {}
+    for block in graph.blocks:
+        if block.operator != "view":
+            for rule, choice in _differences(block, before.of(block), after.of(block)):
+                tied.setdefault((rule, choice), []).append(block.site)
+    moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]
+    values = ((name, getattr(before, name), getattr(after, name)) for name in OPTIONS)
+    moves.extend(Move("set_option", name, new) for name, old, new in values if new != old)
+    return moves
+
+
+def replay_plan(
+    graph: Graph, moves: Iterable[Move], mesh_shape: MeshShape, rules: Rules | None = None
+) -> tuple[Graph, Placements]:
+    """The plan that a history of structural and placement moves leads to, from nothing placed.
+
+    Raises:
+        StaleMove, RuleError: a move does not fit.
+    """
+    placements = Placements()
+    names = {r.name for r in PLACEMENT} | {"set_option"}
+    for move in moves:
+        if move.rule in names:
+            placements = apply_placement(graph, placements, move, mesh_shape)
+        else:
+            graph = replay(graph, [move], rules)
+            placed = {site: p for site, p in placements.blocks.items() if site in graph.by_site}
+            placements = replace(placements, blocks=placed)
+    return graph, placements
+
+
+def _rule(move: Move) -> PlacementRule:
+    known = {r.name: r for r in PLACEMENT}
+    if move.rule not in known:
+        near = get_close_matches(move.rule, known, n=2)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(known)}"
+        raise StaleMove(move, f"there is no placement rule {move.rule!r}{hint}")
+    return known[move.rule]
+
+
+def _with_options(placements: Placements, move: Move) -> Placements:
+    for name in move.places:
+        if move.choice not in OPTIONS.get(name, ()):
+            offered = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
+            raise StaleMove(move, f"the options of a plan are {offered}")
+        genes: dict[str, Any] = {name: move.choice}
+        placements = replace(placements, **genes)
+    return placements
+
+
+def _differences(block: Block, old: Placement, new: Placement) -> Iterator[tuple[str, str]]:
+    for name in ("region", "recompute", "layouts"):
+        if getattr(old, name) != getattr(new, name):
+            raise ValueError(f"block {block.site!r}: no placement move changes {name!r}")
+    if old.strategy != new.strategy:
+        yield "reshard", str(new.strategy)
+    for k in range(len(block.inputs)):
+        if old.prefetch_of(k) != new.prefetch_of(k):
+            yield "prefetch", f"{k}:{new.prefetch_of(k)}"
+        if old.regather_of(k) != new.regather_of(k):
+            yield "regather", f"{k}:{'on' if new.regather_of(k) else 'off'}"
+
+
+def _strategies(spot: Spot) -> Iterator[str]:
+    """All ways to lay whole mesh axes along dimensions that may be split, the present one left out."""
+    free = [k for k, allowed in enumerate(splittable(spot.block.signature)) if allowed]
+    axes = [tuple(s.name for s in spot.mesh.sub_axes if s.axis == name) for name, _ in spot.mesh.axes]
+    for along in product((None, *free), repeat=len(axes)):
+        splits = [WHOLE] * len(spot.placement.strategy.splits)
+        for k, names in zip(along, axes, strict=True):
+            if k is not None and names:
+                splits[k] = Split((*splits[k].axes, *names))
+        strategy = Strategy(tuple(splits))
+        placed = Placements({spot.block.site: Placement(strategy)})
+        if strategy != spot.placement.strategy and not check_placements(spot.graph, placed, spot.mesh):
+            yield str(strategy)
+
+
+def _reshard(spot: Spot, choice: str) -> Placement:
+    signature = spot.block.signature
+    rank = len(signature.dims) if signature is not None else 0
+    return replace(spot.placement, strategy=parse_strategy(choice, rank))
+
+
+def _source_reads(spot: Spot) -> dict[str, tuple[Block, int]]:
+    """Who reads a source, itself or through views, as `site:position`."""
+    if spot.block.operator != "source":
+        return {}
+    reached = list(spot.block.outputs)
+    found: dict[str, tuple[Block, int]] = {}
+    for tensor in reached:
+        for block, position in spot.graph.readers[tensor]:
+            if block.operator == "view":
+                reached.extend(block.outputs)
+            else:
+                found[f"{block.site}:{position}"] = (block, position)
+    return found
+
+
+def _follow(spot: Spot, choice: str) -> Placement:
+    reads = _source_reads(spot)
+    if choice not in reads:
+        raise ValueError(
+            f"expected one of its readers {', '.join(reads) or '(there are none)'}, not {choice!r}"
+        )
+    block, position = reads[choice]
+    tensor = spot.graph.tensors[spot.block.outputs[0]]
+    rows = read_of(spot.graph, block.site, position).rows
+    strategy = spot.placements.of(block).strategy
+    needed = needed_spec(rows, tensor.shape, block.signature, strategy)
+    return replace(
+        spot.placement, strategy=Strategy(tuple(_born(needed, k) for k in range(len(needed.dims))))
+    )
+
+
+def _born(needed: Spec, dim: int) -> Split:
+    """The split of a source dimension whose chunks lie where windows begin."""
+    split, window = needed.dims[dim], needed.window(dim)
+    if window is None or not split.axes:
+        return Split(split.axes, split.granule) if split.axes else WHOLE
+    return Split(split.axes, split.granule * max(1, abs(window.stride)))
+
+
+def _distances(spot: Spot) -> Iterator[str]:
+    for k in range(len(spot.block.inputs)):
+        now = spot.placement.prefetch_of(k)
+        yield from (f"{k}:{d}" for d in range(LONGEST_PREFETCH + 1) if d != now)
+
+
+def _prefetch(spot: Spot, choice: str) -> Placement:
+    position, text = _input_of(spot, choice)
+    if not text.isdecimal():
+        raise ValueError(f"expected 'input:blocks ahead' such as '0:2', not {choice!r}")
+    distances = [spot.placement.prefetch_of(k) for k in range(len(spot.block.inputs))]
+    distances[position] = int(text)
+    return replace(spot.placement, prefetch=tuple(distances))
+
+
+def _toggles(spot: Spot) -> Iterator[str]:
+    for k in range(len(spot.block.inputs)):
+        yield f"{k}:{'off' if spot.placement.regather_of(k) else 'on'}"
+
+
+def _regather(spot: Spot, choice: str) -> Placement:
+    position, text = _input_of(spot, choice)
+    if text not in ("on", "off"):
+        raise ValueError(f"expected 'input:on' or 'input:off', not {choice!r}")
+    flags = [spot.placement.regather_of(k) for k in range(len(spot.block.inputs))]
+    flags[position] = text == "on"
+    return replace(spot.placement, regather=tuple(flags))
+
+
+def _input_of(spot: Spot, choice: str) -> tuple[int, str]:
+    """The input position and the rest of `position:rest`."""
+    number, _, text = choice.partition(":")
+    if not number.isdecimal() or int(number) >= len(spot.block.inputs):
+        raise ValueError(f"expected an input below {len(spot.block.inputs)} before ':', not {choice!r}")
+    return int(number), text
+
+
+PLACEMENT: tuple[PlacementRule, ...] = (
+    PlacementRule(
+        name="reshard",
+        doc="""
+        A block computes elsewhere.
+
+        strategy  ->  the strategy of the choice
+        Where every dimension that is split may be: strategies never change values, only who computes them.
+        """,
+        source="Xu et al., GSPMD, 2021, section 3",
+        choices=_strategies,
+        apply=_reshard,
+    ),
+    PlacementRule(
+        name="follow",
+        doc="""
+        An input of the program is born as one of its readers needs it.
+
+        strategy of a source  ->  what the reader of the choice (`site:position`) needs
+        Inputs are born in the spec a plan chooses, at no cost, so the copy to that reader disappears.
+        """,
+        source="Xu et al., GSPMD, 2021, section 3.5 (propagation)",
+        choices=_source_reads,
+        apply=_follow,
+    ),
+    PlacementRule(
+        name="prefetch",
+        doc="""
+        The copy for an input is issued earlier.
+
+        input k  ->  its copy starts so many blocks ahead (choice `k:blocks`)
+        Always: it overlaps with computation, and its buffer lives longer.
+        """,
+        source="Rajbhandari et al., ZeRO-Infinity, SC 2021, section 6.2 (overlap-centric design)",
+        choices=_distances,
+        apply=_prefetch,
+    ),
+    PlacementRule(
+        name="regather",
+        doc="""
+        A shared copy is dropped and made again for an input.
+
+        input k  ->  a copy of its own from here on (choice `k:on`), or shared again (`k:off`)
+        Always: memory for traffic.
+        """,
+        source="Rajbhandari et al., ZeRO, SC 2020, section 5.3 (parameters gathered at use)",
+        choices=_toggles,
+        apply=_regather,
+    ),
+)
