@@ -324,3 +324,25 @@ def test_a_thousand_blocks_are_proven_in_about_a_second(mesh: MeshShape, limit_s
     start = time.perf_counter()
     assert verify(graph, explicit) == []
     assert time.perf_counter() - start < limit_s
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
+@settings(max_examples=150)
+def test_one_wrong_number_anywhere_is_found(seed: int, mesh: MeshShape) -> None:
+    """Some end of some box (index range, range read, buffer) is moved by one."""
+    rng = np.random.default_rng(seed)
+    graph = random_program(rng, steps=6)
+    explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
+    arrays = [b.boxes for b in explicit.buffers.values()]
+    for slot in explicit.slots:
+        arrays += [slot.step.index, *(r.wanted for r in slot.step.reads)]
+    ends = [a for a in arrays if a.shape[1] > 0]
+    if not ends:
+        return
+    array = ends[int(rng.integers(len(ends)))]
+    place = tuple(int(rng.integers(n)) for n in array.shape)
+    before = array[place[0]].copy()
+    array[place] += int(rng.choice([-1, 1]))
+    after = array[place[0]]
+    if (before[:, 1] > before[:, 0]).all() or (after[:, 1] > after[:, 0]).all():
+        assert verify(graph, explicit) != []
