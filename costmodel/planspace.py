@@ -6,7 +6,7 @@ layers cost nothing twice. `evaluate` costs a plan given as genes; `placements` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,12 +60,14 @@ class PlanSpace:
         *,
         order: str = "program",
         compute_dtype: str | None = None,
+        pins: Mapping[str, str] | None = None,
         cache: TableCache | None = None,
     ) -> None:
         self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
         self.layout = MeshShape(mesh.axis_sizes)
         self.view = view or default_view(self.layout)
         self.cache = cache or TableCache()
+        self.pins = dict(pins or {})
         self.slots = issue_order(graph, order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
@@ -89,7 +91,8 @@ class PlanSpace:
             read = read_of(graph, block.site, k)
             reads.append((graph.tensors[read.root].shape, read.rows))
         inputs, outputs = graph.input_types(block), graph.output_types(block)
-        key = (block.definition, tuple(reads), inputs, outputs, granules, self.order, self.compute_dtype)
+        pin = self.pins.get(block.site)
+        key = (block.definition, tuple(reads), inputs, outputs, granules, pin)
         if key not in self.cache.families:
             read_values = tuple(
                 (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
@@ -98,6 +101,8 @@ class PlanSpace:
             family = StrategyFamily(
                 block.definition, read_values, tuple(len(t.shape) for t in outputs), granules, self.view
             )
+            if pin is not None:
+                family.keep_pinned(block.site, pin)
             costs = block_costs(
                 block.definition,
                 inputs,
@@ -298,7 +303,9 @@ class _Compiler:
             strategy_count=np.array([len(f.strategies) for f in owner.families], dtype=np.int64),
             block_offset=block_offset,
             edge_start=np.searchsorted(edge_slot, np.arange(slot_count + 1)).astype(np.int64),
-            made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(np.int64),
+            made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(
+                np.int64
+            ),
             made_tensor=np.array([number[t] for b in owner.blocks for t in b.outputs], dtype=np.int64),
             is_sink=np.array([b.operator == "sink" for b in owner.slots], dtype=np.bool_),
             edge_tensor=edge_tensor,
@@ -308,7 +315,8 @@ class _Compiler:
             edge_needed=edge_needed,
             spec_ids=np.concatenate(self.spec_ids),
             pair_rows=np.column_stack(
-                [np.concatenate([getattr(t, name).ravel() for t in self.tables]) for name in _PAIR_COLUMNS] + [staging_ids]
+                [np.concatenate([getattr(t, name).ravel() for t in self.tables]) for name in _PAIR_COLUMNS]
+                + [staging_ids]
             ),
             staging_rows=staging_rows,
             size_rows=np.concatenate(
@@ -378,9 +386,7 @@ def device_classes(
     Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
     """
     label = np.zeros(devices, dtype=np.int64)
-    columns = [
-        a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)
-    ]
+    columns = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
     for table in (*columns, *(b.flops for b in blocks)):
         if len(np.unique(label)) == devices:
             break

@@ -12,6 +12,7 @@ from costmodel.view import View
 from teg.graph import Block, Definition, Graph
 from teg.sharding.spec import WHOLE, Spec, Split, chunk_size
 from teg.sharding.strategy import Read, Strategy, needed_spec, output_spec, read_of, splittable
+from teg.sharding.text import parse_spec
 from teg.signature import PARALLEL
 
 LARGEST_FAMILY = 1024
@@ -40,6 +41,24 @@ class StrategyFamily:
         self.made = [
             [output_spec(signature, k, rank, s) for s in self.strategies] for k, rank in enumerate(ranks)
         ]
+
+    def keep_pinned(self, site: str, pin: str) -> None:
+        """Keep only the strategies that leave (or, for a sink, take) the tensor in the spec of text `pin`.
+
+        Raises:
+            ValueError: the text is no spec, or no strategy of this view gives it.
+        """
+        specs = self.made[0] if self.made else self.needed[0]
+        wanted = parse_spec(pin, len(specs[0].dims))
+        kept = [k for k, spec in enumerate(specs) if spec == wanted]
+        if not kept:
+            some = ", ".join(dict.fromkeys(str(s) for s in specs[:8]))
+            raise ValueError(
+                f"pin {site}={pin}: no strategy of this block gives that spec; possible are {some}, ..."
+            )
+        self.strategies = [self.strategies[k] for k in kept]
+        self.needed = [[row[k] for k in kept] for row in self.needed]
+        self.made = [[row[k] for k in kept] for row in self.made]
 
     @cached_property
     def positions(self) -> dict[Strategy, int]:

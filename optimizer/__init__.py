@@ -1,1 +1,21 @@
-"""How the frontier is searched."""
+"""How we search: plans, fronts, islands, moves and budgets."""
+
+from optimizer.constraints import Constraint, parse_constraint
+from optimizer.optimize import optimize
+from optimizer.plan import Budget, Plan, Progress, Result, Shortfall
+from optimizer.report import knee
+from optimizer.verification import Verification, verify_plan
+
+__all__ = [
+    "Budget",
+    "Constraint",
+    "Plan",
+    "Progress",
+    "Result",
+    "Shortfall",
+    "Verification",
+    "knee",
+    "optimize",
+    "parse_constraint",
+    "verify_plan",
+]

@@ -83,7 +83,9 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):  # 
             no_worse &= archive.value[i, j] <= value[j]
             same_box &= archive.box[i, j] == box[j]
             box_no_worse &= archive.box[i, j] <= box[j]
-        if no_worse or (not extreme and box_no_worse and not (same_box and _dominates(value, archive.value[i]))):
+        if no_worse or (
+            not extreme and box_no_worse and not (same_box and _dominates(value, archive.value[i]))
+        ):
             return False
     kept = 0
     for i in range(count):

@@ -86,7 +86,11 @@ def _pick(stream, weight, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _new_plan(archive):  # type: ignore[no-untyped-def]
-    return np.zeros_like(archive.genes[0]), np.zeros_like(archive.prefetch[0]), np.zeros_like(archive.regather[0])
+    return (
+        np.zeros_like(archive.genes[0]),
+        np.zeros_like(archive.prefetch[0]),
+        np.zeros_like(archive.regather[0]),
+    )
 
 
 @njit(cache=True, _nrt=False)

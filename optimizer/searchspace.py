@@ -88,7 +88,9 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
     )
 
 
-def _digits(family: StrategyFamily, dims: int, view: View, digits: np.ndarray, aligned: np.ndarray) -> np.ndarray:
+def _digits(
+    family: StrategyFamily, dims: int, view: View, digits: np.ndarray, aligned: np.ndarray
+) -> np.ndarray:
     """Fill the rows of a family; return its lookup from code to strategy."""
     base = dims + 1
     count = base ** len(view.axes)
@@ -126,8 +128,12 @@ def _fits(space: PlanSpace) -> np.ndarray:
         if key not in known:
             made = arrays.spec_ids[arrays.made_offset[t] : arrays.made_offset[t] + strategies]
             specs = int(made.max(initial=0)) + 1
-            rows = arrays.pair_rows[arrays.pair_offset[t] : arrays.pair_offset[t] + specs * n, 0].reshape(specs, n)
-            size = arrays.size_rows[arrays.made_bytes_offset[t] : arrays.made_bytes_offset[t] + specs].max(axis=1)
+            rows = arrays.pair_rows[arrays.pair_offset[t] : arrays.pair_offset[t] + specs * n, 0].reshape(
+                specs, n
+            )
+            size = arrays.size_rows[arrays.made_bytes_offset[t] : arrays.made_bytes_offset[t] + specs].max(
+                axis=1
+            )
             cost = np.where(rows < 0, size[:, None], np.iinfo(np.int64).max)
             best = cost.argmin(axis=0) if n else np.zeros(0, dtype=np.int64)
             first = np.full(specs, -1, dtype=np.int64)

@@ -70,7 +70,9 @@ def propagate(space, search, preference, genes):  # type: ignore[no-untyped-def]
         genes[g] = s
     for t in range(space.source_count):
         if search.reader_start[t + 1] > search.reader_start[t]:
-            source_fits(space, search, genes, t, search.reader_edge[search.reader_start[t]], np.zeros(1, np.uint64))
+            source_fits(
+                space, search, genes, t, search.reader_edge[search.reader_start[t]], np.zeros(1, np.uint64)
+            )
 
 
 @njit(cache=True)

@@ -98,7 +98,15 @@ def dimension_groups(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
     return table, class_of
 
 
-def _link(union: _Union, space: PlanSpace, class_of: np.ndarray, gene: int, maker_site: str, root: str, dims: list[int]) -> None:
+def _link(
+    union: _Union,
+    space: PlanSpace,
+    class_of: np.ndarray,
+    gene: int,
+    maker_site: str,
+    root: str,
+    dims: list[int],
+) -> None:
     maker_gene = space.gene_of[maker_site]
     maker = space.blocks[maker_gene]
     if maker.signature is None:

@@ -28,7 +28,9 @@ TRIES = 8
 @njit(cache=True, _nrt=False, inline="always")
 def mix(position, value):  # type: ignore[no-untyped-def]
     """A 64-bit hash of one gene's value (splitmix64)."""
-    z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(0xD1B54A32D192ED03)
+    z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(
+        0xD1B54A32D192ED03
+    )
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -94,7 +96,9 @@ def vary(rule, stream, space, search, genes, prefetch, regather, digest):  # typ
                 put(genes, search.gene_members[r], s, 0, digest)
         else:
             for r in range(low, high):
-                source_follows(space, search, genes, search.gene_members[r] - space.slot_count, unit(stream), digest)
+                source_follows(
+                    space, search, genes, search.gene_members[r] - space.slot_count, unit(stream), digest
+                )
     elif search.edge_start.shape[0] > 1:
         c = between(stream, 0, search.edge_start.shape[0] - 1)
         low, high = members_of(stream, search.edge_start, search.edge_members, c)

@@ -1,0 +1,93 @@
+"""Pure array functions on fronts: merging archives, crowding, hypervolume. Lower is better everywhere."""
+
+from __future__ import annotations
+
+import moocore
+import numpy as np
+from deap import base, tools
+
+from costmodel.compiled import njit
+from optimizer.archive import Archive, insert, insert_infeasible
+
+EXACT_HYPERVOLUME_OBJECTIVES = 5
+EXACT_HYPERVOLUME_POINTS = 128
+
+
+@njit(cache=True)
+def merge(target, source, epsilon):  # type: ignore[no-untyped-def]
+    """Offer everything in `source` to `target`, in order; returns how many plans entered the front."""
+    entered = 0
+    for i in range(source.count[0]):
+        entered += insert(
+            target,
+            source.value[i],
+            epsilon,
+            source.raw[i],
+            source.genes[i],
+            source.prefetch[i],
+            source.regather[i],
+            source.digest[i],
+        )
+    for i in range(source.count[1]):
+        insert_infeasible(
+            target,
+            source.pool_violation[i],
+            source.pool_raw[i],
+            source.pool_genes[i],
+            source.pool_prefetch[i],
+            source.pool_regather[i],
+            source.pool_digest[i],
+        )
+    return entered
+
+
+class _Individual(list[float]):
+    """A front member as DEAP's operators see it."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(values)
+        self.fitness = _Fitness(values)
+
+
+class _Fitness(base.Fitness):  # type: ignore[misc]
+    def __init__(self, values: np.ndarray) -> None:
+        self.weights = (-1.0,) * len(values)
+        super().__init__(tuple(values))
+
+
+def weigh_parents(archive: Archive) -> None:
+    """Set the probability of each front member to be a parent: extremes and sparse regions first.
+
+    Crowding distances are NSGA-II's, by DEAP, on logarithms of the objectives.
+    """
+    n = int(archive.count[0])
+    if n == 0:
+        return
+    individuals = [_Individual(v) for v in np.log(np.maximum(archive.value[:n], 0.0) + 1e-12)]
+    tools.emo.assignCrowdingDist(individuals)
+    distance = np.array([i.fitness.crowding_dist for i in individuals])
+    finite = distance[np.isfinite(distance)]
+    middle = float(np.median(finite)) if len(finite) and np.median(finite) > 0 else 1.0
+    archive.weight[:n] = np.clip(np.where(np.isfinite(distance), distance / middle, 4.0), 0.25, 4.0)
+
+
+def nondominated(values: np.ndarray) -> np.ndarray:
+    """Mask `(n,)` of rows of `(n, m)` that no other row dominates; of equal rows the first stays."""
+    if len(values) == 0:
+        return np.zeros(0, dtype=bool)
+    return np.asarray(moocore.is_nondominated(values, keep_weakly=False), dtype=bool)
+
+
+def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
+    """Share of the box `[0, reference]` that the rows of `(n, m)` dominate.
+
+    Exact up to five objectives, else by quasi-random sampling (deterministic).
+    """
+    inside = values[(values < reference).all(axis=1)] / reference
+    if len(inside) == 0:
+        return 0.0
+    ones = np.ones(values.shape[1])
+    inside = inside[nondominated(inside)]
+    if values.shape[1] <= EXACT_HYPERVOLUME_OBJECTIVES and len(inside) <= EXACT_HYPERVOLUME_POINTS:
+        return float(moocore.hypervolume(inside, ref=ones))
+    return float(moocore.hv_approx(inside, ref=ones, nsamples=16384))

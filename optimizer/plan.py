@@ -1,0 +1,108 @@
+"""Plans and results: values that a search returns and everybody else reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from costmodel.objectives import Objective
+from hardware.mesh import Mesh
+from optimizer.constraints import Constraint
+from rewrites import Move
+from teg.graph import Graph
+from teg.sharding.placement import Placements
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a search stops: after so many seconds, so many evaluations, or the first of both.
+
+    Raises:
+        ValueError: neither is given, or one is not positive.
+    """
+
+    seconds: float | None = None
+    evaluations: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.evaluations is None:
+            raise ValueError("a budget needs seconds, evaluations or both")
+        if (self.seconds is not None and not self.seconds > 0) or (
+            self.evaluations is not None and self.evaluations < 1
+        ):
+            raise ValueError(
+                f"a budget must be positive, not {self.seconds} seconds and {self.evaluations} evaluations"
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One executable plan: the rewritten graph, its placements, how it came about and what it costs.
+
+    `moves` replay from the abstract graph: structural moves first, then placements. `cost` holds every
+    objective the device has figures for, in its unit.
+    """
+
+    graph: Graph
+    placements: Placements
+    moves: tuple[Move, ...]
+    cost: Mapping[str, float]
+    feasible: bool
+
+    @property
+    def id(self) -> str:
+        """A name derived from what the plan is: equal plans have equal ids."""
+        text = json.dumps([m.to_json() for m in self.moves], sort_keys=True)
+        return hashlib.sha256((self.graph.structural_hash + text).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Why no plan is feasible: the bound that is broken, by how much, and the plan that comes nearest."""
+
+    constraint: Constraint
+    value: float
+    nearest: Plan
+
+    def __str__(self) -> str:
+        over = self.value - self.constraint.bound
+        name, unit = self.constraint.objective, self.constraint.unit
+        return (
+            f"no plan satisfies {self.constraint}: the nearest needs {name} = {self.value:.6g} {unit}, "
+            f"{over:.6g} {unit} ({over / self.constraint.bound:.1%}) too much"
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A report while searching: hypervolume is relative to the reference of the first epoch."""
+
+    phase: str
+    seconds: float
+    evaluations: int
+    front: int
+    hypervolume: float
+    best: Mapping[str, float] = field(default_factory=dict)
+    fraction: float = 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found: the frontier (mutually non-dominated, feasible) and how it was found."""
+
+    graph: Graph
+    mesh: Mesh
+    objectives: tuple[Objective, ...]
+    constraints: tuple[Constraint, ...]
+    frontier: tuple[Plan, ...]
+    evaluations: int
+    seconds: float
+    seed: int
+    islands: int
+    stopped: str
+    timings: Mapping[str, float]
+    rules: Mapping[str, tuple[int, int]]
+    history: tuple[Progress, ...]
+    shortfall: Shortfall | None = None

@@ -1,0 +1,122 @@
+"""From genes to plans: costs in their units, placements, and the moves that replay them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from costmodel.kernel import COSTS, ENERGY, TIME
+from costmodel.objectives import NAMES, OBJECTIVES, POSITION, Objective
+from hardware.mesh import Mesh
+from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
+from optimizer.constraints import Constraint
+from optimizer.island import Goal
+from optimizer.plan import Plan
+from optimizer.variants import Variant, genes_at
+from rewrites import Move
+from teg.sharding.placement import Placements
+
+PICO = 1e-12
+KERNEL_ORDER = NAMES[:8]
+
+
+def goal_of(
+    objectives: Sequence[Objective], constraints: Sequence[Constraint], mesh: Mesh, epsilon: float
+) -> Goal:
+    """Objectives and bounds as linear forms of the kernel's integer costs."""
+    return Goal(
+        np.array([_form(o.name, mesh) for o in objectives]),
+        np.full(len(objectives), epsilon),
+        np.array([_form(c.objective, mesh) for c in constraints]).reshape(-1, COSTS),
+        np.array([c.bound for c in constraints], dtype=np.float64),
+    )
+
+
+def _form(name: str, mesh: Mesh) -> np.ndarray:
+    """The weights that turn integer costs into the objective's unit."""
+    form = np.zeros(COSTS)
+    device, count = mesh.device, mesh.device_count
+    if name == "time_s":
+        form[TIME] = PICO
+    elif name == "energy_j":
+        form[ENERGY] = PICO
+        form[TIME] = device.require("idle_power_w") * count * PICO
+    elif name == "price_usd":
+        form[TIME] = device.require("price_usd_per_hour") / 3600 * count / TICKS_PER_S
+    else:
+        form[POSITION[name]] = 1.0
+    return form
+
+
+def costs_of(raw: np.ndarray, mesh: Mesh) -> dict[str, float]:
+    """Every objective the device has figures for, in its unit; bytes and flops as whole numbers."""
+    cost: dict[str, float] = {}
+    for objective in OBJECTIVES:
+        if any(getattr(mesh.device, figure) is None for figure in objective.figures):
+            continue
+        if objective.name == "time_s":
+            cost[objective.name] = float(seconds(raw[TIME]))
+        elif objective.name == "energy_j":
+            cost[objective.name] = (
+                float(raw[ENERGY] + idle_pj(mesh.device, mesh.device_count, raw[TIME])) * PICO
+            )
+        elif objective.name == "price_usd":
+            cost[objective.name] = float(price_usd(mesh.device, mesh.device_count, raw[TIME]))
+        else:
+            cost[objective.name] = int(raw[POSITION[objective.name]])
+    return cost
+
+
+def plan_of(variant: Variant, index: int, mesh: Mesh, constraints: Sequence[Constraint]) -> Plan:
+    """Member `index` of a variant's front as a plan."""
+    archive = variant.archive
+    placements = variant.space.placements(genes_at(archive, index))
+    cost = costs_of(archive.raw[index], mesh)
+    return Plan(
+        variant.graph,
+        placements,
+        (*variant.moves, *placement_moves(variant, placements)),
+        cost,
+        all(cost[c.objective] <= c.bound for c in constraints),
+    )
+
+
+def placement_moves(variant: Variant, placements: Placements) -> tuple[Move, ...]:
+    """What differs from the abstract plan: equal decisions of one kind at all their places are one move."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for block in variant.space.blocks:
+        placement = placements.blocks[block.site]
+        if any(s.axes for s in placement.strategy.splits):
+            places.setdefault(("reshard", str(placement.strategy)), []).append(block.site)
+        for k, distance in enumerate(placement.prefetch):
+            if distance:
+                places.setdefault(("prefetch", f"{k}:{distance}"), []).append(block.site)
+        for k, cut in enumerate(placement.regather):
+            if cut:
+                places.setdefault(("regather", f"{k}"), []).append(block.site)
+    return tuple(
+        Move(rule, sites[0] if len(sites) == 1 else tuple(sites), choice)
+        for (rule, choice), sites in places.items()
+    )
+
+
+def values_of(costs: Sequence[Mapping[str, float]], objectives: Sequence[Objective]) -> np.ndarray:
+    """Objective values `(plans, objectives)`."""
+    return np.array([[c[o.name] for o in objectives] for c in costs], dtype=np.float64).reshape(
+        len(costs), len(objectives)
+    )
+
+
+def knee(frontier: Sequence[Plan], objectives: Sequence[Objective]) -> Plan:
+    """The plan nearest to the ideal point once every objective is scaled to [0, 1] on a logarithmic scale.
+
+    Raises:
+        ValueError: the frontier is empty.
+    """
+    if not frontier:
+        raise ValueError("an empty frontier has no knee")
+    values = np.log(values_of([p.cost for p in frontier], objectives) + 1.0e-9)
+    spread = np.maximum(values.max(axis=0) - values.min(axis=0), 1e-12)
+    distance = np.linalg.norm((values - values.min(axis=0)) / spread, axis=1)
+    return frontier[int(distance.argmin())]

@@ -1,0 +1,181 @@
+"""Variants: one graph structure each, compiled for the search; children inherit their parent's plans by site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodel.compiled import njit
+from costmodel.kernel import COSTS, evaluate
+from costmodel.planspace import Genes, PlanSpace, TableCache
+from costmodel.view import View
+from hardware.mesh import Mesh
+from optimizer.archive import Archive, new_archive
+from optimizer.island import Goal, judge, offer_all
+from optimizer.searchspace import SearchSpace, search_space
+from optimizer.seeds import seed_plans
+from rewrites import Move
+from teg.graph import Graph
+
+FRONT_CAPACITY = 256
+POOL_CAPACITY = 32
+INHERITED = 24
+
+
+@dataclass
+class Settings:
+    """What all variants of one search share."""
+
+    mesh: Mesh
+    view: View
+    goal: Goal
+    order: str = "program"
+    compute_dtype: str | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+    cache: TableCache = field(default_factory=TableCache)
+
+
+@dataclass
+class Variant:
+    """A rewritten graph, how it came about, its compiled spaces and the plans found for it."""
+
+    number: int
+    graph: Graph
+    moves: tuple[Move, ...]
+    space: PlanSpace
+    search: SearchSpace
+    archive: Archive
+
+
+def new_variant(number: int, graph: Graph, moves: tuple[Move, ...], settings: Settings) -> Variant:
+    """Compile a variant; its archive is empty."""
+    space = PlanSpace(
+        graph,
+        settings.mesh,
+        settings.view,
+        order=settings.order,
+        compute_dtype=settings.compute_dtype,
+        pins=settings.pins,
+        cache=settings.cache,
+    )
+    archive = new_archive(
+        FRONT_CAPACITY, POOL_CAPACITY, len(settings.goal.weights), space.gene_count, space.edge_count
+    )
+    return Variant(number, graph, moves, space, search_space(space), archive)
+
+
+def plant_seeds(variant: Variant, goal: Goal) -> int:
+    """Offer the seeds by propagation; returns how many plans were evaluated."""
+    rows = seed_plans(variant.space, variant.search)
+    return plant(variant, goal, rows)
+
+
+def plant(variant: Variant, goal: Goal, strategies: np.ndarray) -> int:
+    """Offer plans given as strategy rows; returns how many."""
+    edges = variant.space.edge_count
+    no_edges = np.zeros((len(strategies), edges), np.int8)
+    space = variant.space
+    offer_all(
+        space.space, space.state, variant.archive, goal, strategies.astype(np.int16), no_edges, no_edges
+    )
+    return len(strategies)
+
+
+def inherit(child: Variant, parent: Variant, goal: Goal) -> int:
+    """Give a child its parent's plans: survivors keep their genes, new blocks take their best response.
+
+    Returns: plans evaluated.
+    """
+    count = int(parent.archive.count[0])
+    order = np.argsort(-parent.archive.weight[:count], kind="stable")[:INHERITED]
+    origin, table = _gene_map(child.space, parent.space)
+    edge_origin = _edge_map(child.space, parent.space)
+    evaluated = 0
+    new_classes = [c for c in range(len(child.search.gene_start) - 1) if _is_new(child.search, origin, c)]
+    rows, prefetch, regather = [], [], []
+    for i in order:
+        genes = np.zeros(child.space.gene_count, np.int16)
+        known = origin >= 0
+        genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
+        pre, cut = (
+            np.where(edge_origin >= 0, values[i, np.maximum(edge_origin, 0)], 0).astype(np.int8)
+            for values in (parent.archive.prefetch, parent.archive.regather)
+        )
+        for c in new_classes:
+            members = child.search.gene_members[child.search.gene_start[c] : child.search.gene_start[c + 1]]
+            evaluated += best_response(child.space.space, child.space.state, goal, genes, pre, cut, members)
+        rows.append(genes)
+        prefetch.append(pre)
+        regather.append(cut)
+    if rows:
+        arrays = (np.array(rows), np.array(prefetch), np.array(regather))
+        offer_all(child.space.space, child.space.state, child.archive, goal, *arrays)
+    return evaluated + len(rows)
+
+
+def _is_new(search: SearchSpace, origin: np.ndarray, c: int) -> bool:
+    return bool(origin[search.gene_members[search.gene_start[c]]] < 0)
+
+
+def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Per child gene the parent's gene of the same site and its strategies' numbers here; -1: a new block."""
+    origin = np.full(child.gene_count, -1, dtype=np.int64)
+    tables: list[np.ndarray] = []
+    known: dict[tuple[int, int], np.ndarray | None] = {}
+    for g, block in enumerate(child.blocks):
+        h = parent.gene_of.get(block.site, -1)
+        mapped = None
+        if h >= 0:
+            key = (id(child.families[g]), id(parent.families[h]))
+            if key not in known:
+                positions = [child.families[g].positions.get(s, -1) for s in parent.families[h].strategies]
+                known[key] = np.array(positions) if min(positions) >= 0 else None
+            mapped = known[key]
+        tables.append(mapped if mapped is not None else np.zeros(0, dtype=np.int64))
+        origin[g] = h if mapped is not None else -1
+    return origin, tables
+
+
+def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
+    """Per child edge the parent's edge into the same input of the same block, or -1."""
+    starts = parent.space.edge_start
+    result = np.full(child.edge_count, -1, dtype=np.int64)
+    for k, block in enumerate(child.slots):
+        h = parent.gene_of.get(block.site, -1)
+        if h < 0 or h >= len(parent.slots) or parent.blocks[h].definition is not block.definition:
+            continue
+        first = child.space.edge_start[k]
+        result[first : child.space.edge_start[k + 1]] = np.arange(starts[h], starts[h + 1])
+    return result
+
+
+@njit(cache=True)
+def best_response(space, state, goal, genes, prefetch, regather, members):  # type: ignore[no-untyped-def]
+    """Set tied genes to the strategy that lowers the product of the objectives most; returns evaluations."""
+    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    best, least = np.int64(0), np.inf
+    count = space.strategy_count[members[0]]
+    for s in range(count):
+        for g in members:
+            genes[g] = s
+        evaluate(space, state, genes, prefetch, regather, raw)
+        violation = judge(goal, raw, value)
+        score = 1e3 * violation
+        for j in range(value.shape[0]):
+            score += np.log(value[j] + 1.0) if goal.weights[j].max() >= 1.0 else np.log(value[j] + 1e-12)
+        if score < least:
+            best, least = np.int64(s), score
+    for g in members:
+        genes[g] = best
+    return count
+
+
+def genes_at(archive: Archive, i: int) -> Genes:
+    """Member `i` of a front as genes."""
+    return Genes(
+        archive.genes[i].astype(np.int64),
+        archive.prefetch[i].astype(np.int64),
+        archive.regather[i].astype(np.int64),
+    )
