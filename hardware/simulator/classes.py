@@ -11,25 +11,31 @@ from functools import reduce
 
 import numpy as np
 
+from hardware.simulator.fetches import distinct_rows, slowest_axis, teams
 from teg.sharding.copies import CopyPlan
 from teg.sharding.mesh import MeshShape
 from teg.sharding.spec import boxes
 
+NOBODY = -2  # past the last member of a team
 
-def fetch_by_class(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> tuple[np.ndarray, np.ndarray]:
+
+def count_fetch_by_class(
+    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape
+) -> tuple[np.ndarray, np.ndarray]:
     """Elements fetched by axis crossed, `(axes, devices)`: directly, and gathered from replicas."""
+    devices, axes = np.arange(mesh.device_count), len(mesh.axes)
     held, wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
     overlaps = [
         _overlaps(plan.middle.dims[k].axes, held[:, k], wanted[:, k], mesh) for k in range(len(shape))
     ]
-    teams = [_teams(level, wanted, mesh) for level in range(len(mesh.axes))]
-    rows = np.concatenate(
-        [*map(_profile, overlaps), *(team.reshape(len(team), -1) for team in teams)], axis=1
-    )
-    _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    counts = [_received(device, overlaps, teams, len(mesh.axes)) for device in first]
-    by_class = np.array(counts)[inverse.reshape(-1)]
-    return by_class[:, 0].T, by_class[:, 1].T
+    replicas = []
+    for level in range(axes):
+        members = teams(level, wanted, mesh)
+        replicas.append(np.where(members < 0, NOBODY, slowest_axis(members, devices[:, None], mesh)))
+    first, number = distinct_rows(np.concatenate([*map(_profile, overlaps), *replicas], axis=1))
+    counts = np.array([_received(d, overlaps, replicas) for d in first]).reshape(len(first), 2, axes)
+    by_device = counts[number]
+    return by_device[:, 0].T, by_device[:, 1].T
 
 
 def _overlaps(sub_axes: tuple[str, ...], held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
@@ -58,44 +64,21 @@ def _profile(overlaps: np.ndarray) -> np.ndarray:
     )
 
 
-def _teams(level: int, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
-    """Devices that want the same box and differ on axes faster than `level` only, `(devices, most)`.
+def _received(device: int, overlaps: list[np.ndarray], replicas: list[np.ndarray]) -> np.ndarray:
+    """Elements that one device receives, `(2, axes)`: directly by axis crossed, and from replicas.
 
-    Per member, in order of device: slowest mesh axis between it and the device, -1 for the device itself,
-    -2 past the last one.
+    `replicas` gives per slowest axis crossed the axes between the device and those it shares with.
     """
-    slower = mesh.axis_coordinates[:, : level + 1]
-    _, group = np.unique(
-        np.concatenate([wanted.reshape(len(wanted), -1), slower], axis=1), axis=0, return_inverse=True
-    )
-    group = group.reshape(-1)
-    sizes = np.bincount(group)
-    order = np.argsort(group, kind="stable")
-    begins = np.cumsum(sizes) - sizes
-    column = np.arange(sizes.max())
-    inside = column < sizes[group][:, None]
-    members = order[np.where(inside, begins[group][:, None] + column, 0)]
-    differ = mesh.axis_coordinates[members] != mesh.axis_coordinates[:, None, :]
-    slowest = np.where(differ.any(axis=-1), differ.argmax(axis=-1), -1)
-    return np.where(inside, slowest, -2)
-
-
-def _received(device: int, overlaps: list[np.ndarray], teams: list[np.ndarray], axes: int) -> np.ndarray:
-    """Elements that one device receives, `(2, axes)`: directly by axis crossed, and from replicas."""
-    received = np.zeros((2, axes), dtype=np.int64)
+    received = np.zeros((2, len(replicas)), dtype=np.int64)
     present = [o[device][o[device, :, 0] > 0] for o in overlaps]
     lengths = reduce(np.multiply.outer, [p[:, 0] for p in present]).reshape(-1)
     between = reduce(np.bitwise_or.outer, [p[:, 1] for p in present]).reshape(-1)
-    for level in range(axes):
+    for level, axes_between in enumerate(replicas):
         # The slowest axis is the lowest bit.
         pieces = lengths[between & ((2 << level) - 1) == 1 << level]
-        team = teams[level][device]
-        team = team[team > -2]
+        team = axes_between[device][axes_between[device] != NOBODY]
         size = -(-pieces // len(team))
-        for rank, crossed in enumerate(team):
-            taken = int((np.minimum((rank + 1) * size, pieces) - np.minimum(rank * size, pieces)).sum())
-            if crossed < 0:
-                received[0, level] += taken
-            else:
-                received[1, crossed] += taken
+        slices = np.clip(pieces - np.arange(len(team))[:, None] * size, 0, size).sum(axis=1)
+        received[0, level] += slices[team < 0].sum()
+        np.add.at(received[1], team[team >= 0], slices[team >= 0])
     return received

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from hardware.simulator.classes import fetch_by_class
+from hardware.simulator.classes import count_fetch_by_class
+from hardware.simulator.fetches import count_fetch
 from hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
 from teg.sharding.copies import CopyPlan, Step, flat_slices, group_members, reduce_round
 from teg.sharding.mesh import MeshShape
 from teg.sharding.spec import boxes, volumes
-from teg.sharding.transfers import fetch_transfers
 
 
 @lru_cache(maxsize=4096)
@@ -32,9 +32,10 @@ def count_copy(
         if plan.reduces:
             staging += volumes(boxes(plan.middle, shape, mesh)) * item_bytes
         if links is None:
-            direct, gathered = fetch_by_class(plan, shape, mesh)
+            direct, gathered = count_fetch_by_class(plan, shape, mesh)
         else:
-            direct, gathered = fetch_by_transfer(plan, shape, mesh, item_bytes, links)
+            direct, gathered, by_link = count_fetch(plan, shape, mesh)
+            links += by_link * item_bytes
         exchanges += fetch_exchanges(plan, mesh, direct * item_bytes, gathered * item_bytes)
     result = volumes(boxes(plan.needed, shape, mesh)) * item_bytes
     return CopyCounts(result, staging, tuple(exchanges), links)
@@ -111,21 +112,3 @@ def _add_links(links: np.ndarray | None, members: np.ndarray, size_bytes: np.nda
     targets = np.broadcast_to(np.arange(len(members))[:, None], members.shape)
     others = members != targets
     np.add.at(links, (members[others], targets[others]), size_bytes[others])
-
-
-def fetch_by_transfer(
-    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, item_bytes: int, links: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Elements fetched by axis crossed, `(axes, devices)`: directly, and gathered from replicas.
-
-    Bytes per link are added to `links`.
-    """
-    direct = np.zeros((len(mesh.axes), mesh.device_count), dtype=np.int64)
-    gathered = np.zeros_like(direct)
-    crossing = [t for t in fetch_transfers(plan, shape, mesh) if t.axis >= 0]
-    for kind, counts in ((False, direct), (True, gathered)):
-        rows = [(t.axis, t.target, t.source, t.end - t.start) for t in crossing if t.gathered is kind]
-        axis, target, source, length = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        np.add.at(counts, (axis, target), length)
-        np.add.at(links, (source, target), length * item_bytes)
-    return direct, gathered

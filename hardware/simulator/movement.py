@@ -149,7 +149,7 @@ class Movement:
         known: Memo[np.ndarray] = Memo()
         result = []
         for device, all_mine in enumerate(mine):
-            own = [t for t in all_mine if not t.gathered]
+            own = sorted((t for t in all_mine if not t.gathered), key=lambda t: t.box)
             pieces = [held[t.source][self._place(t, self.middle[t.source])] for t in own]
             assemble = partial(self._assembled, device, own, pieces, held[device].dtype)
             # Devices that read the same memory share the result; not one that replicas complete afterwards.

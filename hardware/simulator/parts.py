@@ -12,7 +12,8 @@ MemoryKey: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], str]
 
 def memory_key(array: np.ndarray) -> MemoryKey:
     """Equal for arrays that are the same memory read in the same way, as long as both are alive."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+    address = array.__array_interface__["data"][0] if array.size else 0
+    return address, array.shape, array.strides, array.dtype.str
 
 
 T = TypeVar("T")

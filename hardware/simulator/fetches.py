@@ -1,0 +1,99 @@
+"""Fetches counted from boxes for every device at once: who is nearest, and what crosses which axis."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from hardware.simulator.rounds import no_links
+from teg.sharding.copies import CopyPlan
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import boxes, volumes
+
+
+def count_fetch(
+    plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Elements received: directly and from replicas by axis crossed, `(axes, devices)`; by link `(devices, devices)`.
+
+    Each missing element comes from its nearest holder; replicas share a slow transfer in equal slices.
+    """
+    devices = np.arange(mesh.device_count)
+    held, wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
+    source, common = _nearest(held, wanted, mesh)
+    axis = slowest_axis(source, devices[:, None], mesh)
+    direct = np.zeros((len(mesh.axes), mesh.device_count), dtype=np.int64)
+    gathered, links = np.zeros_like(direct), no_links(mesh.device_count)
+    for level in range(len(mesh.axes)):
+        pieces = np.where(axis == level, common, 0)
+        if not pieces.any():
+            continue
+        members = teams(level, wanted, mesh)
+        size = -(-pieces // (members >= 0).sum(axis=1)[:, None])
+        for rank, member in enumerate(members.T):
+            slices = np.clip(pieces - rank * size, 0, size)
+            own = member == devices
+            direct[level] += np.where(own, slices.sum(axis=1), 0)
+            np.add.at(links, (source[own], devices[own, None]), slices[own])
+            other = np.flatnonzero((member >= 0) & ~own)
+            amount = slices[other].sum(axis=1)
+            np.add.at(gathered, (slowest_axis(member[other], other, mesh), other), amount)
+            np.add.at(links, (member[other], other), amount)
+    return direct, gathered, links
+
+
+def _nearest(held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> tuple[np.ndarray, np.ndarray]:
+    """Per device and distinct chunk: the nearest holder, and elements in common, `(devices, chunks)` both."""
+    first, chunk = distinct_rows(held.reshape(len(held), -1))
+    order = np.argsort(chunk, kind="stable")
+    begins = np.searchsorted(chunk[order], np.arange(len(first)))
+    nearest = np.minimum.reduceat(distances(mesh)[:, order], begins, axis=1)
+    source = (np.arange(len(held))[:, None] + nearest) % len(held)
+    chunks = held[first]
+    low = np.maximum(wanted[:, None, :, 0], chunks[:, :, 0])
+    high = np.minimum(wanted[:, None, :, 1], chunks[:, :, 1])
+    common = volumes(np.stack([low, np.maximum(low, high)], axis=-1))
+    return source, common
+
+
+@lru_cache(maxsize=64)
+def distances(mesh: MeshShape) -> np.ndarray:
+    """How far devices are from each other, `(targets, sources)`: slow axes that differ, then rotated index."""
+    devices = np.arange(mesh.device_count)
+    place = mesh.axis_coordinates
+    distance = np.zeros((mesh.device_count, mesh.device_count), dtype=np.int64)
+    for k in range(len(mesh.axes)):
+        distance = 2 * distance + (place[:, None, k] != place[None, :, k])
+    return distance * mesh.device_count + (devices[None, :] - devices[:, None]) % mesh.device_count
+
+
+def slowest_axis(a: np.ndarray, b: np.ndarray, mesh: MeshShape) -> np.ndarray:
+    """The slowest mesh axis on which devices differ, by position; -1 for a device and itself."""
+    differ = mesh.axis_coordinates[a] != mesh.axis_coordinates[b]
+    return np.where(differ.any(axis=-1), differ.argmax(axis=-1), -1)
+
+
+def teams(level: int, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
+    """Devices that want the same box and differ on axes faster than `level` only, `(devices, most)`.
+
+    Members come in order, -1 past the last one.
+    """
+    slower = mesh.axis_coordinates[:, : level + 1]
+    _, group = distinct_rows(np.concatenate([wanted.reshape(len(wanted), -1), slower], axis=1))
+    sizes = np.bincount(group)
+    order = np.argsort(group, kind="stable")
+    begins = np.cumsum(sizes) - sizes
+    column = np.arange(sizes.max())
+    inside = column < sizes[group][:, None]
+    return np.where(inside, order[np.where(inside, begins[group][:, None] + column, 0)], -1)
+
+
+def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each distinct row appears first, and the number of every row among them."""
+    number: dict[bytes, int] = {}
+    place = [number.setdefault(row.tobytes(), len(number)) for row in rows]
+    group = np.array(place, dtype=np.int64)
+    first = np.full(len(number), len(rows))
+    np.minimum.at(first, group, np.arange(len(rows)))
+    return first, group

@@ -1,0 +1,158 @@
+"""Copies in detail: staging and rounds by hand, and three ways of counting that must agree."""
+
+import numpy as np
+import pytest
+
+from hardware.simulator.classes import count_fetch_by_class
+from hardware.simulator.counting import count_copy
+from hardware.simulator.fetches import count_fetch
+from hardware.simulator.movement import Movement
+from hardware.simulator.rounds import CopyCounts
+from teg.sharding.copies import CopyPlan, plan_copy
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import WHOLE, Spec, Split, Window, boxes
+from tests.hardware.simulator.programs import MESHES
+
+GRID = MeshShape.of(node=2, gpu=4)
+NODE, GPU = ("node.0",), ("gpu.0", "gpu.1")
+
+
+def plan(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape = GRID) -> CopyPlan:
+    made = plan_copy(source, needed, shape, mesh)
+    assert made is not None
+    return made
+
+
+def rounds(counts: CopyCounts) -> list[tuple[str, str, int, list[int]]]:
+    """Axis, kind, members, and bytes received by the first and the last device."""
+    return [(r.axis, r.kind, r.members, received[[0, -1]].tolist()) for r, received in counts.exchanges]
+
+
+def test_reduce_scatter_over_two_axes() -> None:
+    """Fastest axis first; staging is one incoming and one reduced slice of the first step."""
+    partial = Spec((WHOLE, WHOLE), (*NODE, *GPU), "sum")
+    copy = plan(partial, Spec((Split((*NODE, *GPU)), WHOLE)), (16, 4))
+    counts = count_copy(copy, (16, 4), GRID, 4, by_class=False)
+    assert rounds(counts) == [
+        ("gpu", "reduce_scatter", 4, [3 * 64, 3 * 64]),  # a quarter of 256 B from three peers
+        ("node", "reduce_scatter", 2, [32, 32]),
+    ]
+    assert counts.staging_bytes.tolist() == [64 + 64] * 8
+    assert counts.result_bytes.tolist() == [32] * 8
+
+
+def test_all_reduce_over_two_axes_with_a_ragged_slice() -> None:
+    """10 elements over 4 devices are slices of 3, 3, 3, 1; over 2 nodes those of 2 and 1, or 1 and 0."""
+    copy = plan(Spec((WHOLE,), (*NODE, *GPU), "sum"), Spec((WHOLE,)), (10,))
+    counts = count_copy(copy, (10,), GRID, 1, by_class=False)
+    assert rounds(counts) == [
+        ("gpu", "reduce_scatter", 4, [9, 3]),
+        ("node", "reduce_scatter", 2, [2, 0]),
+        ("node", "all_gather", 2, [1, 1]),
+        ("gpu", "all_gather", 4, [7, 9]),
+    ]
+    assert counts.staging_bytes.tolist() == [3, 3, 3, 1] * 2
+
+
+def test_a_fetch_after_a_reduction_stages_the_middle() -> None:
+    """A windowed need cannot be scattered to: the whole is reduced first."""
+    needed = Spec((Split(GPU),), windows=(Window(8, 1, -1, 3, 0, 8),))
+    copy = plan(Spec((WHOLE,), GPU, "max"), needed, (8,))
+    counts = count_copy(copy, (8,), GRID, 4, by_class=False)
+    assert copy.reduce
+    assert copy.fetch
+    assert counts.staging_bytes.tolist() == [2 * 4 + 8 * 4] * 8
+    assert counts.result_bytes.tolist() == [12, 16, 16, 12] * 2
+
+
+def test_replicas_share_a_slow_transfer() -> None:
+    """Both nodes need all: each device gets a quarter of the other half, and the rest from its neighbours."""
+    copy = plan(Spec((Split(NODE),)), Spec((WHOLE,)), (16,))
+    counts = count_copy(copy, (16,), GRID, 4, by_class=False)
+    assert rounds(counts) == [("node", "all_gather", 2, [8, 8]), ("gpu", "all_gather", 4, [24, 24])]
+    assert counts.link_bytes is not None
+    assert counts.link_bytes[:, 0].tolist() == [0, 8, 8, 8, 8, 0, 0, 0]
+
+
+def test_nothing_moves_when_everything_is_there() -> None:
+    assert plan_copy(Spec((WHOLE,)), Spec((Split(GPU),)), (16,), GRID) is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("mesh", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_three_counts_of_a_random_copy(mesh: MeshShape, seed: int) -> None:
+    """Moving arrays, counting all devices at once, one device per class: same bytes, and right elements."""
+    rng = np.random.default_rng([seed, mesh.device_count])
+    shape = tuple(int(n) for n in rng.integers(1, 14, size=rng.integers(1, 4)))
+    source, needed = random_spec(rng, shape, mesh, held=True), random_spec(rng, shape, mesh, held=False)
+    copy = plan_copy(source, needed, shape, mesh)
+    if copy is None:
+        return
+    whole = rng.standard_normal(shape)
+    terms = mesh.size_of(source.partial)
+    held = [whole[tuple(slice(*row) for row in box)] / terms for box in boxes(source, shape, mesh)]
+
+    result, moved = Movement(copy, shape, mesh).run(held)
+
+    for array, box in zip(result, boxes(needed, shape, mesh), strict=True):
+        np.testing.assert_allclose(array, whole[tuple(slice(*row) for row in box)])
+    in_full, by_class = (count_copy(copy, shape, mesh, 8, by_class=flag) for flag in (False, True))
+    assert_equal_counts(moved, in_full)
+    assert_equal_counts(in_full, by_class)
+    assert (moved.link_bytes == in_full.link_bytes).all()
+    assert (in_full.link_bytes.sum(axis=0) == in_full.received_bytes).all()
+
+
+def assert_equal_counts(a: CopyCounts, b: CopyCounts) -> None:
+    assert (a.result_bytes == b.result_bytes).all()
+    assert (a.staging_bytes == b.staging_bytes).all()
+    assert [e.round for e in a.exchanges] == [e.round for e in b.exchanges]
+    for left, right in zip(a.exchanges, b.exchanges, strict=True):
+        assert left.received_bytes.tolist() == right.received_bytes.tolist()
+
+
+def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShape, held: bool) -> Spec:
+    """Sub-axes dealt out to dimensions, to partial terms (held) or to nobody; windows where it is needed."""
+    places = rng.integers(0, len(shape) + 2, size=len(mesh.sub_axes))
+    names = [
+        [s.name for s, p in zip(mesh.sub_axes, places, strict=True) if p == k] for k in range(len(shape) + 2)
+    ]
+    splits, windows = [], []
+    for k, size in enumerate(shape):
+        granule, axes = int(rng.choice([1, 1, 2, 3])), tuple(str(a) for a in rng.permutation(names[k]))
+        splits.append(Split(axes, granule if axes else 1))
+        windows.append(None if held or rng.random() < 0.6 else random_window(rng, size, bool(axes)))
+    partial = tuple(names[-1]) if held else ()
+    has_window = any(w is not None for w in windows)
+    return Spec(tuple(splits), partial, "sum" if partial else None, tuple(windows) if has_window else ())
+
+
+def random_window(rng: np.random.Generator, size: int, split: bool) -> Window:
+    """A halo around every index point, or a constant range where the dimension is not split."""
+    if split:
+        extent = int(rng.integers(1, 4))
+        return Window(size, 1, -(extent // 2), extent, 0, size)
+    low = int(rng.integers(0, size))
+    high = int(rng.integers(low + 1, size + 1))
+    return Window(1, 0, low, high - low, low, high)
+
+
+def test_classes_on_a_mesh_of_256_devices() -> None:
+    mesh = MeshShape.of(row=16, column=16)
+    rows, columns = (tuple(s.name for s in mesh.sub_axes if s.axis == a) for a in ("row", "column"))
+    halo = Window(224, 1, -1, 3, 0, 224)
+    copies = [
+        plan(Spec((Split(rows), WHOLE)), Spec((WHOLE, WHOLE)), (224, 8), mesh),
+        plan(Spec((Split(rows), Split(columns))), Spec((Split(columns), Split(rows))), (224, 96), mesh),
+        plan(
+            Spec((Split((*rows, *columns)), WHOLE)),
+            Spec((Split(rows), WHOLE), windows=(halo, None)),
+            (224, 8),
+            mesh,
+        ),
+    ]
+    for copy in copies:
+        shape = (224, 96) if copy.needed.dims[1].axes else (224, 8)
+        direct, gathered, _ = count_fetch(copy, shape, mesh)
+        by_class = count_fetch_by_class(copy, shape, mesh)
+        assert [c.tolist() for c in by_class] == [direct.tolist(), gathered.tolist()]
