@@ -1,0 +1,35 @@
+"""Dry runs by device class give what dry runs of all devices give, and stay quick on a thousand devices."""
+
+import numpy as np
+import pytest
+
+from hardware.simulator import boxes, simulate
+from teg.sharding.expand import expand
+from teg.sharding.mesh import MeshShape
+from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
+
+
+@pytest.mark.parametrize("shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_by_class_as_in_full(shape: MeshShape, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(shape.device_count)
+    for _ in range(5):
+        graph = random_program(rng)
+        program = expand(graph, random_placements(rng, graph, shape), shape)
+        full = simulate(program, machine(shape), dry=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(boxes, "LARGEST_FULL_MESH", 0)
+            by_class = simulate(program, machine(shape), dry=True)
+        assert (full.received_bytes == by_class.received_bytes).all()
+        assert (full.memory_bytes == by_class.memory_bytes).all()
+        assert full.axis_bytes == by_class.axis_bytes
+        assert full.makespan_ticks == by_class.makespan_ticks
+
+
+def test_a_thousand_devices() -> None:
+    shape = MeshShape.of(pod=8, row=8, column=16)
+    rng = np.random.default_rng(0)
+    graph = random_program(rng, steps=12)
+    run = simulate(expand(graph, random_placements(rng, graph, shape), shape), machine(shape), dry=True)
+    assert run.link_bytes is None
+    assert run.received_bytes.shape == (1024,)
+    assert sum(run.axis_bytes.values()) == run.traffic_bytes > 0
