@@ -21,7 +21,9 @@ from teg.signature import Row, rows_of
 
 @dataclass(frozen=True)
 class BlockCosts:
-    """Per strategy: `ticks` and `energy_pj` `(strategies,)` (slowest device; sum over devices), `flops` `(strategies, devices)`."""
+    """Per strategy `ticks` (slowest device) and `energy_pj` (sum over devices), `(strategies,)`; `flops`
+    `(strategies, devices)`.
+    """
 
     ticks: np.ndarray
     energy_pj: np.ndarray

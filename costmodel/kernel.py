@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from costmodel.compiled import njit
 
 # Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
@@ -139,7 +140,7 @@ def new_state(space: Space) -> State:
 
 
 @njit(cache=True, _nrt=False)
-def evaluate(space, state, genes, prefetch, regather, cost):  # type: ignore[no-untyped-def]
+def evaluate(space, state, genes, prefetch, regather, cost):
     """Fill `cost` `(COSTS,)` int64 with the plan's time (ticks), bytes, flops and dynamic energy (pJ)."""
     if state.filled[0] and _near(state, genes):
         _advance(space, state, genes, prefetch, regather)
@@ -156,7 +157,7 @@ def evaluate(space, state, genes, prefetch, regather, cost):  # type: ignore[no-
 
 
 @njit(cache=True, _nrt=False)
-def _near(state, genes):  # type: ignore[no-untyped-def]
+def _near(state, genes):
     """Whether so few genes differ that replacing contributions beats adding them all up again."""
     changed = 0
     for g in range(genes.shape[0]):
@@ -165,7 +166,7 @@ def _near(state, genes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def _fill(space, state, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+def _fill(space, state, genes, prefetch, regather):
     """Contributions of everything, from nothing."""
     state.totals[:] = 0
     state.flops[:] = 0
@@ -187,7 +188,7 @@ def _fill(space, state, genes, prefetch, regather):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, _nrt=False)
-def _advance(space, state, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+def _advance(space, state, genes, prefetch, regather):
     """Replace the contributions of the tensors and blocks around changed genes."""
     state.generation[0] += 1
     mark = state.generation[0]
@@ -219,7 +220,7 @@ def _advance(space, state, genes, prefetch, regather):  # type: ignore[no-untype
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _touch(state, t, mark, count):  # type: ignore[no-untyped-def]
+def _touch(state, t, mark, count):
     if state.touched[t] != mark:
         state.touched[t] = mark
         state.affected[count] = t
@@ -228,7 +229,7 @@ def _touch(state, t, mark, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _block(space, state, k, sign):  # type: ignore[no-untyped-def]
+def _block(space, state, k, sign):
     """Add (or take back) the work of the block in slot `k`."""
     row = space.block_offset[k] + state.genes[k]
     state.slot_ticks[k] = space.block_rows[row, BLOCK_TICKS]
@@ -238,7 +239,7 @@ def _block(space, state, k, sign):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _tensor(space, state, t, sign):  # type: ignore[no-untyped-def]
+def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffer, the copies its readers share, and their lifetimes.
 
     Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block.
@@ -286,7 +287,7 @@ def _tensor(space, state, t, sign):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _copy(space, state, row, size, issue, k, e, sign):  # type: ignore[no-untyped-def]
+def _copy(space, state, row, size, issue, k, e, sign):
     """One copy: its bytes from its issue on, staging until its reader's slot `k`, its place in the queue."""
     state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
     state.totals[ENERGY] += sign * space.pair_rows[row, PAIR_ENERGY]
@@ -314,7 +315,7 @@ def _copy(space, state, row, size, issue, k, e, sign):  # type: ignore[no-untype
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _buffer(space, state, t, p, last_use, last_seen, sign):  # type: ignore[no-untyped-def]
+def _buffer(space, state, t, p, last_use, last_seen, sign):
     """The tensor's own buffer, from where it is made (sources: from the start) to its last use."""
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
@@ -343,7 +344,7 @@ def _buffer(space, state, t, p, last_use, last_seen, sign):  # type: ignore[no-u
 
 
 @njit(cache=True, _nrt=False)
-def _clock(space, state):  # type: ignore[no-untyped-def]
+def _clock(space, state):
     """Makespan in ticks: one compute stream, one link stream, copies issued slot by slot."""
     now, link = np.int64(0), np.int64(0)
     for k in range(space.slot_count):
@@ -359,7 +360,7 @@ def _clock(space, state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def _memory(space, state, cost):  # type: ignore[no-untyped-def]
+def _memory(space, state, cost):
     """Peaks per class, their maximum and sum, and what is wasted at the first sample of the global peak."""
     classes = space.classes.shape[0]
     live, peak = state.live, state.peak
@@ -394,7 +395,7 @@ def _memory(space, state, cost):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _waste(space, live, logical):  # type: ignore[no-untyped-def]
+def _waste(space, live, logical):
     total = -logical
     for c in range(live.shape[0]):
         total += live[c] * space.classes[c]

@@ -30,7 +30,8 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         "memory_waste_bytes",
         "B",
-        "at the first slot of the global peak: live padded bytes over devices minus logical bytes of distinct live tensors",
+        "at the first slot of the global peak: live padded bytes over devices "
+        "minus logical bytes of distinct live tensors",
     ),
     Objective("compute_waste_flops", "flop", "executed flops minus those of the abstract graph unsharded"),
     Objective(

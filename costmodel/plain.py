@@ -128,9 +128,9 @@ class _Plain:
             last_block, last_wait = read.get(key, -1), copied.get(key, -1)
             if last_block < 0 and last_wait < 0:
                 continue
-            if waiting and last_wait == k and last_block < k:
-                del self.live[(key, kind)]
-            elif not waiting and last_block == k and last_wait <= k:
+            last_waits = waiting and last_wait == k and last_block < k
+            last_runs = not waiting and last_block == k and last_wait <= k
+            if last_waits or last_runs:
                 del self.live[(key, kind)]
 
     def _stays(self, key: str) -> bool:
@@ -300,12 +300,12 @@ class _CopyCounter:
                     crossed = names[self._slowest_within(team, d)]
                     amounts = gathered[crossed]
                     amounts[len(team)] = max(amounts.get(len(team), 0), missing - missing // len(team))
-        for a in names:
-            around = fetch_round(self.plan.middle, self.plan.needed, a, layout)
-            self._time(a, around.kind, around.members, around.stride, max(slow[a]))
-        for a in names:
-            for members, most in gathered[a].items():
-                self._time(a, "all_gather", members, 1, most)
+        for name in names:
+            around = fetch_round(self.plan.middle, self.plan.needed, name, layout)
+            self._time(name, around.kind, around.members, around.stride, max(slow[name]))
+        for name in names:
+            for members, most in gathered[name].items():
+                self._time(name, "all_gather", members, 1, most)
 
     def _reach(self, d: int, level: int) -> int:
         """Elements `d` needs that are held by devices equal to it on the `level` slowest axes."""

@@ -23,7 +23,7 @@ class View:
 
 def default_view(mesh: MeshShape) -> View:
     """The finest view: neighbouring sub-axes are joined, within a mesh axis first, until three are left."""
-    groups = [(s.name,) for s in mesh.sub_axes]
+    groups: list[tuple[str, ...]] = [(s.name,) for s in mesh.sub_axes]
     owner = {s.name: s.axis for s in mesh.sub_axes}
     while len(groups) > LOGICAL_AXES:
         pairs = range(len(groups) - 1)

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from costmodel.compiled import njit
 
+from costmodel.compiled import njit
 from costmodel.kernel import COSTS
 
 
 class Archive(NamedTuple):
-    """Plans and their costs. `count[0]` feasible plans, `count[1]` in the pool of infeasible ones.
+    """Plans and their costs. `size[0]` feasible plans, `size[1]` in the pool of infeasible ones.
 
     `value` are the chosen objectives `(capacity, m)`, `box` their grid cells, `raw` all integer costs.
     """
 
-    count: np.ndarray
+    size: np.ndarray
     value: np.ndarray
     box: np.ndarray
     raw: np.ndarray
@@ -59,15 +59,15 @@ def new_archive(capacity: int, pool: int, objectives: int, genes: int, edges: in
 
 
 @njit(cache=True)
-def cell(value, epsilon):  # type: ignore[no-untyped-def]
+def cell(value, epsilon):
     """Grid cell of one objective: logarithmic, so that epsilon is relative."""
     return np.int64(-1) if value <= 0.0 else np.int64(np.floor(np.log(value) / np.log1p(epsilon)))
 
 
 @njit(cache=True)
-def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
     """Offer a feasible plan; True if it entered. Plans it dominates leave."""
-    count = archive.count[0]
+    count = archive.size[0]
     m = value.shape[0]
     extreme = False
     box = np.empty(m, np.int64)
@@ -95,7 +95,7 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):  # 
             kept += 1
     if kept == archive.value.shape[0]:
         if not extreme:
-            archive.count[0] = kept
+            archive.size[0] = kept
             return False
         kept -= 1
     archive.value[kept] = value
@@ -106,12 +106,12 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):  # 
     archive.regather[kept] = regather
     archive.digest[kept] = digest
     archive.weight[kept] = 1.0
-    archive.count[0] = kept + 1
+    archive.size[0] = kept + 1
     return True
 
 
 @njit(cache=True)
-def _dominates(a, b):  # type: ignore[no-untyped-def]
+def _dominates(a, b):
     better = False
     for j in range(a.shape[0]):
         if a[j] > b[j]:
@@ -121,7 +121,7 @@ def _dominates(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _covered(archive, i, value, box, count):  # type: ignore[no-untyped-def]
+def _covered(archive, i, value, box, count):
     """Whether member `i` must leave for a newcomer: dominated, or in a dominated box without being an extreme."""
     m = value.shape[0]
     if _dominates(value, archive.value[i]):
@@ -139,7 +139,7 @@ def _covered(archive, i, value, box, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _move(archive, i, k):  # type: ignore[no-untyped-def]
+def _move(archive, i, k):
     archive.value[k] = archive.value[i]
     archive.box[k] = archive.box[i]
     archive.raw[k] = archive.raw[i]
@@ -151,9 +151,9 @@ def _move(archive, i, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+def insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest):
     """Offer a plan that breaks a bound by `violation` (relative, summed); the pool keeps the smallest."""
-    count = archive.count[1]
+    count = archive.size[1]
     for i in range(count):
         if archive.pool_digest[i] == digest:
             return False
@@ -163,7 +163,7 @@ def insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest
         if archive.pool_violation[place] <= violation:
             return False
     else:
-        archive.count[1] = count + 1
+        archive.size[1] = count + 1
     archive.pool_violation[place] = violation
     archive.pool_raw[place] = raw
     archive.pool_genes[place] = genes

@@ -14,10 +14,10 @@ EXACT_HYPERVOLUME_POINTS = 128
 
 
 @njit(cache=True)
-def merge(target, source, epsilon):  # type: ignore[no-untyped-def]
+def merge(target, source, epsilon):
     """Offer everything in `source` to `target`, in order; returns how many plans entered the front."""
     entered = 0
-    for i in range(source.count[0]):
+    for i in range(source.size[0]):
         entered += insert(
             target,
             source.value[i],
@@ -28,7 +28,7 @@ def merge(target, source, epsilon):  # type: ignore[no-untyped-def]
             source.regather[i],
             source.digest[i],
         )
-    for i in range(source.count[1]):
+    for i in range(source.size[1]):
         insert_infeasible(
             target,
             source.pool_violation[i],
@@ -60,7 +60,7 @@ def weigh_parents(archive: Archive) -> None:
 
     Crowding distances are NSGA-II's, by DEAP, on logarithms of the objectives.
     """
-    n = int(archive.count[0])
+    n = int(archive.size[0])
     if n == 0:
         return
     individuals = [_Individual(v) for v in np.log(np.maximum(archive.value[:n], 0.0) + 1e-12)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from costmodel.compiled import njit
 
+from costmodel.compiled import njit
 from costmodel.kernel import COSTS, evaluate
 from optimizer.archive import Archive, insert, insert_infeasible
 from optimizer.stream import between, unit
@@ -40,11 +40,12 @@ class Statistics(NamedTuple):
 
 
 def new_statistics() -> Statistics:
+    """Nothing applied yet."""
     return Statistics(np.zeros(len(RULES), np.int64), np.zeros(len(RULES), np.int64))
 
 
 @njit(cache=True)
-def judge(goal, raw, value):  # type: ignore[no-untyped-def]
+def judge(goal, raw, value):
     """Fill `value` with the objectives; return by how much the bounds are broken (0: feasible)."""
     for j in range(goal.weights.shape[0]):
         total = 0.0
@@ -62,7 +63,7 @@ def judge(goal, raw, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def offer(archive, goal, raw, value, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+def offer(archive, goal, raw, value, genes, prefetch, regather, digest):
     """Judge an evaluated plan and put it where it belongs; True if it entered the front."""
     violation = judge(goal, raw, value)
     if violation > 0.0:
@@ -72,7 +73,7 @@ def offer(archive, goal, raw, value, genes, prefetch, regather, digest):  # type
 
 
 @njit(cache=True, _nrt=False)
-def _pick(stream, weight, count):  # type: ignore[no-untyped-def]
+def _pick(stream, weight, count):
     total = 0.0
     for i in range(count):
         total += weight[i]
@@ -85,7 +86,7 @@ def _pick(stream, weight, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _new_plan(archive):  # type: ignore[no-untyped-def]
+def _new_plan(archive):
     return (
         np.zeros_like(archive.genes[0]),
         np.zeros_like(archive.prefetch[0]),
@@ -94,7 +95,7 @@ def _new_plan(archive):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def _copy_plan(source, target):  # type: ignore[no-untyped-def]
+def _copy_plan(source, target):
     for g in range(source[0].shape[0]):
         target[0][g] = source[0][g]
     for e in range(source[1].shape[0]):
@@ -103,9 +104,9 @@ def _copy_plan(source, target):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _select(stream, archive, parent):  # type: ignore[no-untyped-def]
+def _select(stream, archive, parent):
     """Copy a parent from the front (by weight) or, more rarely, the pool; returns its hash."""
-    front, pool = archive.count[0], archive.count[1]
+    front, pool = archive.size[0], archive.size[1]
     if front == 0 or (pool > 0 and unit(stream) < POOL_SHARE):
         i = between(stream, 0, pool)
         _copy_plan((archive.pool_genes[i], archive.pool_prefetch[i], archive.pool_regather[i]), parent)
@@ -116,7 +117,7 @@ def _select(stream, archive, parent):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def run_epoch(space, state, search, archive, goal, stream, rule_weight, statistics, seen, evaluations):  # type: ignore[no-untyped-def]
+def run_epoch(space, state, search, archive, goal, stream, rule_weight, statistics, seen, evaluations):
     """Evaluate `evaluations` distinct new plans (fewer only if variation finds none); returns how many."""
     parent = _new_plan(archive)
     child = _new_plan(archive)
@@ -149,7 +150,7 @@ def run_epoch(space, state, search, archive, goal, stream, rule_weight, statisti
 
 
 @njit(cache=True)
-def offer_all(space, state, archive, goal, genes, prefetch, regather):  # type: ignore[no-untyped-def]
+def offer_all(space, state, archive, goal, genes, prefetch, regather):
     """Evaluate and offer many plans (rows); returns how many entered the front."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     entered = 0
@@ -163,5 +164,5 @@ def offer_all(space, state, archive, goal, genes, prefetch, regather):  # type: 
 
 def front_arrays(archive: Archive) -> tuple[np.ndarray, np.ndarray]:
     """Values `(n, m)` and raw costs `(n, COSTS)` of the front."""
-    n = int(archive.count[0])
+    n = int(archive.size[0])
     return archive.value[:n].copy(), archive.raw[:n].copy()

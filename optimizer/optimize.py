@@ -247,7 +247,7 @@ class _Search:
         return [int((mask & (owner == k)).sum()) for k in range(len(self.variants))]
 
     def _all_values(self) -> tuple[np.ndarray, np.ndarray]:
-        parts = [v.archive.value[: int(v.archive.count[0])] for v in self.variants]
+        parts = [v.archive.value[: int(v.archive.size[0])] for v in self.variants]
         owner = np.concatenate([np.full(len(p), k) for k, p in enumerate(parts)])
         return np.concatenate(parts), owner
 
@@ -263,7 +263,7 @@ class _Search:
     def _consider(self, child: Variant, rule: str) -> None:
         """Keep a child that adds to the common front; the least useful variant makes room."""
         values, _ = self._all_values()
-        n = int(child.archive.count[0])
+        n = int(child.archive.size[0])
         both = np.concatenate([values, child.archive.value[:n]])
         if n == 0 or not nondominated(both)[len(values) :].any():
             return
@@ -302,10 +302,10 @@ class _Search:
         if self.on_progress is not None:
             self.on_progress(report)
 
-    def result(self, graph: Graph, mesh: Mesh, objectives, constraints, seed: int) -> Result:  # type: ignore[no-untyped-def]
+    def result(self, graph: Graph, mesh: Mesh, objectives, constraints, seed: int) -> Result:
         """The common front, thinned evenly to a readable size with its extremes, as plans."""
         began = time.perf_counter()
-        members = [(k, i) for k, v in enumerate(self.variants) for i in range(int(v.archive.count[0]))]
+        members = [(k, i) for k, v in enumerate(self.variants) for i in range(int(v.archive.size[0]))]
         values, _ = self._all_values()
         kept = thin(values, LARGEST_FRONTIER)
         plans = [plan_of(self.variants[members[r][0]], members[r][1], mesh, constraints) for r in kept]
@@ -338,7 +338,7 @@ class _Search:
         """The nearest infeasible plan and the bound it breaks most."""
         best: tuple[float, Variant, int] | None = None
         for v in self.variants:
-            for i in range(int(v.archive.count[1])):
+            for i in range(int(v.archive.size[1])):
                 found = (float(v.archive.pool_violation[i]), v, i)
                 best = found if best is None or found[0] < best[0] else best
         if best is None:

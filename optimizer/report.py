@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from costmodel.kernel import COSTS, ENERGY, TIME
-from costmodel.objectives import NAMES, OBJECTIVES, POSITION, Objective
+from costmodel.objectives import OBJECTIVES, POSITION, Objective
 from hardware.mesh import Mesh
 from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from optimizer.constraints import Constraint
 from optimizer.island import Goal
 from optimizer.plan import Plan
 from optimizer.variants import Variant, genes_at
-from rewrites import Move
+from rewrites import placement_moves
 from teg.sharding.placement import Placements
 
 PICO = 1e-12
-KERNEL_ORDER = NAMES[:8]
 
 
 def goal_of(
@@ -76,28 +75,9 @@ def plan_of(variant: Variant, index: int, mesh: Mesh, constraints: Sequence[Cons
     return Plan(
         variant.graph,
         placements,
-        (*variant.moves, *placement_moves(variant, placements)),
+        (*variant.moves, *placement_moves(variant.graph, Placements(), placements)),
         cost,
         all(cost[c.objective] <= c.bound for c in constraints),
-    )
-
-
-def placement_moves(variant: Variant, placements: Placements) -> tuple[Move, ...]:
-    """What differs from the abstract plan: equal decisions of one kind at all their places are one move."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for block in variant.space.blocks:
-        placement = placements.blocks[block.site]
-        if any(s.axes for s in placement.strategy.splits):
-            places.setdefault(("reshard", str(placement.strategy)), []).append(block.site)
-        for k, distance in enumerate(placement.prefetch):
-            if distance:
-                places.setdefault(("prefetch", f"{k}:{distance}"), []).append(block.site)
-        for k, cut in enumerate(placement.regather):
-            if cut:
-                places.setdefault(("regather", f"{k}"), []).append(block.site)
-    return tuple(
-        Move(rule, sites[0] if len(sites) == 1 else tuple(sites), choice)
-        for (rule, choice), sites in places.items()
     )
 
 

@@ -107,7 +107,8 @@ def _digits(
 
 
 def _choosable(space: PlanSpace, genes: Ties) -> tuple[np.ndarray, np.ndarray]:
-    slots, sources = [], []
+    slots: list[int] = []
+    sources: list[int] = []
     for c in range(len(genes.start) - 1):
         g = int(genes.members[genes.start[c]])
         if space.space.strategy_count[g] > 1:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import permutations, product
 
 import numpy as np
-from costmodel.compiled import njit
 
+from costmodel.compiled import njit
 from costmodel.kernel import Space
 from costmodel.planspace import PlanSpace
 from optimizer.searchspace import SearchSpace
@@ -51,7 +51,7 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
 
 
 @njit(cache=True)
-def propagate(space, search, preference, genes):  # type: ignore[no-untyped-def]
+def propagate(space, search, preference, genes):
     """Per slot and axis take the first preferred group the block has room for; sources follow their readers."""
     for g in range(space.slot_count):
         s = np.int64(0)
@@ -76,7 +76,7 @@ def propagate(space, search, preference, genes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def spread_sources(space, search, genes):  # type: ignore[no-untyped-def]
+def spread_sources(space, search, genes):
     """Sources use every axis: idle ones go to the dimension that takes them, the last first."""
     for t in range(space.source_count):
         g = space.made_gene[t]

@@ -16,7 +16,7 @@ def new_stream(rng: np.random.Generator) -> np.ndarray:
 
 
 @njit(cache=True, _nrt=False)
-def draw(stream):  # type: ignore[no-untyped-def]
+def draw(stream):
     """The next 64 random bits."""
     stream[0] += np.uint64(0x9E3779B97F4A7C15)
     z = stream[0]
@@ -26,12 +26,12 @@ def draw(stream):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def unit(stream):  # type: ignore[no-untyped-def]
+def unit(stream):
     """A number in [0, 1)."""
     return np.float64(draw(stream) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @njit(cache=True, _nrt=False)
-def between(stream, low, high):  # type: ignore[no-untyped-def]
+def between(stream, low, high):
     """An integer in [low, high)."""
     return np.int64(low) + np.int64(unit(stream) * (high - low))

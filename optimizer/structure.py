@@ -6,25 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimizer.ties import gene_ties
 from optimizer.variants import Settings, Variant, inherit, new_variant
-from rewrites import Move, Rule, StaleMove, apply_all, find, saturate
-from rewrites.move import SEVERAL
+from rewrites import Move, Rule, StaleMove, apply_all, find_tied, saturate
 from teg.graph import Graph
 
 
 class StructuralSearch:
-    """Which structural moves were tried, how often each rule led to a better front, and what to try next."""
+    """Which structural moves are left to try, and how often each rule led to a better front."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
         self.saturating = tuple(r for r in self.rules if r.saturating)
         self.endless = tuple(r for r in self.rules if not r.saturating)
-        self.tried: set[str] = set()
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}
         self.improved = {r.name: 0 for r in self.rules}
-        self._offers: dict[int, dict[tuple[str, str], list[Move]]] = {}
+        self._offers: dict[int, list[Move]] = {}
 
     def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
         """The graph saturated by the terminating rules, and the moves that lead there."""
@@ -36,51 +33,28 @@ class StructuralSearch:
     def propose(
         self, parent: Variant, rng: np.random.Generator
     ) -> tuple[Graph, tuple[Move, ...], str] | None:
-        """A rewritten graph not seen before, its history and the rule; None when nothing is left to try."""
-        offers = self._offers.setdefault(parent.number, self._classes(parent))
-        keys = [k for k in offers if f"{parent.number}:{k}" not in self.tried]
-        if not keys:
+        """A rewritten graph not seen before, its history and the rule; None when there is none to try."""
+        if parent.number not in self._offers:
+            self._offers[parent.number] = find_tied(parent.graph, self.endless)
+        offers = self._offers[parent.number]
+        if not offers:
             return None
-        weight = np.array([self._chance(rule) for rule, _ in keys])
-        key = keys[int(rng.choice(len(keys), p=weight / weight.sum()))]
-        self.tried.add(f"{parent.number}:{key}")
-        applied = _apply_class(parent.graph, offers[key])
-        if applied is None:
+        weight = np.array([self._chance(move.rule) for move in offers])
+        move = offers.pop(int(rng.choice(len(offers), p=weight / weight.sum())))
+        try:
+            graph = apply_all(parent.graph, [move]).graph
+        except StaleMove:
             return None
-        graph, move = applied
         cleaned = saturate(graph, self.saturating)
-        self.applied[key[0]] += 1
+        self.applied[move.rule] += 1
         if cleaned.graph.structural_hash in self.known:
             return None
         self.known.add(cleaned.graph.structural_hash)
-        return cleaned.graph, (*parent.moves, move, *cleaned.moves), key[0]
+        return cleaned.graph, (*parent.moves, move, *cleaned.moves), move.rule
 
     def _chance(self, rule: str) -> float:
         """A floor for every rule, more for those that helped."""
         return (1.0 + 3.0 * self.improved[rule]) / (1.0 + 0.5 * self.applied[rule])
-
-    def _classes(self, parent: Variant) -> dict[tuple[str, str], list[Move]]:
-        """Moves of one rule at tied places, with the same alternative, belong together."""
-        label = gene_ties(parent.space).label
-        places = {b.site: int(label[g]) for g, b in enumerate(parent.space.blocks)}
-        classes: dict[tuple[str, str], list[Move]] = {}
-        for move in find(parent.graph, self.endless):
-            (place,) = move.places
-            tied = "&".join(str(places.get(site, site)) for site in place.split(SEVERAL))
-            classes.setdefault((move.rule, f"{tied} {move.choice}"), []).append(move)
-        return classes
-
-
-def _apply_class(graph: Graph, moves: list[Move]) -> tuple[Graph, Move] | None:
-    """Carry out the moves of a class that do not get in each other's way, as one move at several places."""
-    remaining = list(moves)
-    while remaining:
-        joint = Move(remaining[0].rule, tuple(m.places[0] for m in remaining), remaining[0].choice)
-        try:
-            return apply_all(graph, [joint]).graph, joint
-        except StaleMove as stale:
-            remaining = [m for m in remaining if m.places != stale.move.places]
-    return None
 
 
 def try_child(

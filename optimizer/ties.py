@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.planspace import PlanSpace
-from teg.signature import rows_of
 from teg.sharding.strategy import read_of
+from teg.signature import rows_of
 
 ROUNDS = 3
 
@@ -133,7 +133,7 @@ def _link_edges(union: _Union, space: PlanSpace, class_of: np.ndarray) -> None:
 
 def _flops_per_gene(space: PlanSpace) -> np.ndarray:
     arrays = space.space
-    return arrays.block_rows[arrays.block_offset, 2].astype(np.float64)
+    return np.asarray(arrays.block_rows[arrays.block_offset, 2], dtype=np.float64)
 
 
 class _Union:

@@ -88,7 +88,7 @@ def inherit(child: Variant, parent: Variant, goal: Goal) -> int:
 
     Returns: plans evaluated.
     """
-    count = int(parent.archive.count[0])
+    count = int(parent.archive.size[0])
     order = np.argsort(-parent.archive.weight[:count], kind="stable")[:INHERITED]
     origin, table = _gene_map(child.space, parent.space)
     edge_origin = _edge_map(child.space, parent.space)
@@ -152,7 +152,7 @@ def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
 
 
 @njit(cache=True)
-def best_response(space, state, goal, genes, prefetch, regather, members):  # type: ignore[no-untyped-def]
+def best_response(space, state, goal, genes, prefetch, regather, members):
     """Set tied genes to the strategy that lowers the product of the objectives most; returns evaluations."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     best, least = np.int64(0), np.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from costmodel.compiled import njit
 from optimizer.stream import between, unit
 
@@ -26,7 +27,7 @@ TRIES = 8
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def mix(position, value):  # type: ignore[no-untyped-def]
+def mix(position, value):
     """A 64-bit hash of one gene's value (splitmix64)."""
     z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(
         0xD1B54A32D192ED03
@@ -37,7 +38,7 @@ def mix(position, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def hash_plan(genes, prefetch, regather):  # type: ignore[no-untyped-def]
+def hash_plan(genes, prefetch, regather):
     """The hash of a whole plan; `vary` keeps it current change by change."""
     h = np.uint64(0)
     n, m = genes.shape[0], prefetch.shape[0]
@@ -49,7 +50,7 @@ def hash_plan(genes, prefetch, regather):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def put(values, position, value, offset, digest):  # type: ignore[no-untyped-def]
+def put(values, position, value, offset, digest):
     """Set one gene and update the plan's hash."""
     old = np.int64(values[position])
     if old != value:
@@ -58,7 +59,7 @@ def put(values, position, value, offset, digest):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, _nrt=False)
-def members_of(stream, start, members, c):  # type: ignore[no-untyped-def]
+def members_of(stream, start, members, c):
     """A range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
     low, high = start[c], start[c + 1]
     if high - low > 1 and unit(stream) > TIED_SHARE:
@@ -69,9 +70,9 @@ def members_of(stream, start, members, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def vary(rule, stream, space, search, genes, prefetch, regather, digest):  # type: ignore[no-untyped-def]
+def vary(rule, stream, space, search, genes, prefetch, regather, digest):
     """Apply one random move of `rule`; the plan may come out unchanged."""
-    if rule == RESHARD or rule == TURN or rule == FOLLOW or rule == LEAD:
+    if rule in (RESHARD, TURN, FOLLOW, LEAD):
         c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
         low, high = members_of(stream, search.gene_start, search.gene_members, c)
         follow = unit(stream) < SOURCES_FOLLOW_SHARE
@@ -85,7 +86,7 @@ def vary(rule, stream, space, search, genes, prefetch, regather, digest):  # typ
             _lead(stream, space, search, genes, low, high, digest)
     elif rule == GROUP:
         _group(stream, space, search, genes, digest)
-    elif rule == PLACE_SOURCE or rule == FOLLOW_READER:
+    elif rule in (PLACE_SOURCE, FOLLOW_READER):
         if search.source_classes.shape[0] == 0:
             return
         c = search.source_classes[between(stream, 0, search.source_classes.shape[0])]
@@ -114,7 +115,7 @@ def vary(rule, stream, space, search, genes, prefetch, regather, digest):  # typ
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _set_slot(space, search, genes, g, s, follow, digest):  # type: ignore[no-untyped-def]
+def _set_slot(space, search, genes, g, s, follow, digest):
     put(genes, g, s, 0, digest)
     if follow:
         for e in range(space.edge_start[g], space.edge_start[g + 1]):
@@ -124,7 +125,7 @@ def _set_slot(space, search, genes, g, s, follow, digest):  # type: ignore[no-un
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def source_fits(space, search, genes, t, e, digest):  # type: ignore[no-untyped-def]
+def source_fits(space, search, genes, t, e, digest):
     """The source of tensor `t` takes the spec that edge `e` needs."""
     n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]]]
     s = search.fit[space.key_offset[t] + n]
@@ -133,7 +134,7 @@ def source_fits(space, search, genes, t, e, digest):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, _nrt=False)
-def source_follows(space, search, genes, t, at, digest):  # type: ignore[no-untyped-def]
+def source_follows(space, search, genes, t, at, digest):
     """A source takes what one of its readers needs; `at` in [0, 1) chooses which."""
     low, high = search.reader_start[t], search.reader_start[t + 1]
     if high > low:
@@ -141,14 +142,14 @@ def source_follows(space, search, genes, t, at, digest):  # type: ignore[no-unty
 
 
 @njit(cache=True, _nrt=False)
-def _reshard(stream, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+def _reshard(stream, space, search, genes, low, high, follow, digest):
     s = between(stream, 0, space.strategy_count[search.gene_members[low]])
     for r in range(low, high):
         _set_slot(space, search, genes, search.gene_members[r], s, follow, digest)
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def with_digit(space, search, g, s, axis, dim):  # type: ignore[no-untyped-def]
+def with_digit(space, search, g, s, axis, dim):
     """The strategy that differs from `s` in one digit, or -1 where there is none."""
     base = search.dim_count[g] + 1
     row = space.block_offset[g] + s
@@ -165,7 +166,7 @@ def with_digit(space, search, g, s, axis, dim):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, _nrt=False)
-def _turn(stream, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+def _turn(stream, space, search, genes, low, high, follow, digest):
     axis = between(stream, 0, search.axes)
     dim = between(stream, -1, search.dim_count[search.gene_members[low]])
     for r in range(low, high):
@@ -176,7 +177,7 @@ def _turn(stream, space, search, genes, low, high, follow, digest):  # type: ign
 
 
 @njit(cache=True, _nrt=False)
-def _group(stream, space, search, genes, digest):  # type: ignore[no-untyped-def]
+def _group(stream, space, search, genes, digest):
     """Lay an axis along one dimension group, or take it off, over all slots or a run of them."""
     group = between(stream, -1, search.group_dim.shape[1])
     axis = between(stream, 0, search.axes)
@@ -200,12 +201,12 @@ def _group(stream, space, search, genes, digest):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _made(space, genes, t):  # type: ignore[no-untyped-def]
+def _made(space, genes, t):
     return space.spec_ids[space.made_offset[t] + genes[space.made_gene[t]]]
 
 
 @njit(cache=True, _nrt=False)
-def _follow(stream, space, search, genes, low, high, follow, digest):  # type: ignore[no-untyped-def]
+def _follow(stream, space, search, genes, low, high, follow, digest):
     """Blocks read one input where it lies: the strategy that splits most among those needing no copy."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
@@ -235,7 +236,7 @@ def _follow(stream, space, search, genes, low, high, follow, digest):  # type: i
 
 
 @njit(cache=True, _nrt=False)
-def _lead(stream, space, search, genes, low, high, digest):  # type: ignore[no-untyped-def]
+def _lead(stream, space, search, genes, low, high, digest):
     """The makers of one input give what the block needs."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]

@@ -37,6 +37,8 @@ class Epoch:
 
 @dataclass(frozen=True)
 class EpochResult:
+    """What an epoch returns: its archive, what its moves achieved, plans evaluated."""
+
     archive: Archive
     statistics: Statistics
     evaluations: int
@@ -59,7 +61,7 @@ def _arrays(variant: VariantFile) -> tuple[Space, SearchSpace, State]:
         while len(_loaded) >= LARGEST_SHELF:
             _loaded.pop(next(iter(_loaded)))
         with Path(variant.path).open("rb") as file:
-            space, search = pickle.load(file)  # noqa: S301 - written by this program in its private folder
+            space, search = pickle.load(file)
         loaded = Space(*space)
         _loaded[variant.token] = (loaded, SearchSpace(*search), new_state(loaded))
     return _loaded[variant.token]
