@@ -1,11 +1,11 @@
 """How a program may change: rules, the moves they offer, and moves carried out."""
 
 from rewrites.apply import Applied, apply_all, apply_move, replay
-from rewrites.catalogue import RULES, catalogue, rule_named
 from rewrites.match import Changes, find, find_near, update
 from rewrites.move import Move, StaleMove
 from rewrites.placement import PLACEMENT, apply_placement, find_placements, placement_moves, replay_plan
 from rewrites.rule import Match, Rule, RuleError, Sizes
+from rewrites.rules import RULES, catalogue, rule_named
 from rewrites.strategies import Saturated, saturate
 from rewrites.ties import find_tied
 

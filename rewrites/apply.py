@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from rewrites.catalogue import catalogue
 from rewrites.draft import Draft
 from rewrites.match import Changes, alternatives, first_root, late_blocks
 from rewrites.move import Move, StaleMove
 from rewrites.rule import Attribute, Case, Match, Nothing, Op, Pick, Rest, Rule, RuleError, Term
 from rewrites.rule import Tensor as AnyTensor
+from rewrites.rules import catalogue
 from teg.builder import define
 from teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
 

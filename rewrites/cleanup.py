@@ -42,9 +42,9 @@ def _dead_example(size: Sizes) -> Graph:
 
 def _dead_constant_example(size: Sizes) -> Graph:
     b = Sketch("dead_constant")
-    values = np.zeros(size(3), np.float32)
-    b.source("unseen", values.shape, "float32", "constant", values)
-    return b.result(b.tensor("x", size(3), size(4)))
+    values = np.ones(size(3), np.float32)
+    seen, _ = (b.source(n, values.shape, "float32", "constant", values) for n in ("seen", "unseen"))
+    return b.result(b.cell(("neg", INPUT), {seen: "r"}))
 
 
 CLEANUP: tuple[Rule, ...] = (

@@ -159,7 +159,7 @@ def _ways(law: Law, definition: Definition, dtypes: tuple[str, ...]) -> tuple[Ma
 def _type(expr: Expression, dtypes: tuple[str, ...]) -> str | None:
     try:
         return element_type(expr, dtypes)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

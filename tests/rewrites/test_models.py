@@ -1,0 +1,113 @@
+"""Rules on real models: values stay, saturation shrinks, moves of many layers are found in no time."""
+
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rewrites import RULES, apply_all, apply_move, find, find_tied, replay, saturate, update
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.importers import from_onnx
+from teg.validate import check
+
+GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
+TWINS = ("tiny_gpt2_small_b1_s1024", "tiny_llama2_7b_1layer_b1_s2048", "tiny_resnet50_b16_224")
+SATURATING = [r for r in RULES if r.saturating]
+
+
+@cache
+def model(name: str) -> Graph:
+    return from_onnx(GRAPHS / f"{name}.onnx")
+
+
+def cells(graph: Graph) -> int:
+    return sum(b.operator == "cell" for b in graph.blocks)
+
+
+def assert_close(before: Graph, after: Graph, rng: np.random.Generator, tolerance: float = 1e-5) -> None:
+    inputs = random_inputs(before, rng)
+    wanted, got = evaluate(before, inputs), evaluate(after, inputs)
+    for site, value in wanted.items():
+        worst = np.max(np.abs(got[site].astype(np.float64) - value))
+        assert worst <= tolerance * np.max(np.abs(value)), site
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_saturated_models_are_smaller_and_mean_the_same(name: str, rng: np.random.Generator) -> None:
+    graph = model(name)
+    done = saturate(graph, SATURATING)
+    check(done.graph)
+    assert len(done.graph.blocks) < len(graph.blocks)
+    assert sum(b.operator == "cell" for b in done.graph.blocks) <= 0.75 * sum(
+        b.operator == "cell" for b in graph.blocks
+    )
+    assert find(done.graph, SATURATING) == []
+    assert replay(graph, done.moves) == done.graph
+    assert_close(graph, done.graph, rng)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_single_move_keeps_the_values(name: str, rng: np.random.Generator) -> None:
+    graph = model(name)
+    moves = find(graph, RULES)
+    assert len({m.rule for m in moves}) >= 2
+    seen = set()
+    for move in moves:
+        after = apply_move(graph, move)
+        if after.structural_hash not in seen:
+            seen.add(after.structural_hash)
+            assert_close(graph, after, rng)
+
+
+@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = model(name)
+    current, moves, history = graph, find(graph, RULES), []
+    for _ in range(25):
+        if not moves:
+            break
+        history.append(moves[rng.integers(len(moves))])
+        applied = apply_all(current, [history[-1]])
+        moves = update(moves, applied.graph, RULES, applied.changes)
+        current = applied.graph
+        assert moves == find(current, RULES), history[-1]
+    check(current)
+    assert replay(graph, history) == current
+    assert_close(graph, current, rng, 5e-5)
+
+
+def test_tied_moves_change_all_layers_at_once(rng: np.random.Generator) -> None:
+    graph = model("llama2_7b_32layer_b1_s2048")
+    tied = find_tied(graph, RULES)
+    assert len(tied) < 80
+    softmax = [m for m in tied if m.rule == "expand_softmax"]
+    assert [len(m.places) for m in softmax] == [32]
+    after = apply_move(graph, softmax[0])
+    assert not any(b.operator == "softmax" for b in after.blocks)
+    assert sum(len(m.places) for m in tied) == len(find(graph, RULES))
+    for move in tied:
+        apply_move(graph, move)
+
+
+def best_of(count: int, work) -> float:  # type: ignore[no-untyped-def]
+    times = []
+    for _ in range(count):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_moves_of_a_model_of_32_layers_are_found_and_made_in_no_time() -> None:
+    graph = model("llama2_7b_32layer_b1_s2048")
+    moves = find(graph, RULES)
+    assert best_of(3, lambda: find(graph, RULES)) < 0.5
+    some = moves[:: max(1, len(moves) // 40)]
+    assert best_of(3, lambda: [apply_move(graph, m) for m in some]) / len(some) < 0.005
+    applied = [apply_all(graph, [m]) for m in some]
+    assert best_of(3, lambda: [update(moves, a.graph, RULES, a.changes) for a in applied]) / len(some) < 0.01

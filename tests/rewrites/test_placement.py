@@ -1,0 +1,162 @@
+"""Placement moves: legal plans only, histories that lead back, values that never change."""
+
+import numpy as np
+import pytest
+
+from rewrites import (
+    PLACEMENT,
+    RULES,
+    Move,
+    StaleMove,
+    apply_placement,
+    find,
+    find_placements,
+    placement_moves,
+    replay_plan,
+)
+from rewrites.cell_form import INPUT
+from rewrites.sketch import Sketch
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.operators.selectors import permuted
+from teg.sharding.check import check_placements
+from teg.sharding.expand import expand
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placements
+
+MESH = MeshShape.of(node=2, gpu=3)
+
+
+def layer() -> Graph:
+    b = Sketch("layer")
+    x, w = b.tensor("x", 4, 6), b.tensor("w", 5, 6, role="parameter")
+    y = b.contract("mk,kn->mn", x, b.view(w, permuted((5, 6), (1, 0)), "turned"), site="y")
+    return b.result(b.cell(("tanh", INPUT), {y: "mn"}, site="z"))
+
+
+def test_a_block_is_resharded_and_the_rest_stays() -> None:
+    move = Move("reshard", "y", "(node.0, -, gpu.0)")
+    placed = apply_placement(layer(), Placements(), move, MESH)
+    assert str(placed.blocks["y"].strategy) == "(node.0, -, gpu.0)"
+    assert set(placed.blocks) == {"y"}
+
+
+def test_a_source_follows_its_reader_through_views() -> None:
+    graph = layer()
+    placed = apply_placement(graph, Placements(), Move("reshard", "y", "(node.0, -, gpu.0)"), MESH)
+    assert [
+        m.choice for m in find_placements(graph, placed, MESH) if m.rule == "follow" and m.place == "w"
+    ] == ["y:1"]
+    placed = apply_placement(graph, placed, Move("follow", "w", "y:1"), MESH)
+    assert str(placed.blocks["w"].strategy) == "(-, gpu.0)"
+
+
+def test_prefetch_and_regather_are_genes_of_an_input() -> None:
+    graph = layer()
+    placed = apply_placement(graph, Placements(), Move("prefetch", "y", "1:3"), MESH)
+    placed = apply_placement(graph, placed, Move("regather", "y", "0:on"), MESH)
+    assert (placed.blocks["y"].prefetch, placed.blocks["y"].regather) == ((0, 3), (True, False))
+    placed = apply_placement(graph, placed, Move("regather", "y", "0:off"), MESH)
+    assert placed.blocks["y"].regather == (False, False)
+
+
+def test_one_move_places_tied_blocks_alike() -> None:
+    placed = apply_placement(layer(), Placements(), Move("reshard", ("x", "z"), "(gpu.0, -)"), MESH)
+    assert {site: str(p.strategy) for site, p in placed.blocks.items()} == dict.fromkeys("xz", "(gpu.0, -)")
+
+
+@pytest.mark.parametrize(
+    ("move", "reason"),
+    [
+        (Move("reshard", "q", "()"), "there is no block 'q'"),
+        (Move("reshard", "turned", "(-, -)"), "is a view, which lies where its root lies"),
+        (Move("reshard", "z", "(gpu.0)"), "expected 2 index dimensions"),
+        (Move("reshard", "z", "(gpu.7, -)"), "the mesh has no sub-axis 'gpu.7'"),
+        (Move("reshard", "z", "(gpu.0, gpu.0)"), "is used 2 times"),
+        (Move("reshard", "z", "nonsense"), "position 0: expected"),
+        (Move("follow", "w", "z:0"), "expected one of its readers y:1"),
+        (Move("follow", "z", "y:1"), "there are none"),
+        (Move("prefetch", "y", "2:1"), "expected an input below 2"),
+        (Move("prefetch", "y", "1:soon"), "expected 'input:blocks ahead'"),
+        (Move("regather", "y", "1:maybe"), "expected 'input:on' or 'input:off'"),
+        (Move("prefetc", "y", "1:1"), "did you mean prefetch"),
+        (Move("set_option", "inputs", "anywhere"), "the options of a plan are order: program"),
+        (Move("set_option", "wishes", "granted"), "the options of a plan are"),
+    ],
+)
+def test_what_is_not_legal_is_refused_with_its_reason(move: Move, reason: str) -> None:
+    with pytest.raises(StaleMove, match=reason):
+        apply_placement(layer(), Placements(), move, MESH)
+
+
+def test_every_listed_move_is_legal_and_changes_something(rng: np.random.Generator) -> None:
+    graph, placements = layer(), Placements()
+    for _ in range(12):
+        moves = find_placements(graph, placements, MESH)
+        assert {m.rule for m in moves} == {r.name for r in PLACEMENT} | {"set_option"}
+        for move in moves:
+            placed = apply_placement(graph, placements, move, MESH)
+            assert check_placements(graph, placed, MESH) == []
+            assert placed != placements or move.rule == "follow"
+        placements = apply_placement(graph, placements, moves[rng.integers(len(moves))], MESH)
+
+
+def test_the_moves_between_two_plans_lead_from_one_to_the_other(rng: np.random.Generator) -> None:
+    graph, plans = layer(), [Placements()]
+    for _ in range(10):
+        moves = find_placements(graph, plans[-1], MESH)
+        plans.append(apply_placement(graph, plans[-1], moves[rng.integers(len(moves))], MESH))
+    for after in plans:
+        reached = plans[3]
+        for move in placement_moves(graph, reached, after):
+            reached = apply_placement(graph, reached, move, MESH)
+        assert placement_moves(graph, reached, after) == []
+        assert all(reached.of(b).strategy == after.of(b).strategy for b in graph.blocks)
+
+
+def test_equal_changes_are_tied() -> None:
+    graph = layer()
+    after = apply_placement(graph, Placements(), Move("reshard", ("x", "z"), "(gpu.0, -)"), MESH)
+    assert placement_moves(graph, Placements(), after) == [Move("reshard", ("x", "z"), "(gpu.0, -)")]
+
+
+def test_a_gene_that_no_rule_changes_is_named() -> None:
+    graph = layer()
+    placed = apply_placement(graph, Placements(), Move("reshard", "z", "(gpu.0, -)"), MESH)
+    later = placed.blocks["z"].__class__(placed.blocks["z"].strategy, recompute=True)
+    with pytest.raises(ValueError, match="block 'z': no placement move changes 'recompute'"):
+        placement_moves(graph, placed, Placements({"z": later}))
+
+
+def test_a_history_of_both_kinds_replays_and_keeps_the_values(rng: np.random.Generator) -> None:
+    b = Sketch("both")
+    x = b.tensor("x", 4, 6)
+    graph = b.result(b.op("softmax", b.cell(("neg", INPUT), {x: "rc"}, site="n"), axes=(1,), site="y"))
+    (expansion,) = find(graph, [r for r in RULES if r.name == "expand_softmax"])
+    moves = [
+        expansion,
+        Move("reshard", "x", "(node.0, gpu.0)"),
+        Move("reshard", "n", "(node.0, gpu.0)"),
+        *(Move("reshard", site, "(node.0, gpu.0)") for site in expanded_sites(graph, expansion)),
+    ]
+    after, placements = replay_plan(graph, moves, MESH)
+    explicit = expand(after, placements, MESH)
+    inputs = random_inputs(graph, rng)
+    wanted, got = evaluate(graph, inputs)["y.out"], evaluate(after, inputs)["y.out"]
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    assert explicit is not None
+
+
+def expanded_sites(graph: Graph, move: Move) -> list[str]:
+    after, _ = replay_plan(graph, [move], MESH)
+    return [b.site for b in after.blocks if b.site not in graph.by_site and b.operator in ("cell", "reduce")]
+
+
+def test_names_do_not_meet_those_of_structural_rules() -> None:
+    assert not {r.name for r in PLACEMENT} & {r.name for r in RULES}
+
+
+@pytest.mark.parametrize("rule", PLACEMENT, ids=lambda r: r.name)
+def test_a_placement_rule_explains_itself(rule) -> None:  # type: ignore[no-untyped-def]
+    first, blank, form, *_ = rule.doc.splitlines()
+    assert first.endswith(".") and not blank and "->" in form and rule.source

@@ -1,0 +1,68 @@
+"""Saturation ends, is the same each time, and stops rules that do not end."""
+
+import pytest
+
+from rewrites import RULES, Move, Rule, RuleError, find, replay, saturate
+from rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
+from rewrites.rule import rest
+from rewrites.sketch import Sketch
+from rewrites.strategies import measure
+from teg.graph import Graph
+
+SATURATING = [r for r in RULES if r.saturating]
+
+
+def messy() -> Graph:
+    """-(-x) as a chain over views, twice, beside something that nobody reads."""
+    b = Sketch("messy")
+    x = b.tensor("x", 3, 4)
+    for site in ("a", "b"):
+        minus = b.cell(("neg", INPUT), {x: "rc"}, site=f"{site}1")
+        copied = b.op("concat", minus, axis=0, site=f"{site}2")
+        again = b.cell(("neg", INPUT), {copied: "rc"}, site=f"{site}3")
+        b.sink(b.cell(("exp", INPUT), {again: "rc"}, site=f"{site}4"))
+    b.cell(("tanh", INPUT), {x: "rc"}, site="unseen")
+    return b.build()
+
+
+def test_saturation_leaves_nothing_to_do() -> None:
+    graph = messy()
+    done = saturate(graph, SATURATING)
+    assert find(done.graph, SATURATING) == []
+    assert [b.operator for b in done.graph.blocks] == ["source", "cell", "sink", "sink"]
+    assert done.graph.blocks[1].definition["expr"] == ("exp", INPUT)
+
+
+def test_saturation_is_a_history_that_replays() -> None:
+    graph = messy()
+    done = saturate(graph, SATURATING)
+    assert saturate(graph, SATURATING) == done
+    assert replay(graph, done.moves) == done.graph
+    for move in done.moves:
+        smaller = replay(graph, [move])
+        assert measure(smaller) < measure(graph)
+        graph = smaller
+
+
+def test_rules_that_need_not_end_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\['expand_softmax'\] are not saturating"):
+        saturate(messy(), [r for r in RULES if r.name == "expand_softmax"])
+
+
+def test_a_rule_that_wrongly_says_it_ends_is_stopped_by_name() -> None:
+    def negated_twice(m):  # type: ignore[no-untyped-def]
+        form = bound_cell(m, m["xs"])
+        return CellForm(form.reads, ("neg", ("neg", form.expr)), form.dims, form.dtype)
+
+    endless = Rule(
+        "endless", any_cell(rest("xs")), cell(negated_twice), "", "", lambda size: messy(), saturating=True
+    )
+    with pytest.raises(
+        RuleError, match="rule 'endless': saturation did not end: it fired 21 times in 20 moves"
+    ):
+        saturate(messy(), [endless], limit=20)
+
+
+def test_moves_are_applied_in_program_order() -> None:
+    done = saturate(messy(), [r for r in RULES if r.name in ("concat_of_one", "fuse_cells")])
+    assert done.moves[:2] == [Move("concat_of_one", "a2"), Move("fuse_cells", "a3")]
