@@ -350,11 +350,11 @@ CONTRACTIONS: tuple[Rule, ...] = (
         A sum of products is a contraction.
 
         sum_k (x[m, k] w[k, n])  ->  x w
-        Where every dimension of the product is named by an operand, and nobody else reads it.
+        Where every dimension of the product is named by an operand, and nobody else reads it. Not for
+        saturation, which would undo every `expand_contract`.
         """,
         source="definition of a contraction",
         example=_product_example,
         domain="real",
-        saturating=True,
     ),
 )

@@ -26,6 +26,10 @@ BOUNDARY = ("source", "sink")
 FEW_READERS = 8
 
 
+# Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
+MOST_KNOWN = 1 << 15
+
+
 class Changes(NamedTuple):
     """What a rewrite changed: blocks that are new or read something else, tensors whose readers changed."""
 
@@ -126,6 +130,8 @@ class Index:
         if found is None:
             types = [draft.tensors[t].type for t in block.inputs]
             found = tuple(r for r in self.rules if _plausible(r.roots[0], block.definition, types))
+            if len(self._plausible) >= MOST_KNOWN:
+                self._plausible.clear()
             self._plausible[key] = found
         return found
 

@@ -73,12 +73,12 @@ REDUCTIONS: tuple[Rule, ...] = (
         Two reductions in a row by one monoid become one.
 
         sum_a (sum_b x)  ->  sum_{a, b} x
-        Where nobody else reads the first. A monoid does not care where brackets stand.
+        Where nobody else reads the first. A monoid does not care where brackets stand. Not for saturation, which
+        would undo every `split_reduce`.
         """,
         source=MONOID,
         example=_one_step_example,
         domain="real",
-        saturating=True,
     ),
     Rule(
         name="scale_into_reduce",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from rewrites.apply import carry_out
 from rewrites.canonical import canonical
 from rewrites.draft import Draft
 from rewrites.laws import tree_size
-from rewrites.match import Changes, Index, alternatives, in_order, index_of, near
+from rewrites.match import Changes, alternatives, in_order, index_of, near
 from rewrites.move import Move
 from rewrites.rule import Rule, RuleError
 from teg.graph import Block, Graph
@@ -18,50 +19,74 @@ from teg.operators.expressions import cell_flops
 
 
 class Saturated(NamedTuple):
-    """The graph in which no rule fits any more, and the moves that lead there."""
+    """The graph in which no rule fits any more, the moves that lead there, and what they changed."""
 
     graph: Graph
     moves: list[Move]
+    changes: Changes
 
 
-def saturate(graph: Graph, rules: Sequence[Rule], limit: int = 100_000) -> Saturated:
-    """Apply the rules wherever they fit, in program order, first rule first, until none does.
+def saturate(
+    graph: Graph, rules: Sequence[Rule], limit: int = 100_000, changes: Changes | None = None
+) -> Saturated:
+    """Apply the rules wherever they fit, rule by rule, each in program order, until none does.
+
+    What one rule does in one pass is one move of many places. `changes` are those of the moves made since the
+    graph was last saturated: then only their neighbourhood is looked at.
 
     Raises:
         ValueError: a rule is not declared to end.
-        RuleError: it did not end within `limit` moves; the rule that fired most is named.
+        RuleError: it did not end within `limit` places; the rule that fired most is named.
     """
     endless = [r.name for r in rules if not r.saturating]
     if endless:
         raise ValueError(
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
-    draft, moves = Draft(graph), list[Move]()
-    index = index_of(tuple(rules))
-    places = set(draft.blocks)
+    draft, fired = Draft(graph), list[Move]()
+    places = set(draft.blocks) if changes is None else near(draft, rules, changes)[1]
+    blocks, tensors = set[str](), set[str]()
     while places:
-        for block in in_order(draft, places & draft.blocks.keys()):
-            while (move := _first(draft, index, block.site)) is not None:
-                moves.append(move)
-                if len(moves) > limit:
-                    name, count = Counter(m.rule for m in moves).most_common(1)[0]
-                    raise RuleError(name, f"saturation did not end: it fired {count} times in {limit} moves")
-        changes = Changes(frozenset(draft.changed), frozenset(draft.reread))
+        for rule, sites in _by_rule(draft, rules, places).items():
+            for site in sites:
+                while (move := _first(draft, rule, site)) is not None:
+                    fired.append(move)
+                    if len(fired) > limit:
+                        name, count = Counter(m.rule for m in fired).most_common(1)[0]
+                        raise RuleError(
+                            name, f"saturation did not end: it fired {count} times in {limit} moves"
+                        )
+        new = Changes(frozenset(draft.changed), frozenset(draft.reread))
+        blocks |= new.blocks
+        tensors |= new.tensors
         draft.changed, draft.reread = set(), set()
-        places = near(draft, rules, changes)[1]
-    return Saturated(draft.graph(), moves)
+        places = near(draft, rules, new)[1]
+    return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 
-def _first(draft: Draft, index: Index, place: str) -> Move | None:
-    """Carry out the first move there is at a place, and return it."""
-    block = draft.blocks.get(place)
-    if block is None:
-        return None
-    for rule in index.rules_at(draft, block):
-        for move, match in alternatives(draft, rule, place):
-            carry_out(draft, rule, match, move)
-            return move
+def _by_rule(draft: Draft, rules: Sequence[Rule], places: set[str]) -> dict[Rule, list[str]]:
+    """The places at which each rule may fit, in program order."""
+    index = index_of(tuple(rules))
+    found: dict[Rule, list[str]] = {rule: [] for rule in rules}
+    for block in in_order(draft, places):
+        for rule in index.rules_at(draft, block):
+            found[rule].append(block.site)
+    return found
+
+
+def _first(draft: Draft, rule: Rule, place: str) -> Move | None:
+    """Carry out a rule's first move at a place, and return it."""
+    for move, match in alternatives(draft, rule, place):
+        carry_out(draft, rule, match, move)
+        return move
     return None
+
+
+def _in_runs(moves: Sequence[Move]) -> list[Move]:
+    """Moves of one rule and choice that follow each other, as one move of many places."""
+    runs = groupby(moves, key=lambda m: (m.rule, m.choice))
+    tied = ((rule, tuple(p for m in run for p in m.places), choice) for (rule, choice), run in runs)
+    return [Move(rule, places if len(places) > 1 else places[0], choice) for rule, places, choice in tied]
 
 
 def measure(graph: Graph) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewrites import RULES, Move, Rule, Sizes, apply_all, apply_move, find, find_near, update
+from rewrites import RULES, Move, Rule, Sizes, apply_all, apply_move, find, find_near, saturate, update
 from rewrites.cell_form import INPUT, dim_labels, pointwise
 from rewrites.rule import NOTHING, Match, Nothing, op
 from rewrites.strategies import measure
@@ -123,6 +123,15 @@ def test_a_rule_explains_itself(rule: Rule) -> None:
     assert "->" in form
     assert reasons
     assert rule.source
+
+
+@pytest.mark.parametrize("rule", [p for p in EVERY if not p.values[0].saturating])
+def test_saturation_does_not_undo_what_a_search_chooses(rule: Rule) -> None:
+    graph = rule.example(Sizes())
+    saturating = [r for r in RULES if r.saturating]
+    plain = saturate(graph, saturating).graph.structural_hash
+    for move in find(graph, [rule]):
+        assert saturate(apply_move(graph, move), saturating).graph.structural_hash != plain
 
 
 def test_names_are_different() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewrites import RULES, Move, Rule, RuleError, find, replay, saturate
+from rewrites import RULES, Move, Rule, RuleError, apply_all, find, replay, saturate
 from rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
 from rewrites.rule import rest
 from rewrites.sketch import Sketch
@@ -63,6 +63,23 @@ def test_a_rule_that_wrongly_says_it_ends_is_stopped_by_name() -> None:
         saturate(messy(), [endless], limit=20)
 
 
-def test_moves_are_applied_in_program_order() -> None:
+def test_what_a_rule_does_in_one_pass_is_one_move_of_many_places() -> None:
     done = saturate(messy(), [r for r in RULES if r.name in ("concat_of_one", "fuse_cells")])
-    assert done.moves[:2] == [Move("concat_of_one", "a2"), Move("fuse_cells", "a3")]
+    assert done.moves == [
+        Move("concat_of_one", ("a2", "b2")),
+        Move("fuse_cells", ("a3", "a4", "b3", "b4")),
+    ]
+
+
+def test_after_a_move_only_its_neighbourhood_is_saturated_again() -> None:
+    b = Sketch("again")
+    x = b.tensor("x", 3, 4)
+    for site in ("a", "b"):
+        b.sink(b.cell(("exp", INPUT), {b.op("softmax", x, axes=(1,), site=site): "rc"}, site=f"{site}2"))
+    graph = b.build()
+    expansion = next(m for m in find(graph, RULES) if m.rule == "expand_softmax")
+    applied = apply_all(graph, [expansion])
+    near = saturate(applied.graph, SATURATING, changes=applied.changes)
+    assert near == saturate(applied.graph, SATURATING)
+    assert [m.rule for m in near.moves] == ["fuse_cells"]
+    assert replay(graph, [expansion, *near.moves]) == near.graph
