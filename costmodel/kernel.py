@@ -183,7 +183,8 @@ def _fill(space, state, genes, prefetch, regather):
     for k in range(space.slot_count):
         _block(space, state, k, 1)
     for t in range(space.made_at.shape[0]):
-        _tensor(space, state, t, 1)
+        state.affected[t] = t
+    _tensors(space, state, space.made_at.shape[0], 1)
     state.filled[0] = 1
 
 
@@ -205,8 +206,7 @@ def _advance(space, state, genes, prefetch, regather):
     for e in range(prefetch.shape[0]):
         if prefetch[e] != state.prefetch[e] or regather[e] != state.regather[e]:
             count = _touch(state, space.edge_tensor[e], mark, count)
-    for r in range(count):
-        _tensor(space, state, state.affected[r], -1)
+    _tensors(space, state, count, -1)
     for g in range(genes.shape[0]):
         if genes[g] != state.genes[g]:
             state.genes[g] = genes[g]
@@ -215,8 +215,7 @@ def _advance(space, state, genes, prefetch, regather):
     for e in range(prefetch.shape[0]):
         state.prefetch[e] = prefetch[e]
         state.regather[e] = regather[e]
-    for r in range(count):
-        _tensor(space, state, state.affected[r], 1)
+    _tensors(space, state, count, 1)
 
 
 @njit(cache=True, _nrt=False, inline="always")
@@ -236,6 +235,13 @@ def _block(space, state, k, sign):
     state.totals[ENERGY] += sign * space.block_rows[row, BLOCK_ENERGY]
     for c in range(space.classes.shape[0]):
         state.flops[c] += sign * space.block_rows[row, BLOCK_FLOPS + c]
+
+
+@njit(cache=True, _nrt=False)
+def _tensors(space, state, count, sign):
+    """Add (or take back) the first `count` affected tensors."""
+    for r in range(count):
+        _tensor(space, state, state.affected[r], sign)
 
 
 @njit(cache=True, _nrt=False, inline="always")

@@ -29,7 +29,7 @@ from optimizer.report import costs_of, goal_of, plan_of
 from optimizer.rules import choose_rules
 from optimizer.stream import new_stream
 from optimizer.structure import StructuralSearch, try_child
-from optimizer.variants import Settings, Variant, new_variant, plant, plant_seeds
+from optimizer.variants import Settings, load_compiled, Variant, new_variant, plant, plant_seeds
 from optimizer.variation import RULES as PLACEMENT_RULES
 from optimizer.workers import Epoch, EpochResult, InlineExecutor, VariantFile, run, write_variant
 from teg.graph import Graph
@@ -39,7 +39,7 @@ from teg.validate import check
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 EPSILON = 0.005
 LARGEST_FRONTIER = 64
-STRUCTURAL_EVERY = 2
+STRUCTURAL_SLOTS = 256
 LARGEST_VARIANTS = 4
 STALE_ROUNDS = 24
 LEAST_GAIN = 1e-4
@@ -193,8 +193,10 @@ class _Search:
     def _warm_up(self, executor: Executor) -> None:
         """Load compiled code in this process, then in the workers, before the clock starts."""
         began = time.perf_counter()
-        empty = self._epoch(self.variants[0], 0)
+        first = self.variants[0]
+        empty = self._epoch(first, 0)
         run(empty)
+        load_compiled(first, self.settings.goal)
         for future in [executor.submit(run, empty) for _ in range(self.islands)]:
             future.result()
         self.compiled_s += time.perf_counter() - began
@@ -220,7 +222,7 @@ class _Search:
                 tasks.append((variant, self._epoch(variant, amount)))
         futures = [executor.submit(run, task) for _, task in tasks]
         child = None
-        if self.rounds % STRUCTURAL_EVERY == 0:
+        if self.rounds % structural_period(self.variants[0]) == 0:
             child = self._structural_move(left, sum(t.evaluations for _, t in tasks))
         for (variant, _), future in zip(tasks, futures, strict=True):
             self._take_in(variant, future.result())
@@ -355,6 +357,11 @@ class _Search:
         cost = costs_of(archive.raw[0], mesh)
         worst = max(constraints, key=lambda c: cost[c.objective] / c.bound if c.bound else np.inf)
         return Shortfall(worst, cost[worst.objective], plan_of(variant, 0, mesh, constraints))
+
+
+def structural_period(variant: Variant) -> int:
+    """Rounds between structural moves: compiling a large graph takes about as long as several epochs."""
+    return 2 + len(variant.space.slots) // STRUCTURAL_SLOTS
 
 
 def epoch_evaluations(variant: Variant) -> int:

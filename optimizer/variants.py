@@ -95,6 +95,7 @@ def inherit(child: Variant, parent: Variant, goal: Goal) -> int:
     evaluated = 0
     new_classes = [c for c in range(len(child.search.gene_start) - 1) if _is_new(child.search, origin, c)]
     rows, prefetch, regather = [], [], []
+    respond = (child.space.space, child.space.state, goal)
     for i in order:
         genes = np.zeros(child.space.gene_count, np.int16)
         known = origin >= 0
@@ -105,7 +106,7 @@ def inherit(child: Variant, parent: Variant, goal: Goal) -> int:
         )
         for c in new_classes:
             members = child.search.gene_members[child.search.gene_start[c] : child.search.gene_start[c + 1]]
-            evaluated += best_response(child.space.space, child.space.state, goal, genes, pre, cut, members)
+            evaluated += best_response(*respond, genes, pre, cut, members)
         rows.append(genes)
         prefetch.append(pre)
         regather.append(cut)
@@ -156,7 +157,7 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     """Set tied genes to the strategy that lowers the product of the objectives most; returns evaluations."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     best, least = np.int64(0), np.inf
-    count = space.strategy_count[members[0]]
+    count = space.strategy_count[members[0]] if members.shape[0] > 0 else 0
     for s in range(count):
         for g in members:
             genes[g] = s
@@ -170,6 +171,14 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     for g in members:
         genes[g] = best
     return count
+
+
+def load_compiled(variant: Variant, goal: Goal) -> None:
+    """Load (or compile) what `inherit` runs, without changing anything."""
+    space, archive = variant.space, variant.archive
+    nothing = np.zeros(0, dtype=np.int64)
+    plan = (archive.genes[0].copy(), archive.prefetch[0].copy(), archive.regather[0].copy())
+    best_response(space.space, space.state, goal, *plan, nothing)
 
 
 def genes_at(archive: Archive, i: int) -> Genes:

@@ -26,7 +26,7 @@ SOURCES_FOLLOW_SHARE = 0.85
 TRIES = 8
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(cache=True, _nrt=False)
 def mix(position, value):
     """A 64-bit hash of one gene's value (splitmix64)."""
     z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(
@@ -49,7 +49,7 @@ def hash_plan(genes, prefetch, regather):
     return h
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(cache=True, _nrt=False)
 def put(values, position, value, offset, digest):
     """Set one gene and update the plan's hash."""
     old = np.int64(values[position])
@@ -200,7 +200,7 @@ def _group(stream, space, search, genes, digest):
                     _set_slot(space, search, genes, g, s, True, digest)
 
 
-@njit(cache=True, _nrt=False, inline="always")
+@njit(cache=True, _nrt=False)
 def _made(space, genes, t):
     return space.spec_ids[space.made_offset[t] + genes[space.made_gene[t]]]
 
