@@ -497,7 +497,8 @@ def _fetch(union, wanted, block, traffic, moved, meta, p, n):  # type: ignore[no
             moved[p, n, a, 3] = max(moved[p, n, a, 3], own)
             if team > 1:
                 moved[p, n, slowest, 4] = max(moved[p, n, slowest, 4], missing - missing // team)
-                meta[p, n, slowest, 4] = _code(GATHER, team, 1)
+                # a team may span several fast axes; the round is charged to the slowest of them
+                meta[p, n, slowest, 4] = _code(GATHER, min(team, block[slowest] // block[slowest + 1]), 1)
 
 
 @njit(cache=True)

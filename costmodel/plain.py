@@ -305,7 +305,7 @@ class _CopyCounter:
             self._time(name, around.kind, around.members, around.stride, max(slow[name]))
         for name in names:
             for members, most in gathered[name].items():
-                self._time(name, "all_gather", members, 1, most)
+                self._time(name, "all_gather", min(members, self.mesh.axis(name).size), 1, most)
 
     def _reach(self, d: int, level: int) -> int:
         """Elements `d` needs that are held by devices equal to it on the `level` slowest axes."""
