@@ -59,6 +59,8 @@ class PlanSpace:
         view: View | None = None,
         *,
         order: str = "program",
+        inputs: str = "chosen",
+        outputs: str = "sharded",
         compute_dtype: str | None = None,
         pins: Mapping[str, str] | None = None,
         cache: TableCache | None = None,
@@ -68,6 +70,7 @@ class PlanSpace:
         self.view = view or default_view(self.layout)
         self.cache = cache or TableCache()
         self.pins = dict(pins or {})
+        self.inputs, self.outputs = inputs, outputs
         self.slots = issue_order(graph, order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
@@ -92,7 +95,10 @@ class PlanSpace:
             reads.append((graph.tensors[read.root].shape, read.rows))
         inputs, outputs = graph.input_types(block), graph.output_types(block)
         pin = self.pins.get(block.site)
-        key = (block.definition, tuple(reads), inputs, outputs, granules, pin)
+        whole = (block.operator == "sink" and self.outputs == "gathered") or (
+            block.operator == "source" and self.inputs == "replicated"
+        )
+        key = (block.definition, tuple(reads), inputs, outputs, granules, pin, whole)
         if key not in self.cache.families:
             read_values = tuple(
                 (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
@@ -101,6 +107,8 @@ class PlanSpace:
             family = StrategyFamily(
                 block.definition, read_values, tuple(len(t.shape) for t in outputs), granules, self.view
             )
+            if whole:
+                family.keep([0])
             if pin is not None:
                 family.keep_pinned(block.site, pin)
             costs = block_costs(
@@ -154,7 +162,7 @@ class PlanSpace:
                 )
             else:
                 blocks[block.site] = Placement(strategy)
-        return Placements(blocks, order=self.order)
+        return Placements(blocks, order=self.order, inputs=self.inputs, outputs=self.outputs)
 
     def genes_of(self, placements: Placements) -> Genes:
         """Placements as genes.

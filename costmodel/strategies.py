@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
 
@@ -56,9 +56,13 @@ class StrategyFamily:
             raise ValueError(
                 f"pin {site}={pin}: no strategy of this block gives that spec; possible are {some}, ..."
             )
-        self.strategies = [self.strategies[k] for k in kept]
-        self.needed = [[row[k] for k in kept] for row in self.needed]
-        self.made = [[row[k] for k in kept] for row in self.made]
+        self.keep(kept)
+
+    def keep(self, numbers: Sequence[int]) -> None:
+        """Keep only these strategies."""
+        self.strategies = [self.strategies[k] for k in numbers]
+        self.needed = [[row[k] for k in numbers] for row in self.needed]
+        self.made = [[row[k] for k in numbers] for row in self.made]
 
     @cached_property
     def positions(self) -> dict[Strategy, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 TOPOLOGIES = ("switch", "ring", "torus", "line", "tree")
@@ -169,6 +169,16 @@ class Mesh:
         """Number of devices: the product of the axes' sizes."""
         return prod(axis.size for axis in self.axes)
 
+    def part(self, axis_sizes: tuple[tuple[str, int], ...]) -> Mesh:
+        """The machine seen by a plan that leaves the rest idle: the same axes with fewer devices.
+
+        Part of a torus is a line: its ends are not joined. Links that reduce are for whole axes.
+        """
+        if axis_sizes == self.axis_sizes:
+            return self
+        sizes = dict(axis_sizes)
+        return replace(self, axes=tuple(_shortened(axis, sizes[axis.name]) for axis in self.axes))
+
     def axis(self, name: str) -> MeshAxis:
         """The axis called `name`.
 
@@ -181,3 +191,10 @@ class Mesh:
         raise KeyError(
             f"mesh {self.name!r} has no axis {name!r}; it has {', '.join(a.name for a in self.axes)}"
         )
+
+
+def _shortened(axis: MeshAxis, size: int) -> MeshAxis:
+    if size == axis.size:
+        return axis
+    topology = "line" if axis.topology == "torus" else axis.topology
+    return replace(axis, size=size, topology=topology, all_reduce_efficiency=None)

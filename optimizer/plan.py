@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from costmodel.objectives import Objective
 from hardware.mesh import Mesh
@@ -77,14 +77,18 @@ class Shortfall:
 
 @dataclass(frozen=True)
 class Progress:
-    """A report while searching: hypervolume is relative to the reference of the first epoch."""
+    """A report while searching.
+
+    `hypervolume` is relative to 1.1 times the worst of the first round's front; `best` the least value of
+    each objective so far, `fraction` the share of the budget that is spent.
+    """
 
     phase: str
     seconds: float
     evaluations: int
     front: int
     hypervolume: float
-    best: Mapping[str, float] = field(default_factory=dict)
+    best: tuple[float, ...] = ()
     fraction: float = 0.0
 
 

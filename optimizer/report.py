@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,13 +12,15 @@ from costmodel.objectives import OBJECTIVES, POSITION, Objective
 from hardware.mesh import Mesh
 from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from optimizer.constraints import Constraint
+from optimizer.fronts import nondominated
 from optimizer.island import Goal
-from optimizer.plan import Plan
+from optimizer.plan import Plan, Shortfall
 from optimizer.variants import Variant, genes_at
 from rewrites import placement_moves
 from teg.sharding.placement import Placements
 
 PICO = 1e-12
+LARGEST_FRONTIER = 48
 
 
 def goal_of(
@@ -67,11 +70,12 @@ def costs_of(raw: np.ndarray, mesh: Mesh) -> dict[str, float]:
     return cost
 
 
-def plan_of(variant: Variant, index: int, mesh: Mesh, constraints: Sequence[Constraint]) -> Plan:
+def plan_of(variant: Variant, index: int, constraints: Sequence[Constraint]) -> Plan:
     """Member `index` of a variant's front as a plan."""
-    archive = variant.archive
-    placements = variant.space.placements(genes_at(archive, index))
-    cost = costs_of(archive.raw[index], mesh)
+    archive, machine = variant.archive, variant.machine
+    genes = genes_at(archive, index)
+    placements = replace(variant.space.placements(genes), devices=machine.devices)
+    cost = costs_of(archive.raw[index], machine.mesh)
     return Plan(
         variant.graph,
         placements,
@@ -79,6 +83,52 @@ def plan_of(variant: Variant, index: int, mesh: Mesh, constraints: Sequence[Cons
         cost,
         all(cost[c.objective] <= c.bound for c in constraints),
     )
+
+
+def frontier_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> tuple[Plan, ...]:
+    """The common front of all variants, thinned evenly to a readable size with its extremes."""
+    members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
+    values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
+    return tuple(plan_of(*members[r], constraints) for r in thin(values, LARGEST_FRONTIER))
+
+
+def thin(values: np.ndarray, limit: int) -> list[int]:
+    """Rows of the non-dominated front, at most `limit`: extremes first, then the most isolated ones."""
+    rows = np.flatnonzero(nondominated(values))
+    if len(rows) <= limit:
+        return sorted(rows.tolist(), key=lambda r: tuple(values[r]))
+    scaled = np.log(values[rows] + 1e-9)
+    scaled = (scaled - scaled.min(axis=0)) / np.maximum(scaled.max(axis=0) - scaled.min(axis=0), 1e-12)
+    chosen = list(dict.fromkeys(int(k) for k in scaled.argmin(axis=0)))
+    distance = np.linalg.norm(scaled[:, None] - scaled[chosen][None], axis=2).min(axis=1)
+    while len(chosen) < limit:
+        k = int(distance.argmax())
+        chosen.append(k)
+        distance = np.minimum(distance, np.linalg.norm(scaled - scaled[k], axis=1))
+    return sorted((int(rows[k]) for k in chosen), key=lambda r: tuple(values[r]))
+
+
+def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:
+    """The infeasible plan that comes nearest to the bounds, and the bound it breaks most."""
+    pools = [
+        (float(v.archive.pool_violation[i]), n, i)
+        for n, v in enumerate(variants)
+        for i in range(int(v.archive.size[1]))
+    ]
+    if not pools:
+        return None
+    _, number, i = min(pools)
+    variant = variants[number]
+    archive = variant.archive
+    pool = archive._replace(
+        raw=archive.pool_raw,
+        genes=archive.pool_genes,
+        prefetch=archive.pool_prefetch,
+        regather=archive.pool_regather,
+    )
+    plan = plan_of(replace(variant, archive=pool), i, constraints)
+    worst = max(constraints, key=lambda c: plan.cost[c.objective] / c.bound if c.bound else np.inf)
+    return Shortfall(worst, plan.cost[worst.objective], plan)
 
 
 def values_of(costs: Sequence[Mapping[str, float]], objectives: Sequence[Objective]) -> np.ndarray:

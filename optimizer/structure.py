@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimizer.variants import Settings, Variant, inherit, new_variant
-from rewrites import Move, Rule, StaleMove, apply_all, find_tied, saturate
+from rewrites import Move, Rule, RuleError, StaleMove, apply_all, find_tied, saturate
 from teg.graph import Graph
 
 
@@ -42,10 +42,10 @@ class StructuralSearch:
         weight = np.array([self._chance(move.rule) for move in offers])
         move = offers.pop(int(rng.choice(len(offers), p=weight / weight.sum())))
         try:
-            graph = apply_all(parent.graph, [move]).graph
-        except StaleMove:
+            applied = apply_all(parent.graph, [move])
+            cleaned = saturate(applied.graph, self.saturating, changes=applied.changes)
+        except (StaleMove, RuleError):
             return None
-        cleaned = saturate(graph, self.saturating)
         self.applied[move.rule] += 1
         if cleaned.graph.structural_hash in self.known:
             return None
@@ -65,5 +65,7 @@ def try_child(
     if proposal is None:
         return None, "", 0
     graph, moves, rule = proposal
-    child = new_variant(number, graph, moves, settings)
-    return child, rule, inherit(child, parent, settings.goal)
+    if not settings.keeps_pins(graph):
+        return None, "", 0
+    child = new_variant(number, parent.machine, graph, moves, settings)
+    return child, rule, inherit(child, parent)

@@ -24,24 +24,38 @@ POOL_CAPACITY = 32
 INHERITED = 24
 
 
-@dataclass
-class Settings:
-    """What all variants of one search share."""
+@dataclass(frozen=True)
+class Machine:
+    """A part of the mesh that a plan may use (`devices`, empty for all of it), compiled for."""
 
+    devices: str
     mesh: Mesh
     view: View
     goal: Goal
+    cache: TableCache = field(default_factory=TableCache, compare=False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all variants of one search share: genes that are given, not searched."""
+
     order: str = "program"
+    inputs: str = "chosen"
+    outputs: str = "sharded"
     compute_dtype: str | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
-    cache: TableCache = field(default_factory=TableCache)
+
+    def keeps_pins(self, graph: Graph) -> bool:
+        """Whether every pinned block is still there."""
+        return all(site in graph.by_site for site in self.pins)
 
 
 @dataclass
 class Variant:
-    """A rewritten graph, how it came about, its compiled spaces and the plans found for it."""
+    """A rewritten graph on a machine, how it came about, its compiled spaces and the plans found for it."""
 
     number: int
+    machine: Machine
     graph: Graph
     moves: tuple[Move, ...]
     space: PlanSpace
@@ -49,45 +63,54 @@ class Variant:
     archive: Archive
 
 
-def new_variant(number: int, graph: Graph, moves: tuple[Move, ...], settings: Settings) -> Variant:
+def new_variant(
+    number: int, machine: Machine, graph: Graph, moves: tuple[Move, ...], settings: Settings
+) -> Variant:
     """Compile a variant; its archive is empty."""
     space = PlanSpace(
         graph,
-        settings.mesh,
-        settings.view,
+        machine.mesh,
+        machine.view,
         order=settings.order,
+        inputs=settings.inputs,
+        outputs=settings.outputs,
         compute_dtype=settings.compute_dtype,
         pins=settings.pins,
-        cache=settings.cache,
+        cache=machine.cache,
     )
-    archive = new_archive(
-        FRONT_CAPACITY, POOL_CAPACITY, len(settings.goal.weights), space.gene_count, space.edge_count
-    )
-    return Variant(number, graph, moves, space, search_space(space), archive)
+    objectives = len(machine.goal.weights)
+    archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, objectives, space.gene_count, space.edge_count)
+    return Variant(number, machine, graph, moves, space, search_space(space), archive)
 
 
-def plant_seeds(variant: Variant, goal: Goal) -> int:
+def plant_seeds(variant: Variant) -> int:
     """Offer the seeds by propagation; returns how many plans were evaluated."""
-    rows = seed_plans(variant.space, variant.search)
-    return plant(variant, goal, rows)
+    return plant(variant, seed_plans(variant.space, variant.search))
 
 
-def plant(variant: Variant, goal: Goal, strategies: np.ndarray) -> int:
+def plant(variant: Variant, strategies: np.ndarray) -> int:
     """Offer plans given as strategy rows; returns how many."""
     edges = variant.space.edge_count
     no_edges = np.zeros((len(strategies), edges), np.int8)
     space = variant.space
     offer_all(
-        space.space, space.state, variant.archive, goal, strategies.astype(np.int16), no_edges, no_edges
+        space.space,
+        space.state,
+        variant.archive,
+        variant.machine.goal,
+        strategies.astype(np.int16),
+        no_edges,
+        no_edges,
     )
     return len(strategies)
 
 
-def inherit(child: Variant, parent: Variant, goal: Goal) -> int:
+def inherit(child: Variant, parent: Variant) -> int:
     """Give a child its parent's plans: survivors keep their genes, new blocks take their best response.
 
     Returns: plans evaluated.
     """
+    goal = child.machine.goal
     count = int(parent.archive.size[0])
     order = np.argsort(-parent.archive.weight[:count], kind="stable")[:INHERITED]
     origin, table = _gene_map(child.space, parent.space)
@@ -173,12 +196,12 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     return count
 
 
-def load_compiled(variant: Variant, goal: Goal) -> None:
+def load_compiled(variant: Variant) -> None:
     """Load (or compile) what `inherit` runs, without changing anything."""
     space, archive = variant.space, variant.archive
     nothing = np.zeros(0, dtype=np.int64)
     plan = (archive.genes[0].copy(), archive.prefetch[0].copy(), archive.regather[0].copy())
-    best_response(space.space, space.state, goal, *plan, nothing)
+    best_response(space.space, space.state, variant.machine.goal, *plan, nothing)
 
 
 def genes_at(archive: Archive, i: int) -> Genes:

@@ -88,7 +88,7 @@ def verify_plan(
     issues = tuple(str(issue) for issue in verify(plan.graph, program))
     execution = simulate(
         program,
-        mesh,
+        mesh.part(program.mesh.axes),
         inputs if execute else None,
         dry=not execute,
         capacity_check=False,

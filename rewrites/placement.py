@@ -72,7 +72,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
         StaleMove: no such rule, block or choice, or the result is not legal on this mesh; it says why.
     """
     if move.rule == "set_option":
-        return _with_options(placements, move)
+        return _with_options(placements, move, mesh_shape)
     rule = _rule(move)
     changed = dict(placements.blocks)
     for site in move.places:
@@ -101,7 +101,7 @@ def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape)
         for rule in PLACEMENT
         for choice in rule.choices(Spot(graph, placements, block, mesh_shape))
     ]
-    for name, values in OPTIONS.items():
+    for name, values in {**OPTIONS, "devices": mesh_shape.parts()}.items():
         found += [Move("set_option", name, v) for v in values if v != getattr(placements, name)]
     return found
 
@@ -118,7 +118,7 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
             for rule, choice in _differences(block, before.of(block), after.of(block)):
                 tied.setdefault((rule, choice), []).append(block.site)
     moves = [Move(r, tuple(p) if len(p) > 1 else p[0], c) for (r, c), p in tied.items()]
-    values = ((name, getattr(before, name), getattr(after, name)) for name in OPTIONS)
+    values = ((name, getattr(before, name), getattr(after, name)) for name in (*OPTIONS, "devices"))
     moves.extend(Move("set_option", name, new) for name, old, new in values if new != old)
     return moves
 
@@ -152,9 +152,14 @@ def _rule(move: Move) -> PlacementRule:
     return known[move.rule]
 
 
-def _with_options(placements: Placements, move: Move) -> Placements:
+def _with_options(placements: Placements, move: Move, mesh_shape: MeshShape) -> Placements:
     for name in move.places:
-        if move.choice not in OPTIONS.get(name, ()):
+        if name == "devices":
+            try:
+                mesh_shape.part(move.choice)
+            except ValueError as error:
+                raise StaleMove(move, str(error)) from error
+        elif move.choice not in OPTIONS.get(name, ()):
             offered = "; ".join(f"{n}: {', '.join(v)}" for n, v in OPTIONS.items())
             raise StaleMove(move, f"the options of a plan are {offered}")
         genes: dict[str, Any] = {name: move.choice}

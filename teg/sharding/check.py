@@ -23,6 +23,10 @@ def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> l
 
     Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`).
     """
+    try:
+        mesh = mesh.part(placements.devices)
+    except ValueError as error:
+        return [Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")]
     issues = [
         *_known("order", placements.order, ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),

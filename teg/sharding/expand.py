@@ -86,7 +86,7 @@ class ExplicitGraph:
 
 
 def expand(graph: Graph, placements: Placements, mesh: MeshShape) -> ExplicitGraph:
-    """Unfold `graph` on `mesh`.
+    """Unfold `graph` on `mesh`, or on the part of it that the placements use (`ExplicitGraph.mesh`).
 
     Raises:
         ValueError: a placement names an unknown block or sub-axis, splits a dimension that may not be split,
@@ -95,7 +95,7 @@ def expand(graph: Graph, placements: Placements, mesh: MeshShape) -> ExplicitGra
     issues = check_placements(graph, placements, mesh)
     if issues:
         raise ValueError(listing("the placements do not fit the graph and the mesh", issues))
-    return _Expansion(graph, placements, mesh).run()
+    return _Expansion(graph, placements, mesh.part(placements.devices)).run()
 
 
 @dataclass

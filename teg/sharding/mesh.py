@@ -82,6 +82,34 @@ class MeshShape:
         sizes = [size for _, size in self.axes]
         return np.array(np.unravel_index(np.arange(self.device_count), sizes or [1])).T[:, : len(sizes)]
 
+    def part(self, devices: str) -> MeshShape:
+        """The part of the mesh that a text like `node:1,gpu:4` uses: coordinate 0 of the idle sub-axes.
+
+        Axes it does not name are used whole; an empty text is the whole mesh.
+
+        Raises:
+            ValueError: another form, an unknown axis, or a size that does not divide the axis's.
+        """
+        used = dict(self.axes)
+        for item in filter(None, devices.split(",")):
+            name, _, size = item.partition(":")
+            if name not in used or not size.isdecimal() or int(size) < 1 or dict(self.axes)[name] % int(size):
+                axes = ", ".join(f"{n}:{s}" for n, s in self.axes)
+                raise ValueError(
+                    f"devices {devices!r}: {item!r} is not axis:size with a size that divides an axis of {axes}"
+                )
+            used[name] = int(size)
+        return MeshShape(tuple(used.items()))
+
+    def parts(self) -> tuple[str, ...]:
+        """The whole mesh (an empty text), then ever smaller parts: the slowest sub-axes fall idle first."""
+        sizes = dict(self.axes)
+        texts = [""]
+        for sub in self.sub_axes:
+            sizes[sub.axis] //= sub.size
+            texts.append(",".join(f"{n}:{s}" for n, s in sizes.items()))
+        return tuple(texts)
+
     def size_of(self, sub_axes: Iterable[str]) -> int:
         """Number of devices along these sub-axes together."""
         return prod(self.sub_axes[self.positions[name]].size for name in sub_axes)

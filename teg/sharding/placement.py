@@ -41,13 +41,15 @@ class Placements:
     """One placement per block (views have none) and the plan-wide genes: issue order and boundary options.
 
     `inputs`: "chosen" (born in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
-    "gathered".
+    "gathered". `devices` names the part of the mesh that works (`gpu:4`, see `MeshShape.part`); the rest is
+    idle. Empty: all of it.
     """
 
     blocks: Mapping[str, Placement] = field(default_factory=dict)
     order: str = "program"
     inputs: str = "chosen"
     outputs: str = "sharded"
+    devices: str = ""
 
     def of(self, block: Block) -> Placement:
         """The placement of a block; whole and replicated where none was given."""

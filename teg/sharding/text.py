@@ -162,6 +162,7 @@ def placements_to_document(placements: Placements) -> dict[str, Any]:
         "order": placements.order,
         "inputs": placements.inputs,
         "outputs": placements.outputs,
+        "devices": placements.devices,
         "blocks": {site: _placement_document(p) for site, p in placements.blocks.items()},
     }
 
@@ -197,12 +198,12 @@ def placements_from_document(document: Any) -> Placements:
         ValueError: the document is something else; all issues are listed with their JSON paths.
     """
     issues: list[Issue] = []
-    given = _object(document, "$", ("format", "version", "blocks"), ("order", "inputs", "outputs"), issues)
+    given = _object(document, "$", ("format", "version", "blocks"), ("order", "inputs", "outputs", "devices"), issues)
     if not issues and (given["format"], given["version"]) != (FORMAT, VERSION):
         came = f"format {given['format']!r} version {given['version']!r}"
         issues.append(Issue("document", "$.format", came, f"this program reads {FORMAT!r} version {VERSION}"))
     plan_wide: dict[str, str] = {}
-    for name in ("order", "inputs", "outputs"):
+    for name in ("order", "inputs", "outputs", "devices"):
         if name in given:
             _fit(given[name], f"$.{name}", isinstance(given[name], str), "a text", issues)
             plan_wide[name] = given[name]
