@@ -67,9 +67,7 @@ def mesh_of(document: Mapping[str, Any]) -> Mesh:
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is not known: a file leaves that out."""
-    return {
-        name: value for name, value in fields.items() if value is not None and value not in ((), {})
-    }
+    return {name: value for name, value in fields.items() if value is not None and value not in ((), {})}
 
 
 def cost_rows(plan: Plan) -> list[CostRow]:

@@ -1,0 +1,213 @@
+"""Checking a frontier: every plan is proven and counted, the telling ones are executed with real numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from costmodel.objectives import Objective
+from hardware import Mesh
+from hardware.simulator import Execution as Run
+from hardware.simulator import to_perfetto
+from hardware.timing import TICKS_PER_S
+from optimizer import Plan, Result, knee, verify_plan
+from service.graphs import graph_flops
+from service.store.records import Execution
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+
+MODES = ("auto", "none", "dry", "execute")
+LARGEST_EXECUTION_FLOPS = 2e12
+SHARE_OF_MEMORY = 0.5
+
+
+@dataclass
+class Checked:
+    """What was checked, by plan id; a plan that nobody looked at is missing from `verified`."""
+
+    verified: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    executions: dict[str, Execution] = field(default_factory=dict)
+    is_interrupted: bool = False
+
+    @property
+    def failures(self) -> list[str]:
+        """What did not hold, one line each."""
+        return [line for plan, verified in self.verified.items() for line in failures_of(plan, verified)]
+
+
+def telling_plans(frontier: Sequence[Plan], objectives: Sequence[Objective]) -> dict[str, Plan]:
+    """The plans that say most about a frontier, by what they are: knee, fastest, smallest peak."""
+    return {
+        "knee": knee(frontier, objectives),
+        "fastest": min(frontier, key=lambda plan: (plan.cost["time_s"], plan.id)),
+        "smallest peak": min(frontier, key=lambda plan: (plan.cost["peak_memory_bytes"], plan.id)),
+    }
+
+
+def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
+    """Which promises a plan did not keep, one line each."""
+    lines = [f"plan {plan_id}: sharding: {issue}" for issue in verified["sharding"]["issues"][:3]]
+    lines += [
+        f"plan {plan_id}: predicted {what} {verified[what]['predicted']:,} B, the simulator counted "
+        f"{verified[what]['counted']:,} B"
+        for what in ("memory", "traffic")
+        if verified[what]["predicted"] != verified[what]["counted"]
+    ]
+    if verified["values"]["executed"] and not verified["values"]["ok"]:
+        errors = [float("inf") if e is None else e for e in verified["values"]["max_error"].values()]
+        worst = max(errors, default=float("inf"))
+        lines.append(
+            f"plan {plan_id}: its values differ from the reference by {worst:.3g} of the largest one"
+        )
+    return lines
+
+
+def is_affordable(graph: Graph, plans: Sequence[Plan]) -> bool:
+    """Whether executing these plans and the reference takes seconds rather than minutes, and fits in memory."""
+    flops = graph_flops(graph) + sum(plan.cost["compute_flops"] for plan in plans)
+    memory = max((plan.cost["total_memory_bytes"] for plan in plans), default=0)
+    own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return flops <= LARGEST_EXECUTION_FLOPS and memory <= SHARE_OF_MEMORY * own
+
+
+def plans_to_execute(result: Result, mode: str) -> list[Plan]:
+    """The plans to run with numbers: all, none, or the telling ones where that is affordable."""
+    if mode in ("none", "dry") or not result.frontier:
+        return []
+    if mode == "execute":
+        return list(result.frontier)
+    telling = {plan.id: plan for plan in telling_plans(result.frontier, result.objectives).values()}
+    chosen = [plan for plan in result.frontier if plan.id in telling]
+    return chosen if is_affordable(result.graph, chosen) else []
+
+
+def check_frontier(
+    result: Result,
+    mode: str,
+    *,
+    compute_dtype: str | None = None,
+    executor: Executor | None = None,
+    on_plan: Callable[[int, int], None] = lambda done, total: None,
+) -> Checked:
+    """Check the plans of a frontier; `on_plan(done, total)` hears of each. Ctrl-C keeps what was checked so far."""
+    checked = Checked()
+    if mode == "none":
+        return checked
+    executed = {plan.id: plan for plan in plans_to_execute(result, mode)}
+    dry = [plan for plan in result.frontier if plan.id not in executed]
+    done, total = 0, len(result.frontier)
+    on_plan(done, total)
+    try:
+        for plan_id, verified in _count_all(dry, result.mesh, compute_dtype, executor):
+            checked.verified[plan_id] = verified
+            done += 1
+            on_plan(done, total)
+        if executed:
+            inputs, reference = reference_values(result.graph, result.seed)
+            for plan in executed.values():
+                record, _ = execute_plan(plan, result.mesh, result.seed, inputs, reference, compute_dtype)
+                checked.executions[plan.id] = record
+                checked.verified[plan.id] = record.verified
+                done += 1
+                on_plan(done, total)
+    except KeyboardInterrupt:
+        checked.is_interrupted = True
+    return checked
+
+
+def _count_all(
+    plans: Sequence[Plan], mesh: Mesh, compute_dtype: str | None, executor: Executor | None
+) -> Any:
+    """(plan id, what dry verification says) for each plan, in order."""
+    if executor is None:
+        yield from ((plan.id, count_plan(plan, mesh, compute_dtype)) for plan in plans)
+        return
+    futures: list[tuple[str, Future[dict[str, Any]]]] = [
+        (plan.id, executor.submit(count_plan, _without_values(plan), mesh, compute_dtype)) for plan in plans
+    ]
+    try:
+        yield from ((plan_id, future.result()) for plan_id, future in futures)
+    finally:
+        for _, future in futures:
+            future.cancel()
+
+
+def _without_values(plan: Plan) -> Plan:
+    """The plan without its program's weights, which counting does not read and sending would copy."""
+    return replace(plan, graph=replace(plan.graph, data={}))
+
+
+def count_plan(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) -> dict[str, Any]:
+    """What dry verification says of one plan: sharding proven, memory and traffic counted."""
+    return verify_plan(plan, mesh, compute_dtype=compute_dtype).to_json()
+
+
+def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Seeded values for a program's inputs and weights, and what the unsharded program makes of them."""
+    inputs = random_inputs(graph, np.random.default_rng(seed))
+    return inputs, evaluate(graph, inputs)
+
+
+def execute_plan(
+    plan: Plan,
+    mesh: Mesh,
+    seed: int,
+    inputs: Mapping[str, np.ndarray] | None,
+    reference: Mapping[str, np.ndarray] | None,
+    compute_dtype: str | None = None,
+    trace: bool = False,
+) -> tuple[Execution, Run]:
+    """Run a plan on the simulator, with numbers if there are `inputs`; the record of it and the run itself."""
+    known = {source.site for source in plan.graph.sources}
+    verification = verify_plan(
+        plan,
+        mesh,
+        inputs={site: value for site, value in (inputs or {}).items() if site in known},
+        execute=inputs is not None,
+        reference=reference,
+        compute_dtype=compute_dtype,
+        trace=trace,
+    )
+    run = verification.execution
+    record = Execution(
+        backend="numpy" if inputs is not None else "dry",
+        seed=seed if inputs is not None else None,
+        counts=counts_of(plan, run),
+        verified=_finite(verification.to_json()),
+        created_at=datetime.now(UTC),
+        trace=to_perfetto(run) if trace else None,
+    )
+    return record, run
+
+
+def _finite(verified: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: the error of a value that is not there at all is null."""
+    errors = verified["values"]["max_error"]
+    verified["values"]["max_error"] = {k: e if np.isfinite(e) else None for k, e in errors.items()}
+    return verified
+
+
+def counts_of(plan: Plan, run: Run) -> dict[str, Any]:
+    """What a run counted beside what the plan's cost predicts, and per device and mesh axis what is behind it."""
+    peaks = run.peak_memory_bytes
+    return {
+        "time_s": {"predicted": plan.cost["time_s"], "counted": run.makespan_ticks / TICKS_PER_S},
+        "peak_memory_bytes": {
+            "predicted": int(plan.cost["peak_memory_bytes"]),
+            "counted": int(peaks.max()),
+        },
+        "traffic_bytes": {
+            "predicted": int(plan.cost["traffic_bytes"]),
+            "counted": run.traffic_bytes,
+        },
+        "compute_flops": {"predicted": int(plan.cost["compute_flops"]), "counted": int(run.flops.sum())},
+        "peak_memory_bytes_by_device": peaks.tolist(),
+        "received_bytes_by_device": run.received_bytes.tolist(),
+        "traffic_bytes_by_axis": dict(run.axis_bytes),
+    }

@@ -1,0 +1,1 @@
+"""One module per command, loaded when it is chosen: `run(arguments) -> exit code`."""

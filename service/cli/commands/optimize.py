@@ -1,0 +1,85 @@
+"""`tapestry optimize`: search the frontier of a program on a machine, verify it, store it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from optimizer import Budget
+from service.checking import telling_plans
+from service.cli.errors import FAILED, OK
+from service.cli.frontier import print_frontier
+from service.cli.output import print_json
+from service.cli.parser import DEFAULT_SECONDS
+from service.cli.progress import reporter
+from service.cli.searching import (
+    Outcome,
+    Request,
+    exit_interrupted,
+    islands_of,
+    open_store,
+    read_graph,
+    read_mesh,
+    search_and_check,
+    store_outcome,
+)
+from service.presentation import result_document
+
+
+def run(arguments: Namespace) -> int:
+    """Search, verify, store, print."""
+    request = _request(arguments)
+    store = None if arguments.no_store else open_store(arguments.database_url)
+    try:
+        with reporter(arguments.quiet) as reported:
+            outcome = search_and_check(request, reported)
+        run_id = None if store is None else store_outcome(store, outcome)
+    finally:
+        if store is not None:
+            store.close()
+    document = {"run": run_id, **result_document(outcome.result, outcome.checked)}
+    if arguments.json:
+        print_json(document)
+    else:
+        _print(outcome, document)
+    for line in outcome.checked.failures:
+        print(f"tapestry: {line}", file=sys.stderr)
+    if outcome.is_interrupted:
+        return exit_interrupted()
+    return FAILED if outcome.checked.failures or (store is not None and run_id is None) else OK
+
+
+def _request(arguments: Namespace) -> Request:
+    mesh = read_mesh(arguments.mesh)
+    graph = read_graph(arguments.graph, arguments.dim)
+    unlimited = arguments.seconds is None and arguments.evaluations is None
+    return Request(
+        graph=graph,
+        mesh=mesh,
+        objectives=arguments.objectives,
+        budget=Budget(DEFAULT_SECONDS if unlimited else arguments.seconds, arguments.evaluations),
+        seed=arguments.seed,
+        islands=islands_of(arguments.islands),
+        verify=arguments.verify,
+        constraints=arguments.constraint,
+        rules=arguments.rules,
+        pins=dict(arguments.pin),
+        compute_dtype=arguments.compute_dtype,
+    )
+
+
+def _print(outcome: Outcome, document: dict[str, Any]) -> None:
+    result = outcome.result
+    print(f"{result.graph.name} on {result.mesh.name}: {len(result.frontier)} plans on the frontier")
+    marks: dict[str, list[str]] = {}
+    for mark, plan in telling_plans(result.frontier, result.objectives).items():
+        marks.setdefault(plan.id, []).append(mark)
+    print_frontier(document["frontier"], document["objectives"], marks)
+    print(
+        f"{result.evaluations:,} plans evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
+        f"seed {result.seed}, {result.islands} islands; "
+        f"{len(outcome.checked.verified)} of {len(result.frontier)} plans verified"
+    )
+    if document["run"] is not None:
+        print(f"stored as run {document['run']}; `tapestry show PLAN` shows a plan")

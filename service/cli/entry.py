@@ -1,0 +1,59 @@
+"""From arguments to an exit code: finds the command, loads it, and lets no traceback out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
+from service.cli.parser import build_parser
+
+TRACEBACK = "TAPESTRY_TRACEBACK"
+COMMANDS = {
+    "demo": "service.cli.commands.demo",
+    "optimize": "service.cli.commands.optimize",
+    "import": "service.cli.commands.import_graph",
+    "simulate": "service.cli.commands.simulate",
+    "show": "service.cli.commands.show",
+    "devices": "service.cli.commands.machines",
+    "meshes": "service.cli.commands.machines",
+    "rules": "service.cli.commands.rules",
+    "objectives": "service.cli.commands.objectives",
+    "version": "service.cli.commands.version",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors are one line on standard error."""
+    try:
+        arguments = build_parser().parse_args(argv)
+        code = int(import_module(COMMANDS[arguments.command]).run(arguments))
+        sys.stdout.flush()
+        return code
+    except CommandError as error:
+        _complain(str(error))
+        return error.code
+    except SystemExit as end:  # --help
+        return int(end.code or OK)
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was kept")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has left; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        text = " ".join(str(error).split())
+        _complain(
+            f"a fault of this program, please report it: {type(error).__name__}: {text} "
+            f"({TRACEBACK}=1 shows where)"
+        )
+        return INTERNAL
+
+
+def _complain(message: str) -> None:
+    print(f"tapestry: {message}", file=sys.stderr)

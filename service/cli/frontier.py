@@ -1,0 +1,60 @@
+"""A frontier for people: one line per plan, a column per objective, and what was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costmodel.objectives import OBJECTIVES, POSITION
+from service.cli.output import column, paint, print_table
+
+TITLES = {
+    "time_s": "time",
+    "peak_memory_bytes": "peak memory",
+    "total_memory_bytes": "total memory",
+    "compute_flops": "compute",
+    "peak_compute_flops": "peak compute",
+    "traffic_bytes": "traffic",
+    "memory_waste_bytes": "memory waste",
+    "compute_waste_flops": "compute waste",
+    "energy_j": "energy",
+    "price_usd": "price",
+}
+
+
+def unit_of(objective: str) -> str:
+    """The unit of an objective; a stored one that is no longer known has none."""
+    return OBJECTIVES[POSITION[objective]].unit if objective in POSITION else ""
+
+
+def print_frontier(
+    plans: Sequence[Mapping[str, Any]],
+    objectives: Sequence[str],
+    marks: Mapping[str, Sequence[str]],
+    also: Sequence[str] = (),
+) -> None:
+    """The plans (documents of `service.presentation`) fastest first; `marks` by plan id, `also` more costs."""
+    shown = [name for name in (*objectives, *also) if all(name in plan["cost"] for plan in plans)]
+    first = "time_s" if plans and "time_s" in plans[0]["cost"] else shown[0]
+    ordered = sorted(plans, key=lambda plan: (plan["cost"][first], plan["id"]))
+    headers, columns = ["plan"], [[plan["id"] for plan in ordered]]
+    for name in shown:
+        unit, texts = column([plan["cost"][name] for plan in ordered], unit_of(name))
+        headers.append(f"{TITLES.get(name, name)} {unit}".rstrip())
+        columns.append(texts)
+    headers += ["moves", "verified", ""]
+    columns.append([str(len(plan["moves"])) for plan in ordered])
+    columns.append([checks_of(plan["verified"]) for plan in ordered])
+    columns.append([", ".join(marks.get(plan["id"], ())) for plan in ordered])
+    print_table(headers, list(zip(*columns, strict=True)), right=range(1, len(shown) + 2))
+
+
+def checks_of(verified: Mapping[str, Any] | None) -> str:
+    """What was checked of a plan, in a few words."""
+    if verified is None:
+        return "no"
+    equal = all(verified[what]["predicted"] == verified[what]["counted"] for what in ("memory", "traffic"))
+    values = verified["values"]
+    if not (verified["sharding"]["ok"] and equal and (values["ok"] or not values["executed"])):
+        return paint("FAILED", "red")
+    return "proven, counted, executed" if values["executed"] else "proven, counted"

@@ -1,0 +1,87 @@
+"""Results for people: aligned tables, readable units, colours only on a terminal; JSON for everybody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+SCALES = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+    "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "flop": ((1e15, "Pflop"), (1e12, "Tflop"), (1e9, "Gflop"), (1e6, "Mflop"), (1e3, "kflop"), (1.0, "flop")),
+    "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")),
+    "USD": ((1.0, "USD"), (1e-3, "mUSD"), (1e-6, "uUSD")),
+    "": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+}
+COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
+    """The factor and name of the unit in which the largest of these values is between 1 and 1000 or so."""
+    largest = max((abs(value) for value in values), default=0.0)
+    scales = SCALES[unit]
+    return next((scale for scale in scales if largest >= scale[0]), scales[-1])
+
+
+def decimals_of(values: Sequence[float]) -> int:
+    """How many decimals show four digits of the largest value."""
+    largest = max((abs(value) for value in values), default=0.0)
+    return next((digits for digits, bound in enumerate((1000, 100, 10)) if largest >= bound), 3)
+
+
+def quantity(value: float, unit: str) -> str:
+    """One value in a readable unit: `2.684 ms`."""
+    factor, name = scale_of([value], unit)
+    scaled = value / factor
+    if factor == 1.0 and unit in ("B", "flop", ""):
+        return f"{value:,.0f} {name}".rstrip()
+    return f"{scaled:,.{decimals_of([scaled])}f} {name}".rstrip()
+
+
+def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
+    """A unit for a column, and its values as texts with equally many decimals."""
+    factor, name = scale_of(values, unit)
+    scaled = [value / factor for value in values]
+    digits = 0 if factor == 1.0 and unit in ("B", "flop") else decimals_of(scaled)
+    return name, [f"{value:,.{digits}f}" for value in scaled]
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Lines of a table; columns in `right` are aligned to the right, all are two blanks apart."""
+    widths = [max(len(row[k]) for row in (headers, *rows)) for k in range(len(headers))]
+    return [
+        "  ".join(
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (headers, *rows)
+    ]
+
+
+def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, if `stream` (standard output) is a terminal that may show one."""
+    target = sys.stdout if stream is None else stream
+    if not target.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m"
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """A table on standard output, its head in bold."""
+    head, *lines = table(headers, rows, right)
+    print(paint(head, "bold"))
+    for line in lines:
+        print(line)
+
+
+def print_json(document: Any) -> None:
+    """A JSON value on standard output."""
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def verdict(holds: bool, yes: str = "ok", no: str = "FAILED") -> str:
+    """Whether something holds, in green or red."""
+    return paint(yes, "green") if holds else paint(no, "red")

@@ -1,0 +1,235 @@
+"""Every command with its options. Light: nothing is loaded here, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import NoReturn
+
+from service.cli.errors import CommandError
+
+DEFAULT_SECONDS = 10.0
+OBJECTIVES = "time_s,peak_memory_bytes,traffic_bytes,energy_j"
+VERIFY = ("auto", "none", "dry", "execute")
+MOST_ISLANDS = 256
+MOST = 2**63 - 1
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, instead of a usage text with it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message}; see {self.prog} --help")
+
+
+def positive_seconds(text: str) -> float:
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above zero, not {text!r}")
+    return value
+
+
+def whole(least: int, most: int = MOST) -> Callable[[str], int]:
+    """A whole number within bounds."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            limit = f"from {least} to {most}" if most < MOST else f"of at least {least}"
+            raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
+        return value
+
+    return convert
+
+
+def dimension(text: str) -> tuple[str, int]:
+    """`name=size`."""
+    name, _, size = text.partition("=")
+    if not (name and size.isascii() and size.isdigit() and int(size) > 0):
+        raise argparse.ArgumentTypeError(f"expected NAME=SIZE such as batch=8, not {text!r}")
+    return name, int(size)
+
+
+def pin(text: str) -> tuple[str, str]:
+    """`site=spec`."""
+    site, _, spec = text.partition("=")
+    if not (site.strip() and spec.strip()):
+        raise argparse.ArgumentTypeError(f"expected SITE=SPEC such as 'linear=[gpu.0, -]', not {text!r}")
+    return site.strip(), spec.strip()
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas in between."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas in between, not {text!r}")
+    return found
+
+
+def build_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="tapestry", description="Search the equivalent programs of a tensor graph on a machine."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+
+    def command(name: str, help_: str) -> Parser:
+        return commands.add_parser(name, help=help_, description=help_[0].upper() + help_[1:] + ".")
+
+    _demo(command("demo", "search, execute and check plans of GPT-2 small on eight H100"))
+    _optimize(
+        command("optimize", "search the Pareto frontier of a program on a machine, verify it and store it")
+    )
+    _import(command("import", "read a program, say what is in it, and write it as a TEG document"))
+    _simulate(command("simulate", "run a plan on the device simulator: counts against predictions, values"))
+    _show(command("show", "show stored runs, a run's frontier, or a plan"))
+    for name, help_ in (
+        ("devices", "list the devices of the catalogue"),
+        ("meshes", "list the machines of the catalogue"),
+        ("rules", "list the rules by which programs and placements are changed"),
+        ("objectives", "list what plans can be judged by"),
+        ("version", "print the versions of Tapestry and of what it builds on"),
+    ):
+        _json(command(name, help_))
+    return parser
+
+
+def _json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+
+
+def _store(parser: Parser) -> None:
+    parser.add_argument(
+        "--database-url",
+        metavar="URL",
+        help="where results are stored (default: $TAPESTRY_DATABASE_URL, else tapestry.db in $TAPESTRY_HOME)",
+    )
+
+
+def _search(parser: Parser) -> None:
+    parser.add_argument(
+        "--seconds", type=positive_seconds, metavar="N", help="search for N seconds (default: 10)"
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="S", help="seed of all randomness (default: 0)"
+    )
+    parser.add_argument(
+        "--islands",
+        type=whole(1, MOST_ISLANDS),
+        metavar="N",
+        help="searches side by side, one process each (default: the number of cores)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    _store(parser)
+    _json(parser)
+
+
+def _graph(parser: Parser, optional: bool = False) -> None:
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        nargs="?" if optional else None,
+        help="an .onnx file or a TEG document (.json, .json.gz)",
+    )
+    parser.add_argument(
+        "--dim",
+        type=dimension,
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="the size of a dynamic dimension, e.g. batch=8; may be repeated",
+    )
+
+
+def _demo(parser: Parser) -> None:
+    _search(parser)
+
+
+def _optimize(parser: Parser) -> None:
+    _graph(parser)
+    parser.add_argument(
+        "--mesh", required=True, metavar="NAME|FILE", help="a machine of the catalogue, or a TOML file"
+    )
+    parser.add_argument("--evaluations", type=whole(1), metavar="N", help="search for N plan evaluations")
+    parser.add_argument(
+        "--objectives", type=names, default=names(OBJECTIVES), metavar="A,B,C", help=f"default: {OBJECTIVES}"
+    )
+    parser.add_argument(
+        "--constraint",
+        action="append",
+        default=[],
+        metavar="BOUND",
+        help="a bound on an objective, e.g. 'peak_memory_bytes<=60GiB'; may be repeated",
+    )
+    parser.add_argument(
+        "--pin",
+        type=pin,
+        action="append",
+        default=[],
+        metavar="SITE=SPEC",
+        help="keep a block's output sharded so, e.g. 'linear=[gpu.0, -]'; may be repeated",
+    )
+    parser.add_argument(
+        "--rules", type=names, metavar="A,B,C", help="structural rules that may be used (default: all)"
+    )
+    parser.add_argument(
+        "--compute-dtype",
+        metavar="DTYPE",
+        help="precision of contractions, e.g. bf16 (default: the program's)",
+    )
+    parser.add_argument(
+        "--verify",
+        choices=VERIFY,
+        default="auto",
+        help="auto: prove and count every plan, execute knee, fastest and smallest peak if that takes seconds; "
+        "none; dry: execute nothing; execute: execute every plan (default: auto)",
+    )
+    parser.add_argument("--no-store", action="store_true", help="store nothing")
+    _search(parser)
+
+
+def _import(parser: Parser) -> None:
+    _graph(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
+    )
+    _json(parser)
+
+
+def _simulate(parser: Parser) -> None:
+    _graph(parser, optional=True)
+    parser.add_argument(
+        "--mesh", metavar="NAME|FILE", help="the machine, for a program without a stored plan"
+    )
+    parser.add_argument(
+        "--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a beginning will do"
+    )
+    parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
+    parser.add_argument("--dry", action="store_true", help="count without computing values")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto (.json, .json.gz)")
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
+    )
+    parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
+    parser.add_argument("--no-store", action="store_true", help="store nothing")
+    _store(parser)
+    _json(parser)
+
+
+def _show(parser: Parser) -> None:
+    parser.add_argument(
+        "reference",
+        metavar="RUN|PLAN",
+        nargs="?",
+        help="a run, a plan, or RUN/PLAN; a beginning will do; without it the newest runs are listed",
+    )
+    _store(parser)
+    _json(parser)

@@ -1,0 +1,124 @@
+"""Progress on standard error: a bar on a terminal, a line now and then elsewhere, nothing when asked to be quiet."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from optimizer import Progress
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Reporter(Protocol):
+    """Hears how far a search and its verification are."""
+
+    def searching(self, progress: Progress) -> None:
+        """The search has got so far."""
+
+    def checking(self, done: int, total: int) -> None:
+        """So many plans of the frontier have been checked."""
+
+    def note(self, text: str) -> None:
+        """Something happened that a person wants to know."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def searching(self, progress: Progress) -> None:
+        pass
+
+    def checking(self, done: int, total: int) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+class Lines:
+    """A line when something begins or ends, and every few seconds in between."""
+
+    def __init__(self) -> None:
+        self._phase = ""
+        self._last_s = 0.0
+
+    def searching(self, progress: Progress) -> None:
+        if self._is_due(progress.phase, progress.fraction >= 1.0):
+            self.note(
+                f"{progress.phase}: {progress.fraction:4.0%}  {progress.evaluations:,} plans evaluated, "
+                f"{progress.front} on the frontier"
+                if progress.phase == "searching"
+                else f"{progress.phase} the search space"
+            )
+
+    def checking(self, done: int, total: int) -> None:
+        if self._is_due("verifying", done == total):
+            self.note(f"verifying: {done} of {total} plans")
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def _is_due(self, phase: str, is_end: bool) -> bool:
+        now_s = time.monotonic()
+        due = phase != self._phase or is_end or now_s - self._last_s >= SECONDS_BETWEEN_LINES
+        if due:
+            self._phase, self._last_s = phase, now_s
+        return due
+
+
+class Bar:
+    """A bar on the terminal, one per phase."""
+
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+        self._tasks: dict[str, Any] = {}
+
+    def searching(self, progress: Progress) -> None:
+        said = f"{progress.evaluations:,} plans, {progress.front} on the frontier"
+        searching = progress.phase == "searching"
+        self._update(progress.phase, progress.fraction if searching else None, said if searching else "")
+        if searching:
+            self._finish("compiling")
+
+    def checking(self, done: int, total: int) -> None:
+        self._finish("searching")
+        self._update("verifying", done / total if total else 1.0, f"{done} of {total} plans")
+
+    def note(self, text: str) -> None:
+        self._bars.console.print(text, highlight=False)
+
+    def _update(self, phase: str, fraction: float | None, said: str) -> None:
+        if phase not in self._tasks:
+            self._tasks[phase] = self._bars.add_task(phase, total=None if fraction is None else 1.0, said="")
+        self._bars.update(self._tasks[phase], completed=fraction or 0.0, said=said)
+
+    def _finish(self, phase: str) -> None:
+        if phase in self._tasks:
+            self._bars.update(self._tasks[phase], total=1.0, completed=1.0)
+            self._bars.stop_task(self._tasks[phase])
+
+
+@contextmanager
+def reporter(is_quiet: bool) -> Iterator[Reporter]:
+    """The reporter that suits where standard error goes."""
+    if is_quiet:
+        yield Silent()
+    elif not sys.stderr.isatty():
+        yield Lines()
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description:<10}"),
+            BarColumn(bar_width=40),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[said]}"),
+        )
+        with Progress(*columns, console=Console(stderr=True)) as bars:
+            yield Bar(bars)

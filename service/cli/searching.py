@@ -1,0 +1,181 @@
+"""What `optimize` and `demo` share: search, check, store, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+
+from hardware import CatalogueError, Mesh, load_mesh
+from optimizer import Budget, Result, optimize
+from service.checking import Checked, check_frontier
+from service.cli.errors import INTERNAL, INTERRUPTED, CommandError
+from service.cli.interrupts import ignore_interrupts, stop_on_interrupt
+from service.cli.progress import Reporter
+from service.graphs import GraphFileError, load_graph
+from service.provenance import host, versions
+from service.settings import database_url
+from service.store import FinishedRun, Store, StoreError
+from teg.graph import Graph
+
+
+@dataclass(frozen=True)
+class Request:
+    """A search as it was asked for."""
+
+    graph: Graph
+    mesh: Mesh
+    objectives: tuple[str, ...]
+    budget: Budget
+    seed: int
+    islands: int
+    verify: str
+    constraints: Sequence[str] = ()
+    rules: Sequence[str] | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+    compute_dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A search that is over, and what was checked of its frontier."""
+
+    request: Request
+    result: Result
+    checked: Checked
+    created_at: datetime
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.checked.is_interrupted or self.result.stopped in ("interrupted", "cancelled")
+
+
+def open_store(url: str | None) -> Store:
+    """The store at `url` or at its default place; before any work, so that a wrong one costs none."""
+    try:
+        return Store(database_url(os.environ, url))
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+
+
+def read_graph(path: str, dims: Sequence[tuple[str, int]]) -> Graph:
+    """The program in a file."""
+    try:
+        return load_graph(path, dict(dims))
+    except GraphFileError as error:
+        raise CommandError(str(error)) from error
+
+
+def read_mesh(name_or_path: str) -> Mesh:
+    """A machine by name or file."""
+    try:
+        return load_mesh(name_or_path)
+    except CatalogueError as error:
+        raise CommandError(str(error)) from error
+
+
+def search_and_check(request: Request, reporter: Reporter) -> Outcome:
+    """Search, then check every plan of the frontier; Ctrl-C ends either and keeps what there is."""
+    created_at = datetime.now(UTC)
+    try:
+        with _workers(request.islands) as executor:
+            result = _search(request, reporter, executor)
+            if not result.frontier:
+                raise CommandError(_nothing_found(result))
+            checked = check_frontier(
+                result,
+                request.verify,
+                compute_dtype=request.compute_dtype,
+                executor=executor,
+                on_plan=reporter.checking,
+            )
+    except BrokenProcessPool as error:
+        raise CommandError(
+            "a worker process ended abruptly, perhaps for lack of memory; try --islands 1", INTERNAL
+        ) from error
+    return Outcome(request, result, checked, created_at)
+
+
+def _search(request: Request, reporter: Reporter, executor: Executor | None) -> Result:
+    def on_request() -> None:
+        reporter.note("stopping; the frontier found so far is kept (Ctrl-C again ends at once)")
+
+    with stop_on_interrupt(on_request) as should_stop:
+        try:
+            result = optimize(
+                request.graph,
+                request.mesh,
+                request.objectives,
+                budget=request.budget,
+                seed=request.seed,
+                constraints=request.constraints,
+                islands=request.islands,
+                executor=executor,
+                rules=request.rules,
+                pins=request.pins,
+                compute_dtype=request.compute_dtype,
+                on_progress=reporter.searching,
+                should_stop=should_stop,
+            )
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+    distinct = {plan.id: plan for plan in reversed(result.frontier)}
+    return replace(result, frontier=tuple(reversed(distinct.values())))
+
+
+def _nothing_found(result: Result) -> str:
+    if result.shortfall is not None:
+        return str(result.shortfall)
+    return "no plan was found; give the search more time"
+
+
+@contextmanager
+def _workers(islands: int) -> Iterator[Executor | None]:
+    """A pool of worker processes, or None where one island needs none."""
+    if islands == 1:
+        yield None
+        return
+    pool = ProcessPoolExecutor(islands, mp_context=get_context("spawn"), initializer=ignore_interrupts)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def store_outcome(store: Store, outcome: Outcome) -> str | None:
+    """Store a run; a database that refuses it is said, but takes nobody's result away."""
+    request = outcome.request
+    finished = FinishedRun(
+        result=outcome.result,
+        budget=request.budget,
+        created_at=outcome.created_at,
+        versions=versions(),
+        host=host(),
+        verified=outcome.checked.verified,
+        executions=outcome.checked.executions,
+        rules=request.rules,
+        pins=request.pins,
+        compute_dtype=request.compute_dtype,
+    )
+    try:
+        return store.save_run(finished)
+    except StoreError as error:
+        print(f"tapestry: {error}", file=sys.stderr)
+        return None
+
+
+def islands_of(given: int | None) -> int:
+    """The number of islands: as given, else one per core."""
+    return given if given is not None else os.cpu_count() or 1
+
+
+def exit_interrupted() -> int:
+    """Say once more that the search was cut short; its exit code."""
+    print("tapestry: interrupted; the frontier found until then was kept", file=sys.stderr)
+    return INTERRUPTED

@@ -1,0 +1,165 @@
+"""Programs that people hand in as files: read by their ending, checked, and summed up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from teg.document import DocumentError, load
+from teg.graph import Block, Graph
+from teg.importers import ImportFailure, from_onnx
+from teg.operators import operator_named
+from teg.validate import InvalidGraph, check
+
+ENDINGS = (".onnx", ".json", ".json.gz")
+
+
+class GraphFileError(ValueError):
+    """A file that holds no program we can read; the message is one line for the user."""
+
+
+def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
+    """The program in an ONNX file or a TEG document; `dims` gives sizes to an ONNX file's symbolic dimensions.
+
+    Raises:
+        GraphFileError: no such file, another format, or a program that breaks a rule of the language.
+    """
+    file = Path(path)
+    if not file.exists():
+        raise GraphFileError(f"there is no file {path!r}")
+    if file.is_dir():
+        raise GraphFileError(f"{path!r} is a folder; give an .onnx file or a TEG document (.json, .json.gz)")
+    if not file.name.lower().endswith(ENDINGS):
+        raise GraphFileError(f"{path!r}: expected a file ending in {', '.join(ENDINGS)}")
+    try:
+        if file.suffix.lower() == ".onnx":
+            return from_onnx(file, dims=dims)
+        if dims:
+            raise GraphFileError(
+                f"{path!r} is a TEG document, whose dimensions are fixed; --dim is for ONNX files"
+            )
+        graph = load(file)
+        check(graph)
+    except (DocumentError, InvalidGraph) as error:
+        raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
+    except ImportFailure as error:
+        raise GraphFileError(" ".join(str(error).split())) from error
+    except OSError as error:
+        raise GraphFileError(f"cannot read {path!r}: {error.strerror or error}") from error
+    return graph
+
+
+def _first_issue(error: DocumentError | InvalidGraph) -> str:
+    heading = str(error).partition("\n")[0].partition(" (")[0]
+    more = len(error.issues) - 1
+    return f"{heading}: {error.issues[0]}" + (f" (and {more} more)" if more else "")
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """One input of a program: `logical_shape` is what the program stated, `shape` the factors it was given."""
+
+    site: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    logical_shape: tuple[int, ...]
+
+    @property
+    def is_factored(self) -> bool:
+        return self.shape != self.logical_shape
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """What an import says about a program; fixed blocks are those without a signature, which cannot be sharded."""
+
+    name: str
+    blocks: int
+    fixed_blocks: int
+    tensors: int
+    operators: Mapping[str, int]
+    parameters: int
+    parameter_bytes: int
+    flops: int
+    shardable_flops: int
+    sources: tuple[SourceSummary, ...]
+    sinks: tuple[str, ...]
+
+    @property
+    def shardable_share(self) -> float:
+        """Of all flops those in blocks that can be sharded; 1 where there are none."""
+        return self.shardable_flops / self.flops if self.flops else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "blocks": self.blocks,
+            "fixed_blocks": self.fixed_blocks,
+            "tensors": self.tensors,
+            "operators": dict(self.operators),
+            "parameters": self.parameters,
+            "parameter_bytes": self.parameter_bytes,
+            "flops": self.flops,
+            "shardable_flops": self.shardable_flops,
+            "shardable_share": self.shardable_share,
+            "sources": [
+                {
+                    "site": s.site,
+                    "role": s.role,
+                    "dtype": s.dtype,
+                    "shape": list(s.shape),
+                    "logical_shape": list(s.logical_shape),
+                }
+                for s in self.sources
+            ],
+            "sinks": list(self.sinks),
+        }
+
+
+def block_flops(graph: Graph, block: Block) -> int:
+    """The flops of one block, unsharded."""
+    if block.signature is None:
+        return 0
+    work = operator_named(block.operator).work(
+        block.definition, graph.input_types(block), graph.output_types(block)
+    )
+    return round(work.flops * prod(d.size for d in block.signature.dims))
+
+
+def graph_flops(graph: Graph) -> int:
+    """The flops of one execution, unsharded."""
+    return sum(block_flops(graph, block) for block in graph.blocks)
+
+
+def summarise(graph: Graph) -> GraphSummary:
+    """What is in a program."""
+    parameters = [
+        graph.tensors[s.outputs[0]] for s in graph.sources if s.definition.get("role") == "parameter"
+    ]
+    flops = {block.site: block_flops(graph, block) for block in graph.blocks}
+    return GraphSummary(
+        name=graph.name,
+        blocks=len(graph.blocks),
+        fixed_blocks=sum(1 for block in graph.blocks if block.signature is None),
+        tensors=len(graph.tensors),
+        operators=dict(Counter(block.operator for block in graph.blocks).most_common()),
+        parameters=sum(prod(t.shape) for t in parameters),
+        parameter_bytes=sum(t.type.size_bytes for t in parameters),
+        flops=sum(flops.values()),
+        shardable_flops=sum(
+            flops[b.site] for b in graph.blocks if b.signature is not None and b.signature.dims
+        ),
+        sources=tuple(_source(graph, source) for source in graph.sources),
+        sinks=tuple(sink.site for sink in graph.sinks),
+    )
+
+
+def _source(graph: Graph, source: Block) -> SourceSummary:
+    tensor = graph.tensors[source.outputs[0]]
+    logical = tuple(source.definition.get("logical_shape", tensor.shape))
+    return SourceSummary(source.site, str(source.definition["role"]), tensor.dtype, tensor.shape, logical)

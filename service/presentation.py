@@ -1,0 +1,93 @@
+"""A run and its frontier as JSON: the same form for a search that just ended and for a stored one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.checking import Checked
+from service.store.records import StoredPlan, StoredRun
+
+
+def plan_document(
+    plan_id: str,
+    cost: Mapping[str, float],
+    feasible: bool,
+    moves: Sequence[Mapping[str, Any]],
+    verified: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """One plan of a frontier."""
+    return {
+        "id": plan_id,
+        "cost": dict(cost),
+        "feasible": feasible,
+        "moves": [dict(move) for move in moves],
+        "verified": None if verified is None else dict(verified),
+    }
+
+
+def result_document(result: Any, checked: Checked) -> dict[str, Any]:
+    """What a search found, as `tapestry optimize --json` prints it."""
+    return {
+        "graph": result.graph.name,
+        "mesh": result.mesh.name,
+        "objectives": [objective.name for objective in result.objectives],
+        "constraints": [str(constraint) for constraint in result.constraints],
+        "evaluations": result.evaluations,
+        "seconds": result.seconds,
+        "seed": result.seed,
+        "islands": result.islands,
+        "stopped": result.stopped,
+        "timings": dict(result.timings),
+        "rules": {
+            rule: {"applied": applied, "improved": improved}
+            for rule, (applied, improved) in result.rules.items()
+        },
+        "frontier": [
+            plan_document(
+                plan.id,
+                plan.cost,
+                plan.feasible,
+                [move.to_json() for move in plan.moves],
+                checked.verified.get(plan.id),
+            )
+            for plan in result.frontier
+        ],
+    }
+
+
+def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
+    """A stored plan, in the form of a frontier's plans."""
+    return plan_document(plan.id, plan.cost, plan.feasible, plan.moves, plan.verified)
+
+
+def run_document(run: StoredRun) -> dict[str, Any]:
+    """A stored run, as `tapestry show RUN --json` prints it."""
+    summary = run.summary
+    return {
+        "run": summary.id,
+        "created_at": summary.created_at.isoformat(),
+        "status": summary.status,
+        "graph": summary.graph_name,
+        "graph_id": summary.graph_id,
+        "mesh": summary.mesh_name,
+        "objectives": list(summary.objectives),
+        "constraints": list(summary.constraints),
+        "budget": {"seconds": summary.budget_seconds, "evaluations": summary.budget_evaluations},
+        "evaluations": summary.evaluations,
+        "seconds": summary.seconds,
+        "seed": summary.seed,
+        "islands": summary.islands,
+        "compute_dtype": summary.compute_dtype,
+        "pins": dict(run.pins),
+        "stopped": summary.stopped,
+        "timings": dict(run.timings),
+        "rules": {
+            rule: {"applied": applied, "improved": improved}
+            for rule, (applied, improved) in run.rules.items()
+        },
+        "history": [dict(point) for point in run.history],
+        "versions": dict(run.versions),
+        "host": dict(run.host),
+        "frontier": [stored_plan_document(plan) for plan in run.frontier],
+    }
