@@ -214,6 +214,7 @@ def _pairs(  # type: ignore[no-untyped-def]
                     wanted[n],
                     axes[p],
                     axes_needed[n],
+                    granule[p],
                     granule_needed[n],
                     window[n],
                     sizes,
@@ -298,6 +299,7 @@ def _middle(
     wanted,
     axes,
     axes_needed,
+    granule,
     granule_needed,
     window,
     sizes,
@@ -344,6 +346,7 @@ def _middle(
         middle[:] = held
         scattered[:] = False
         place[:] = axes
+        grain[:] = granule
 
 
 @njit(cache=True)
@@ -497,8 +500,6 @@ def _fetch(union, wanted, block, traffic, moved, meta, p, n):  # type: ignore[no
             moved[p, n, a, 3] = max(moved[p, n, a, 3], own)
             if team > 1:
                 moved[p, n, slowest, 4] = max(moved[p, n, slowest, 4], missing - missing // team)
-                # a team may span several fast axes; the round is charged to the slowest of them
-                meta[p, n, slowest, 4] = _code(GATHER, min(team, block[slowest] // block[slowest + 1]), 1)
 
 
 @njit(cache=True)
@@ -548,3 +549,22 @@ def _fetch_meta(place, axes_needed, grain, granule_needed, window, sizes, owner,
             meta[p, n, a, 3] = _code(
                 EXCHANGE if exchange else GATHER, members, _stride_on_axis(released, a, sizes, owner)
             )
+        _replicas_meta(axes_needed, a, sizes, owner, axis_sizes, meta, p, n)
+
+
+@njit(cache=True)
+def _replicas_meta(axes_needed, a, sizes, owner, axis_sizes, meta, p, n):
+    """Members and stride of the gather among replicas on one mesh axis: along its sub-axes that split nothing.
+
+    Windows may be equal by accident where all split something; the whole axis takes part then.
+    """
+    free = np.zeros(sizes.shape[0], np.bool_)
+    members = 1
+    for s in range(sizes.shape[0]):
+        free[s] = owner[s] == a and axes_needed[s] < 0
+        if free[s]:
+            members *= sizes[s]
+    if members == 1:
+        meta[p, n, a, 4] = _code(GATHER, axis_sizes[a], 1)
+    else:
+        meta[p, n, a, 4] = _code(GATHER, members, _stride_on_axis(free, a, sizes, owner))

@@ -248,7 +248,8 @@ def _tensors(space, state, count, sign):
 def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffer, the copies its readers share, and their lifetimes.
 
-    Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block.
+    Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block; FOREVER is added to
+    those of sinks, whose slot still says who read last.
     """
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
@@ -261,7 +262,7 @@ def _tensor(space, state, t, sign):
     for r in range(space.reader_start[t], space.reader_start[t + 1]):
         e = space.reader_edge[r]
         k = space.edge_slot[e]
-        after = FOREVER if space.is_sink[k] else 2 * k + 1
+        after = 2 * k + 1 + (FOREVER if space.is_sink[k] else 0)
         last_seen = max(last_seen, after)
         n = space.spec_ids[space.edge_needed[e] + state.genes[k]]
         if space.pair_rows[pairs + n, PAIR_TICKS] < 0:
@@ -270,12 +271,13 @@ def _tensor(space, state, t, sign):
         key = space.key_offset[t] + n
         known = state.stamp[key] - generation
         shared = known >= 0
-        if shared and not (state.regather[e] and (state.segment_last[known] >> 1) < k):
-            state.segment_last[known] = max(state.segment_last[known], after)
+        read = (state.segment_last[known] & (FOREVER - 1)) >> 1 if shared else np.int64(-1)
+        if shared and not (state.regather[e] and read < k):
+            state.segment_last[known] = (state.segment_last[known] & FOREVER) | after
             continue
         issue = max(made_at + 1, k - state.prefetch[e])
         if shared:
-            issue = max(issue, (state.segment_last[known] >> 1) + 1)
+            issue = max(issue, read + 1)
         last_use = max(last_use, 2 * k)
         state.stamp[key] = generation + e
         state.segment_last[e] = after

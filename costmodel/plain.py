@@ -285,7 +285,7 @@ class _CopyCounter:
         layout = self.layout
         names = [name for name, _ in layout.axes]
         slow = {a: [0] * layout.device_count for a in names}
-        gathered: dict[str, dict[int, int]] = {a: {} for a in names}
+        gathered = dict.fromkeys(names, 0)
         for d in range(layout.device_count):
             near = self._reach(d, len(names))
             for a in reversed(range(len(names))):
@@ -298,14 +298,16 @@ class _CopyCounter:
                 slow[names[a]][d] += -(-missing // len(team))
                 if len(team) > 1:
                     crossed = names[self._slowest_within(team, d)]
-                    amounts = gathered[crossed]
-                    amounts[len(team)] = max(amounts.get(len(team), 0), missing - missing // len(team))
+                    gathered[crossed] = max(gathered[crossed], missing - missing // len(team))
         for name in names:
             around = fetch_round(self.plan.middle, self.plan.needed, name, layout)
             self._time(name, around.kind, around.members, around.stride, max(slow[name]))
         for name in names:
-            for members, most in gathered[name].items():
-                self._time(name, "all_gather", min(members, self.mesh.axis(name).size), 1, most)
+            used = {a for split in self.plan.needed.dims for a in split.axes}
+            mine = tuple(s.name for s in layout.sub_axes if s.axis == name)
+            free = tuple(a for a in mine if a not in used)
+            around = reduce_round((name, free or mine), "all_gather", layout)
+            self._time(name, around.kind, around.members, around.stride, gathered[name])
 
     def _reach(self, d: int, level: int) -> int:
         """Elements `d` needs that are held by devices equal to it on the `level` slowest axes."""
