@@ -1,0 +1,132 @@
+"""Small graphs, each with something that costs are easily wrong about, and random plans for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from costmodel.planspace import Genes, PlanSpace
+from teg.builder import GraphBuilder
+from teg.graph import Graph
+from teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
+from tests.hardware.simulator.programs import cell, view
+
+TANH = ("tanh", ("input", 0))
+ADD = ("add", ("input", 0), ("input", 1))
+
+
+def contract(b: GraphBuilder, site: str, x: str, w: str, labels: str) -> str:
+    """A contraction as `numpy.einsum` writes it."""
+    inputs, output = labels.split("->")
+    left, right = (tuple(part) for part in inputs.split(","))
+    return b.apply("contract", (x, w), site=site, labels=(left, right), output=tuple(output))[0]
+
+
+def weight(b: GraphBuilder, site: str, *shape: int) -> str:
+    return b.source(site, shape, "float32", "parameter")
+
+
+def perceptron() -> Graph:
+    """Two products with views in between; the input is read again by the residual sum."""
+    b = GraphBuilder("perceptron")
+    x = b.source("x", (6, 10), "float32")
+    hidden = contract(b, "up", x, weight(b, "w1", 10, 3, 8), "sc,chf->shf")
+    turned = view(b, "turn", cell(b, "act", TANH, (hidden,)), permuted((6, 3, 8), (1, 0, 2)))
+    part = view(b, "part", turned, sliced((3, 6, 8), (0, 0, 1), (3, 6, 8), (1, 1, 2)))
+    down = contract(b, "down", part, weight(b, "w2", 3, 4, 10), "hsf,hfc->sc")
+    b.sink(cell(b, "y", ADD, (down, x)))
+    return b.build()
+
+
+def convolutions() -> Graph:
+    """A strided convolution with halo, and a shortcut of stride 2 through a crop; rows do not divide evenly."""
+    b = GraphBuilder("convolutions")
+    x = b.source("x", (2, 3, 13, 9), "float32")
+    stem = _conv(b, "stem", x, weight(b, "k0", 4, 3, 3, 3), 1, (1, 1, 1, 1))
+    relu = cell(b, "relu", ("relu", ("input", 0)), (stem,))
+    main = _conv(b, "main", relu, weight(b, "k1", 6, 4, 3, 3), 2, (1, 1, 1, 1))
+    crop = view(b, "crop", relu, sliced((2, 4, 13, 9), (0, 0, 0, 0), (2, 4, 13, 9)))
+    short = _conv(b, "short", crop, weight(b, "k2", 6, 4, 1, 1), 2, (0, 0, 0, 0))
+    b.sink(cell(b, "y", ADD, (main, short)))
+    return b.build()
+
+
+def _conv(b: GraphBuilder, site: str, x: str, w: str, stride: int, pads: tuple[int, ...]) -> str:
+    return b.apply(
+        "conv", (x, w), site=site, strides=(stride, stride), pads=pads, dilations=(1, 1), groups=1
+    )[0]
+
+
+def attention() -> Graph:
+    """Three projections that share one input, heads that do not divide evenly, a softmax, a sum over heads."""
+    b = GraphBuilder("attention")
+    x = b.apply("layer_norm", (b.source("x", (10, 12), "float32"),), site="norm", axes=(1,), eps=1e-5)[0]
+    q, k, v = (contract(b, n, x, weight(b, f"w{n}", 12, 3, 4), "sc,chd->shd") for n in "qkv")
+    scores = contract(b, "scores", q, k, "shd,thd->hst")
+    (p,) = b.apply("softmax", (scores,), site="softmax", axes=(2,))
+    mixed = contract(b, "mixed", p, v, "hst,thd->shd")
+    out = contract(b, "out", mixed, weight(b, "wo", 3, 4, 12), "shd,hdc->sc")
+    b.sink(cell(b, "y", ADD, (out, x)))
+    b.sink(p, site="seen")
+    return b.build()
+
+
+def embedding() -> Graph:
+    """A table gathered by position (its entries may be split), read again transposed as the output weight."""
+    b = GraphBuilder("embedding")
+    table = weight(b, "table", 11, 8)
+    ids = b.source("ids", (7,), "int64")
+    (x,) = b.apply("gather", (table, ids), site="looked up", axis=0)
+    (lowest,) = b.apply("reduce", (x,), site="max", monoid="max", labels=("s", "c"), output=("s",), keep=(1,))
+    y = cell(b, "shifted", ("sub", ("input", 0), ("input", 1)), (x, lowest))
+    b.sink(contract(b, "logits", y, view(b, "tied", table, permuted((11, 8), (1, 0))), "sc,cv->sv"))
+    return b.build()
+
+
+def joints() -> Graph:
+    """Concatenation, reversal, selection, broadcasting: views of one tensor read by several blocks."""
+    b = GraphBuilder("joints")
+    x, y = b.source("x", (5, 8), "float32"), b.source("y", (3, 8), "float32", "buffer")
+    (both,) = b.apply("concat", (cell(b, "tx", TANH, (x,)), y), site="both", axis=0)
+    back = view(b, "back", both, reversed_along((8, 8), (0,)))
+    row = view(b, "row", both, selected((8, 8), 0, 6))
+    wide = view(b, "wide", view(b, "tall", row, broadcast((8,), (8, 8))), permuted((8, 8), (1, 0)))
+    total = cell(b, "total", ADD, (back, wide))
+    (flat,) = b.apply("reshape", (total,), site="flat", shape=(64,))
+    b.sink(cell(b, "z", TANH, (flat,)))
+    b.sink(both, site="seen")
+    return b.build()
+
+
+def leftovers() -> Graph:
+    """Values observed midway, a source observed as it is, a source and a block that nobody reads, carried state."""
+    b = GraphBuilder("leftovers")
+    x = b.source("x", (8, 6), "float32")
+    state = b.source("state", (6, 6), "float32", "optimizer_state")
+    b.source("unread", (5, 5), "float32")
+    y = contract(b, "y", x, state, "sc,cd->sd")
+    cell(b, "dead", TANH, (y,))
+    gradient = contract(b, "gradient", x, y, "sc,sd->cd")
+    b.sink(gradient, site="seen")
+    b.sink(cell(b, "step", ADD, (state, gradient)), site="next", carries="state")
+    b.sink(x, site="as it is")
+    b.sink(cell(b, "last", TANH, (y,)))
+    return b.build()
+
+
+GRAPHS: Mapping[str, Callable[[], Graph]] = {
+    make.__name__: make for make in (perceptron, convolutions, attention, embedding, joints, leftovers)
+}
+
+MESHES = ("dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node")
+
+
+def random_genes(rng: np.random.Generator, space: PlanSpace) -> Genes:
+    """Any strategy anywhere; some edges prefetch up to four blocks ahead, some cut their shared copy."""
+    edges = space.edge_count
+    return Genes(
+        rng.integers(0, space.space.strategy_count).astype(np.int64),
+        np.where(rng.random(edges) < 0.4, rng.integers(0, 5, edges), 0),
+        (rng.random(edges) < 0.3).astype(np.int64),
+    )
