@@ -61,8 +61,11 @@ class Coordinator:
         self.history: list[Progress] = []
         self.reference: np.ndarray | None = None
 
-    def start(self, graph: Graph, seeds: bool) -> None:
-        """Compile the graph, simplified, for every machine, and as given for the whole one; plant the seeds."""
+    def start(self, graph: Graph, seeds: bool, limit: int | None) -> None:
+        """Compile the graph, simplified, for every machine, and as given for the whole one; plant the seeds.
+
+        `limit` bounds the evaluations spent on seeds.
+        """
         began = time.perf_counter()
         self._report("compiling")
         simple, moves = self.structural.simplified(graph)
@@ -79,7 +82,7 @@ class Coordinator:
         self._report("seeding")
         for variant in self.variants:
             if seeds:
-                self.evaluations += plant_seeds(variant)
+                self.evaluations += plant_seeds(variant, None if limit is None else limit - self.evaluations)
             else:
                 self.evaluations += plant(variant, variant.space.abstract_genes().strategies[None, :])
             weigh_parents(variant.archive)

@@ -82,7 +82,7 @@ def optimize(
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
         structural = StructuralSearch(choose_rules(rules))
         coordinator = Coordinator(machines, settings, structural, count, seed, Path(folder), on_progress)
-        coordinator.start(graph, seeds)
+        coordinator.start(graph, seeds, budget.evaluations)
         if search:
             _run(coordinator, budget, executor, should_stop or (lambda: False))
     return _result(coordinator, graph, mesh, chosen, bounds)

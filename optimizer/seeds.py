@@ -23,8 +23,11 @@ LONGEST_PREFERENCE = 3
 
 
 def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.ndarray:
-    """Strategy genes of the seeds `(seeds, genes)`: the whole plan first, then by preference, with sources
-    where they are read and again with sources spread over all axes."""
+    """Strategy genes of the seeds, `(seeds, genes)`, each once, in order of preference.
+
+    The abstract plan comes first; every other seed comes with sources where they are read, and again with
+    sources spread over all axes.
+    """
     groups = search.group_dim.shape[1]
     axes = search.axes
     pure = [
@@ -47,7 +50,9 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
         spread = genes.copy()
         spread_sources(space.space, search, spread)
         plans.append(spread)
-    return np.unique(np.array(plans), axis=0)
+    rows = np.array(plans)
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return rows[np.sort(first)]
 
 
 @njit(cache=True)

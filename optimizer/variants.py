@@ -83,9 +83,9 @@ def new_variant(
     return Variant(number, machine, graph, moves, space, search_space(space), archive)
 
 
-def plant_seeds(variant: Variant) -> int:
-    """Offer the seeds by propagation; returns how many plans were evaluated."""
-    return plant(variant, seed_plans(variant.space, variant.search))
+def plant_seeds(variant: Variant, limit: int | None) -> int:
+    """Offer the seeds by propagation, at most `limit`; returns how many plans were evaluated."""
+    return plant(variant, seed_plans(variant.space, variant.search)[:limit])
 
 
 def plant(variant: Variant, strategies: np.ndarray) -> int:

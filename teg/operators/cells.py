@@ -107,7 +107,7 @@ def _check_types(
         with np.errstate(all="ignore"):
             ones = [np.ones((1,) * len(names), numpy_dtype(t.dtype)) for t in inputs]
             run_steps(steps, ones, {name: np.ones((1,) * len(names), np.int64) for name in names})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{expr!r} has no meaning on {[t.dtype for t in inputs]}: {error}") from error
 
 
