@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from costmodel.objectives import Objective
+from costmodel.plain import plain_cost
 from hardware import Mesh
 from hardware.simulator import Execution as Run
 from hardware.simulator import to_perfetto
 from hardware.timing import TICKS_PER_S
 from optimizer import Plan, Result, knee, verify_plan
+from optimizer.report import costs_of
 from service.graphs import graph_flops
 from service.store.records import Execution
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
+from teg.sharding.placement import Placements
 
 MODES = ("auto", "none", "dry", "execute")
 LARGEST_EXECUTION_FLOPS = 2e12
@@ -68,12 +71,16 @@ def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def fits_in_memory(plans: Sequence[Plan]) -> bool:
+    """Whether the simulated devices' memories fit into half of this machine's."""
+    needed = max((plan.cost["total_memory_bytes"] for plan in plans), default=0)
+    return needed <= SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def is_affordable(graph: Graph, plans: Sequence[Plan]) -> bool:
     """Whether executing these plans and the reference takes seconds rather than minutes, and fits in memory."""
     flops = graph_flops(graph) + sum(plan.cost["compute_flops"] for plan in plans)
-    memory = max((plan.cost["total_memory_bytes"] for plan in plans), default=0)
-    own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return flops <= LARGEST_EXECUTION_FLOPS and memory <= SHARE_OF_MEMORY * own
+    return flops <= LARGEST_EXECUTION_FLOPS and fits_in_memory(plans)
 
 
 def plans_to_execute(result: Result, mode: str) -> list[Plan]:
@@ -141,6 +148,12 @@ def _count_all(
 def _without_values(plan: Plan) -> Plan:
     """The plan without its program's weights, which counting does not read and sending would copy."""
     return replace(plan, graph=replace(plan.graph, data={}))
+
+
+def abstract_plan(graph: Graph, mesh: Mesh, compute_dtype: str | None = None) -> Plan:
+    """The plan in which every device computes everything, with its costs."""
+    cost = costs_of(plain_cost(graph, Placements(), mesh, compute_dtype).vector(), mesh)
+    return Plan(graph, Placements(), (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
 
 
 def count_plan(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""`tapestry import`: what is in a program, and its TEG document."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from service.cli.errors import OK, CommandError
+from service.cli.output import print_json, print_table, quantity
+from service.cli.searching import read_graph
+from service.graphs import GraphSummary, SourceSummary, summarise
+from teg.document import DocumentError, save
+from teg.graph import Graph
+
+
+def run(arguments: Namespace) -> int:
+    """Read, write if asked to, and sum up."""
+    graph = read_graph(arguments.graph, arguments.dim)
+    if arguments.output is not None:
+        _write(graph, arguments.output)
+    summary = summarise(graph)
+    if arguments.json:
+        print_json(
+            {**summary.to_json(), "structural_hash": graph.structural_hash, "output": arguments.output}
+        )
+        return OK
+    _print(summary)
+    if arguments.output is not None:
+        print(f"\nwritten to {arguments.output}")
+    return OK
+
+
+def _write(graph: Graph, path: str) -> None:
+    if not Path(path).resolve().parent.is_dir():
+        raise CommandError(f"cannot write {path!r}: there is no such folder")
+    try:
+        save(graph, path)
+    except DocumentError as error:
+        raise CommandError(f"cannot write {path!r}: {error.issues[0]}") from error
+    except OSError as error:
+        raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
+
+
+def _print(summary: GraphSummary) -> None:
+    print(f"{summary.name}: {summary.blocks:,} blocks over {summary.tensors:,} tensors")
+    size = quantity(summary.parameter_bytes, "B")
+    print(f"parameters       {summary.parameters:,} ({size})")
+    print(f"work             {quantity(summary.flops, 'flop')}")
+    print(
+        f"can be sharded   {summary.shardable_share:.1%} of the work; "
+        f"{summary.fixed_blocks} of {summary.blocks} blocks are fixed"
+    )
+    print(f"outputs          {', '.join(summary.sinks)}\n")
+    print_table(("operator", "blocks"), [(name, str(n)) for name, n in summary.operators.items()], right=(1,))
+    print()
+    rows = [(s.site, s.role, s.dtype, _shape(s)) for s in summary.sources]
+    print_table(("source", "role", "type", "shape"), rows)
+
+
+def _shape(source: SourceSummary) -> str:
+    own = str(list(source.logical_shape))
+    return f"{own} as {list(source.shape)}" if source.is_factored else own

@@ -1,0 +1,142 @@
+"""`tapestry show`: what is stored, from the list of runs down to the moves of a plan."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from service.cli.errors import OK, CommandError
+from service.cli.frontier import TITLES, checks_of, print_frontier, unit_of
+from service.cli.output import print_json, print_table, quantity
+from service.cli.searching import open_store
+from service.presentation import run_document, stored_plan_document
+from service.store import Store, StoredPlan, StoredRun, StoreError
+
+NEWEST = 20
+PLACES_SHOWN = 4
+
+
+def run(arguments: Namespace) -> int:
+    """Show the newest runs, one run, or one plan."""
+    store = open_store(arguments.database_url)
+    try:
+        if arguments.reference is None:
+            _runs(store, arguments.json)
+        else:
+            found = _find(store, arguments.reference)
+            if isinstance(found, StoredRun):
+                _run(found, arguments.json)
+            else:
+                _plan(store, found, arguments.json)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
+    return OK
+
+
+def _find(store: Store, reference: str) -> StoredRun | StoredPlan:
+    """What a reference names: a run if there is such a run, else a plan."""
+    if "/" in reference:
+        return store.find_plan(reference)
+    try:
+        return store.run(reference)
+    except StoreError as no_run:
+        try:
+            return store.find_plan(reference)
+        except StoreError as no_plan:
+            if "not one" in str(no_run) or "not one" in str(no_plan):
+                raise (no_run if "not one" in str(no_run) else no_plan) from None
+            raise StoreError(
+                f"there is no run and no plan {reference!r}; `tapestry show` lists the runs"
+            ) from None
+
+
+def _runs(store: Store, as_json: bool) -> None:
+    runs = store.runs(NEWEST)
+    if as_json:
+        print_json(
+            {
+                "runs": [
+                    {
+                        "run": r.id,
+                        "created_at": r.created_at.isoformat(),
+                        "graph": r.graph_name,
+                        "mesh": r.mesh_name,
+                        "objectives": list(r.objectives),
+                        "status": r.status,
+                        "evaluations": r.evaluations,
+                        "seconds": r.seconds,
+                    }
+                    for r in runs
+                ]
+            }
+        )
+    elif not runs:
+        print("nothing is stored yet; `tapestry optimize` and `tapestry demo` store what they find")
+    else:
+        rows = [
+            (
+                r.id,
+                f"{r.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
+                r.status,
+                r.graph_name,
+                r.mesh_name,
+                f"{r.evaluations:,}",
+                f"{r.seconds:.1f}",
+            )
+            for r in runs
+        ]
+        print_table(("run", "when", "status", "graph", "mesh", "evaluations", "seconds"), rows, right=(5, 6))
+
+
+def _run(found: StoredRun, as_json: bool) -> None:
+    document = run_document(found)
+    if as_json:
+        print_json(document)
+        return
+    summary = found.summary
+    print(
+        f"run {summary.id}: {summary.graph_name} on {summary.mesh_name}, {summary.status} ({summary.stopped})"
+    )
+    print(
+        f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s, "
+        f"seed {summary.seed}, {summary.islands} islands"
+    )
+    print(f"bounds: {', '.join(summary.constraints)}\n")
+    print_frontier(document["frontier"], document["objectives"], {})
+
+
+def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
+    executions = store.executions(plan.key)
+    document = {
+        "run": plan.run_id,
+        "graph_id": plan.graph_id,
+        **stored_plan_document(plan),
+        "executions": [
+            {
+                "backend": e.backend,
+                "seed": e.seed,
+                "created_at": e.created_at.isoformat(),
+                "counts": e.counts,
+                "verified": e.verified,
+            }
+            for e in executions
+        ],
+    }
+    if as_json:
+        print_json(document)
+        return
+    print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
+    costs = [(TITLES.get(name, name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
+    print_table(("cost", ""), costs, right=(1,))
+    print(f"\nverified: {checks_of(plan.verified)}; executed {len(executions)} times\n")
+    print_table(("rule", "choice", "places"), [_move(move) for move in plan.moves])
+
+
+def _move(move: Mapping[str, Any]) -> tuple[str, str, str]:
+    place = move["place"]
+    places = [place] if isinstance(place, str) else list(place)
+    more = f" and {len(places) - PLACES_SHOWN} more" if len(places) > PLACES_SHOWN else ""
+    return move["rule"], move["choice"], ", ".join(places[:PLACES_SHOWN]) + more

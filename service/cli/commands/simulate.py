@@ -1,0 +1,174 @@
+"""`tapestry simulate`: run a plan on the device simulator; counts against predictions, values against the reference."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.objectives import require_objectives
+from hardware import Mesh
+from optimizer import Plan, knee
+from service.checking import abstract_plan, execute_plan, failures_of, fits_in_memory, reference_values
+from service.cli.errors import FAILED, OK, CommandError
+from service.cli.frontier import TITLES, unit_of
+from service.cli.output import print_json, print_table, quantity, verdict
+from service.cli.searching import open_store, read_graph, read_mesh
+from service.store import Execution, Store, StoreError, mesh_of
+from teg.graph import Graph
+
+COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be run: a plan, the program it came from, the machine; `key` if the plan is stored."""
+
+    plan: Plan
+    graph: Graph
+    mesh: Mesh
+    compute_dtype: str | None
+    key: int | None = None
+
+
+def run(arguments: Namespace) -> int:
+    """Find the plan, run it, compare, keep what came out."""
+    if arguments.trace is not None:
+        _check_trace(arguments.trace)
+    if arguments.plan is None and arguments.run is None:
+        subject, execution = _execute(_abstract(arguments), arguments)
+    else:
+        store = open_store(arguments.database_url)
+        try:
+            subject, execution = _execute(_stored(store, arguments), arguments)
+            if subject.key is not None and not arguments.no_store:
+                store.save_execution(subject.key, execution)
+        except StoreError as error:
+            raise CommandError(str(error)) from error
+        finally:
+            store.close()
+    if arguments.trace is not None:
+        _write_trace(arguments.trace, execution.trace)
+    failures = failures_of(subject.plan.id, execution.verified)
+    if arguments.json:
+        print_json(_document(subject, execution))
+    else:
+        _print(subject, execution)
+    for line in failures:
+        print(f"tapestry: {line}", file=sys.stderr)
+    return FAILED if failures else OK
+
+
+def _abstract(arguments: Namespace) -> Subject:
+    if arguments.graph is None or arguments.mesh is None:
+        raise CommandError(
+            "give a GRAPH and a --mesh, or a stored --plan or --run; see tapestry simulate --help"
+        )
+    mesh, graph = read_mesh(arguments.mesh), read_graph(arguments.graph, arguments.dim)
+    try:
+        plan = abstract_plan(graph, mesh, arguments.compute_dtype)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    return Subject(plan, graph, mesh, arguments.compute_dtype)
+
+
+def _stored(store: Store, arguments: Namespace) -> Subject:
+    if arguments.mesh is not None:
+        raise CommandError("a stored plan brings its machine along; leave --mesh out")
+    if arguments.plan is None:
+        run = store.run(arguments.run)
+        plans = [store.load_plan(plan.key) for plan in run.frontier]
+        mesh = mesh_of(run.mesh)
+        chosen = knee(plans, require_objectives(run.summary.objectives, mesh.device))
+        found = run.frontier[plans.index(chosen)]
+    else:
+        reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
+        found = store.find_plan(reference)
+        run, chosen = store.run(found.run_id), store.load_plan(found.key)
+        mesh = mesh_of(run.mesh)
+    graph = store.load_graph(run.summary.graph_id)
+    if arguments.graph is not None:
+        given = read_graph(arguments.graph, arguments.dim)
+        if given.structural_hash != graph.structural_hash:
+            raise CommandError(
+                f"plan {found.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"
+            )
+    return Subject(chosen, graph, mesh, arguments.compute_dtype or run.summary.compute_dtype, found.key)
+
+
+def _execute(subject: Subject, arguments: Namespace) -> tuple[Subject, Execution]:
+    inputs = reference = None
+    if not arguments.dry:
+        if not fits_in_memory([subject.plan]):
+            needed = quantity(subject.plan.cost["total_memory_bytes"], "B")
+            raise CommandError(
+                f"the plan's devices hold {needed} in all, too much to compute here; use --dry"
+            )
+        inputs, reference = reference_values(subject.graph, arguments.seed)
+    execution, _ = execute_plan(
+        subject.plan,
+        subject.mesh,
+        arguments.seed,
+        inputs,
+        reference,
+        subject.compute_dtype,
+        trace=arguments.trace is not None,
+    )
+    return subject, execution
+
+
+def _check_trace(path: str) -> None:
+    if not path.endswith((".json", ".json.gz")):
+        raise CommandError(f"--trace {path!r}: expected a file ending in .json or .json.gz")
+    if Path(path).is_dir() or not Path(path).resolve().parent.is_dir():
+        raise CommandError(f"--trace {path!r}: it is a folder, or its folder does not exist")
+
+
+def _write_trace(path: str, trace: Mapping[str, Any] | None) -> None:
+    content = json.dumps(trace).encode()
+    try:
+        Path(path).write_bytes(gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+    except OSError as error:
+        raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
+
+
+def _document(subject: Subject, execution: Execution) -> dict[str, Any]:
+    return {
+        "graph": subject.graph.name,
+        "mesh": subject.mesh.name,
+        "plan": subject.plan.id,
+        "is_stored": subject.key is not None,
+        "fits": subject.plan.cost["peak_memory_bytes"] <= subject.mesh.device.memory_bytes,
+        "backend": execution.backend,
+        "seed": execution.seed,
+        "counts": dict(execution.counts),
+        "verified": dict(execution.verified),
+    }
+
+
+def _print(subject: Subject, execution: Execution) -> None:
+    kind = "stored plan" if subject.key is not None else "abstract plan"
+    print(f"{kind} {subject.plan.id} of {subject.graph.name} on {subject.mesh.name}, {execution.backend}\n")
+    rows = []
+    for name in COUNTED:
+        pair = execution.counts[name]
+        same = pair["predicted"] == pair["counted"]
+        values = [quantity(pair[side], unit_of(name)) for side in ("predicted", "counted")]
+        rows.append((TITLES[name], *values, verdict(same, "equal", "different")))
+    print_table(("", "predicted", "counted", ""), rows, right=(1, 2))
+    capacity = subject.mesh.device.memory_bytes
+    fits = subject.plan.cost["peak_memory_bytes"] <= capacity
+    print(f"\nfits into {quantity(capacity, 'B')} per device: {verdict(fits, 'yes', 'NO')}")
+    print(f"sharding proven: {verdict(execution.verified['sharding']['ok'], 'yes', 'NO')}")
+    values = execution.verified["values"]
+    if not values["executed"]:
+        print("values: not computed")
+        return
+    for sink, error in values["max_error"].items():
+        print(f"output {sink}: max|a-b| = {'inf' if error is None else format(error, '.2e')} max|b|")
+    print(f"outputs equal the unsharded reference: {verdict(values['ok'], 'yes', 'NO')}")

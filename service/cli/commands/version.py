@@ -1,0 +1,19 @@
+"""`tapestry version`: what this is and what it builds on."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from service.cli.errors import OK
+from service.cli.output import print_json, print_table
+from service.provenance import versions
+
+
+def run(arguments: Namespace) -> int:
+    """Print versions."""
+    found = versions()
+    if arguments.json:
+        print_json(found)
+    else:
+        print_table(("package", "version"), list(found.items()))
+    return OK
