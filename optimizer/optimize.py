@@ -6,8 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Executor
 from pathlib import Path
 
 from costmodel.objectives import Objective, require_objectives
@@ -20,7 +19,7 @@ from optimizer.report import frontier_of, goal_of, shortfall_of
 from optimizer.rules import choose_rules
 from optimizer.structure import StructuralSearch
 from optimizer.variants import Machine, Settings
-from optimizer.workers import InlineExecutor
+from optimizer.workers import InlineExecutor, ProcessIslands
 from teg.graph import Graph
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from teg.sharding.mesh import MeshShape
@@ -123,7 +122,7 @@ def _run(
     if executor is not None or coordinator.islands == 1:
         coordinator.loop(budget, executor or InlineExecutor(), should_stop)
         return
-    own = ProcessPoolExecutor(coordinator.islands, mp_context=get_context("spawn"))
+    own = ProcessIslands(coordinator.islands)
     try:
         coordinator.loop(budget, own, should_stop)
     finally:
