@@ -48,8 +48,12 @@ def telling_plans(frontier: Sequence[Plan], objectives: Sequence[Objective]) -> 
     """The plans that say most about a frontier, by what they are: knee, fastest, smallest peak."""
     return {
         "knee": knee(frontier, objectives),
-        "fastest": min(frontier, key=lambda plan: (plan.cost["time_s"], plan.id)),
-        "smallest peak": min(frontier, key=lambda plan: (plan.cost["peak_memory_bytes"], plan.id)),
+        "fastest": min(
+            frontier, key=lambda plan: (plan.cost["time_s"], plan.cost["peak_memory_bytes"], plan.id)
+        ),
+        "smallest peak": min(
+            frontier, key=lambda plan: (plan.cost["peak_memory_bytes"], plan.cost["time_s"], plan.id)
+        ),
     }
 
 

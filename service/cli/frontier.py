@@ -31,10 +31,9 @@ def print_frontier(
     plans: Sequence[Mapping[str, Any]],
     objectives: Sequence[str],
     marks: Mapping[str, Sequence[str]],
-    also: Sequence[str] = (),
 ) -> None:
-    """The plans (documents of `service.presentation`) fastest first; `marks` by plan id, `also` more costs."""
-    shown = [name for name in (*objectives, *also) if all(name in plan["cost"] for plan in plans)]
+    """The plans (documents of `service.presentation`), fastest first; `marks` by plan id."""
+    shown = [name for name in objectives if all(name in plan["cost"] for plan in plans)]
     first = "time_s" if plans and "time_s" in plans[0]["cost"] else shown[0]
     ordered = sorted(plans, key=lambda plan: (plan["cost"][first], plan["id"]))
     headers, columns = ["plan"], [[plan["id"] for plan in ordered]]

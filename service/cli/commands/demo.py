@@ -32,9 +32,7 @@ from service.presentation import result_document
 from teg.graph import Graph
 
 MESH = "dgx-h100"
-# Over these the frontier's plans are ordered differently by each; energy is nearly time on one machine, so it is shown
-# and not searched by.
-OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "compute_flops")
+OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 FEWEST_PLANS = 8
 LARGEST_CORRELATION = 0.95
 
@@ -143,7 +141,7 @@ def _print(outcome: Outcome, claims: list[Claim], run_id: str | None) -> None:
         marks.setdefault(plan.id, []).append(mark)
     document = result_document(result, outcome.checked)
     print(f"\nThe Pareto frontier: {len(result.frontier)} plans, none of which is beaten by another\n")
-    print_frontier(document["frontier"], document["objectives"], marks, also=("energy_j",))
+    print_frontier(document["frontier"], document["objectives"], marks)
     print(
         f"\n{result.evaluations:,} plans evaluated in {result.seconds:.1f} s; "
         f"seed {result.seed}, {result.islands} islands\n"

@@ -1,0 +1,1 @@
+"""Real models, and short programs that use Tapestry from Python."""

@@ -1,0 +1,95 @@
+"""A small program, and a search result made by hand: what the store and the command line are tried on."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from costmodel.objectives import OBJECTIVES, POSITION
+from hardware import load_mesh
+from optimizer import Budget, Plan, Progress, Result, parse_constraint
+from rewrites import Move
+from service.store import Execution, FinishedRun
+from teg.builder import GraphBuilder
+from teg.graph import Graph
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.text import parse_strategy
+
+NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+
+
+def two_layers(name: str = "two_layers", width: int = 64, with_weights: bool = False) -> Graph:
+    """`relu(x @ up) @ down`, `width` wide."""
+    b = GraphBuilder(name)
+    x = b.source("x", (width, width), "float32")
+    value = np.ones((width, 4 * width), np.float32) if with_weights else None
+    up = b.source("up", (width, 4 * width), "float32", "parameter", value)
+    down = b.source("down", (4 * width, width), "float32", "parameter")
+    (hidden,) = b.apply(
+        "contract", (x, up), site="hidden", labels=(("m", "k"), ("k", "n")), output=("m", "n")
+    )
+    (active,) = b.apply(
+        "cell",
+        (hidden,),
+        site="active",
+        expr=("relu", ("input", 0)),
+        labels=(("m", "n"),),
+        dims=(("m", width), ("n", 4 * width)),
+        dtype="float32",
+    )
+    (y,) = b.apply("contract", (active, down), site="y", labels=(("m", "k"), ("k", "n")), output=("m", "n"))
+    b.sink(y, site="result")
+    return b.build()
+
+
+def plan_by_hand(graph: Graph, time_s: float, memory_bytes: int, split: str = "(gpu.0, -, -)") -> Plan:
+    """A plan with one sharded block and costs that are just said."""
+    placements = Placements({"y": Placement(parse_strategy(split), prefetch=(1, 0))})
+    moves = (Move("reshard", "y", split), Move("prefetch", ("y", "hidden"), f"0:{memory_bytes}"))
+    cost = {"time_s": time_s, "peak_memory_bytes": memory_bytes, "compute_flops": 2**60 + 1}
+    return Plan(graph, placements, moves, cost, True)
+
+
+def verified(plan: Plan) -> dict[str, object]:
+    """What verification says of a plan that keeps its promises."""
+    memory = plan.cost["peak_memory_bytes"]
+    return {
+        "sharding": {"ok": True, "issues": []},
+        "memory": {"predicted": memory, "counted": memory, "method": "dry"},
+        "traffic": {"predicted": 0, "counted": 0, "method": "dry"},
+        "values": {"executed": False, "ok": False, "max_error": {}},
+    }
+
+
+def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
+    """A run with two plans, one of which was executed."""
+    frontier = (plan_by_hand(graph, 1e-3, 2**20), plan_by_hand(graph, 2e-3, 2**19, "(-, gpu.0, -)"))
+    result = Result(
+        graph=graph,
+        mesh=load_mesh("dgx-h100"),
+        objectives=tuple(OBJECTIVES[POSITION[name]] for name in ("time_s", "peak_memory_bytes")),
+        constraints=(parse_constraint("peak_memory_bytes<=1GiB"),),
+        frontier=frontier,
+        evaluations=1234,
+        seconds=1.5,
+        seed=7,
+        islands=2,
+        stopped=stopped,
+        timings={"compile_s": 0.25},
+        rules={"reshard": (100, 3)},
+        history=(Progress("searching", 0.5, 600, 1, 0.25), Progress("searching", 1.5, 1234, 2, 0.5)),
+    )
+    execution = Execution(
+        "numpy", 7, {"time_s": 1e-3}, verified(frontier[0]), NOON, {"traceEvents": [{"ts": 0}]}
+    )
+    return FinishedRun(
+        result,
+        Budget(seconds=1.5),
+        NOON,
+        {"python": "3.11"},
+        {"cores": 2},
+        verified={plan.id: verified(plan) for plan in frontier},
+        executions={frontier[0].id: execution},
+        rules=["fuse_cells"],
+        pins={"y": "[gpu.0, -]"},
+        compute_dtype="bf16",
+    )
