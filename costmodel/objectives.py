@@ -38,7 +38,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         "energy_j",
         "J",
         "idle power x time + J/flop x flops + J/byte x (memory + link bytes)",
-        ("idle_power_w", "joules_per_memory_byte", "joules_per_link_byte"),
+        ("idle_power_w", "joules_per_flop", "joules_per_memory_byte", "joules_per_link_byte"),
     ),
     Objective("price_usd", "USD", "price of the devices used x time", ("price_usd_per_hour",)),
 )
