@@ -19,7 +19,16 @@ from optimizer.island import new_statistics
 from optimizer.plan import Budget, Progress
 from optimizer.stream import new_stream
 from optimizer.structure import StructuralSearch, try_child
-from optimizer.variants import Machine, Settings, Variant, load_compiled, new_variant, plant, plant_seeds
+from optimizer.variants import (
+    Machine,
+    Settings,
+    Variant,
+    load_compiled,
+    make_room,
+    new_variant,
+    plant,
+    plant_seeds,
+)
 from optimizer.variation import RULES as PLACEMENT_RULES
 from optimizer.workers import Epoch, EpochResult, VariantFile, run, write_variant
 from teg.graph import Graph
@@ -163,6 +172,7 @@ class Coordinator:
         if child is not None:
             self._consider(*child)
         for variant in self.variants:
+            make_room(variant)
             weigh_parents(variant.archive)
         self.rounds += 1
 

@@ -11,6 +11,7 @@ from optimizer.archive import Archive, insert, insert_infeasible
 
 EXACT_HYPERVOLUME_OBJECTIVES = 5
 EXACT_HYPERVOLUME_POINTS = 128
+SPREAD_POINTS = 8192
 
 
 @njit(cache=True)
@@ -91,3 +92,36 @@ def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
     if values.shape[1] <= EXACT_HYPERVOLUME_OBJECTIVES and len(inside) <= EXACT_HYPERVOLUME_POINTS:
         return float(moocore.hypervolume(inside, ref=ones))
     return float(moocore.hv_approx(inside, ref=ones, nsamples=16384))
+
+
+def thin(values: np.ndarray, limit: int) -> list[int]:
+    """Rows of the non-dominated front of `(n, m)`, at most `limit`, sorted by the first objective.
+
+    The best of every objective first, then greedily the row that dominates most of what is not dominated
+    yet, measured on evenly spread points of the front's box in logarithmic scale.
+    """
+    rows = np.flatnonzero(nondominated(values))
+    if len(rows) > limit:
+        scaled = np.log(values[rows] + 1e-9)
+        scaled = (scaled - scaled.min(axis=0)) / np.maximum(scaled.max(axis=0) - scaled.min(axis=0), 1e-12)
+        dominated = (scaled[:, None, :] <= spread_points(SPREAD_POINTS, values.shape[1])[None]).all(axis=2)
+        chosen = list(dict.fromkeys(int(k) for k in scaled.argmin(axis=0)))[:limit]
+        covered = dominated[chosen].any(axis=0)
+        while len(chosen) < limit:
+            gain = (dominated & ~covered).sum(axis=1)
+            gain[chosen] = -1
+            chosen.append(int(gain.argmax()))
+            covered |= dominated[chosen[-1]]
+        rows = rows[chosen]
+    return sorted(rows.tolist(), key=lambda r: tuple(values[r]))
+
+
+def spread_points(count: int, dims: int) -> np.ndarray:
+    """Evenly spread points of the unit box `(count, dims)`: the additive recurrence of the generalised golden
+    ratio (Roberts, The unreasonable effectiveness of quasirandom sequences, 2018).
+    """
+    ratio = 2.0
+    for _ in range(64):
+        ratio = (1.0 + ratio) ** (1.0 / (dims + 1))
+    steps = ratio ** -np.arange(1, dims + 1)
+    return np.asarray((0.5 + np.arange(count)[:, None] * steps) % 1.0)

@@ -12,7 +12,7 @@ from costmodel.objectives import OBJECTIVES, POSITION, Objective
 from hardware.mesh import Mesh
 from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from optimizer.constraints import Constraint
-from optimizer.fronts import nondominated
+from optimizer.fronts import thin
 from optimizer.island import Goal
 from optimizer.plan import Plan, Shortfall
 from optimizer.variants import Variant, genes_at
@@ -20,7 +20,7 @@ from rewrites import placement_moves
 from teg.sharding.placement import Placements
 
 PICO = 1e-12
-LARGEST_FRONTIER = 48
+LARGEST_FRONTIER = 64
 
 
 def goal_of(
@@ -86,26 +86,10 @@ def plan_of(variant: Variant, index: int, constraints: Sequence[Constraint]) -> 
 
 
 def frontier_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> tuple[Plan, ...]:
-    """The common front of all variants, thinned evenly to a readable size with its extremes."""
+    """The common front of all variants, thinned to a readable size that keeps its extremes and its volume."""
     members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
     values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
     return tuple(plan_of(*members[r], constraints) for r in thin(values, LARGEST_FRONTIER))
-
-
-def thin(values: np.ndarray, limit: int) -> list[int]:
-    """Rows of the non-dominated front, at most `limit`: extremes first, then the most isolated ones."""
-    rows = np.flatnonzero(nondominated(values))
-    if len(rows) <= limit:
-        return sorted(rows.tolist(), key=lambda r: tuple(values[r]))
-    scaled = np.log(values[rows] + 1e-9)
-    scaled = (scaled - scaled.min(axis=0)) / np.maximum(scaled.max(axis=0) - scaled.min(axis=0), 1e-12)
-    chosen = list(dict.fromkeys(int(k) for k in scaled.argmin(axis=0)))
-    distance = np.linalg.norm(scaled[:, None] - scaled[chosen][None], axis=2).min(axis=1)
-    while len(chosen) < limit:
-        k = int(distance.argmax())
-        chosen.append(k)
-        distance = np.minimum(distance, np.linalg.norm(scaled - scaled[k], axis=1))
-    return sorted((int(rows[k]) for k in chosen), key=lambda r: tuple(values[r]))
 
 
 def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:

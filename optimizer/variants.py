@@ -13,6 +13,7 @@ from costmodel.planspace import Genes, PlanSpace, TableCache
 from costmodel.view import View
 from hardware.mesh import Mesh
 from optimizer.archive import Archive, new_archive
+from optimizer.fronts import merge
 from optimizer.island import Goal, judge, offer_all
 from optimizer.searchspace import SearchSpace, search_space
 from optimizer.seeds import seed_plans
@@ -22,6 +23,8 @@ from teg.graph import Graph
 FRONT_CAPACITY = 256
 POOL_CAPACITY = 32
 INHERITED = 24
+FULL_SHARE = 0.75
+COARSER = 1.5
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,19 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     for g in members:
         genes[g] = best
     return count
+
+
+def make_room(variant: Variant) -> None:
+    """Coarsen the epsilon grid of a variant whose archive is nearly full, so that newcomers find a place."""
+    while int(variant.archive.size[0]) > FULL_SHARE * FRONT_CAPACITY:
+        epsilon = variant.machine.goal.epsilon
+        epsilon *= COARSER
+        archive = variant.archive
+        fresh = new_archive(
+            FRONT_CAPACITY, POOL_CAPACITY, len(epsilon), variant.space.gene_count, variant.space.edge_count
+        )
+        merge(fresh, archive, epsilon)
+        variant.archive = fresh
 
 
 def load_compiled(variant: Variant) -> None:
