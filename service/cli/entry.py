@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -33,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CommandError as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exception(error)
         _complain(str(error))
         return error.code
     except SystemExit as end:  # --help

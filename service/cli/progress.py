@@ -79,28 +79,26 @@ class Bar:
         self._tasks: dict[str, Any] = {}
 
     def searching(self, progress: Progress) -> None:
-        said = f"{progress.evaluations:,} plans, {progress.front} on the frontier"
-        searching = progress.phase == "searching"
-        self._update(progress.phase, progress.fraction if searching else None, said if searching else "")
-        if searching:
-            self._finish("compiling")
+        if progress.phase == "searching":
+            said = f"{progress.evaluations:,} plans, {progress.front} on the frontier"
+            self._update(progress.phase, progress.fraction, said)
+        else:
+            self._update(progress.phase, None, "")
 
     def checking(self, done: int, total: int) -> None:
-        self._finish("searching")
         self._update("verifying", done / total if total else 1.0, f"{done} of {total} plans")
 
     def note(self, text: str) -> None:
         self._bars.console.print(text, highlight=False)
 
     def _update(self, phase: str, fraction: float | None, said: str) -> None:
+        """Move the phase's bar; a phase that begins ends those before it. No fraction: nobody knows how long."""
         if phase not in self._tasks:
+            for earlier in self._tasks.values():
+                self._bars.update(earlier, total=1.0, completed=1.0)
+                self._bars.stop_task(earlier)
             self._tasks[phase] = self._bars.add_task(phase, total=None if fraction is None else 1.0, said="")
         self._bars.update(self._tasks[phase], completed=fraction or 0.0, said=said)
-
-    def _finish(self, phase: str) -> None:
-        if phase in self._tasks:
-            self._bars.update(self._tasks[phase], total=1.0, completed=1.0)
-            self._bars.stop_task(self._tasks[phase])
 
 
 @contextmanager

@@ -1,0 +1,222 @@
+"""Searching, storing, showing and simulating from the command line, on a small program and in this process."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service import checking
+from service.cli import searching
+from service.store import StoreError
+from teg.document import load, save
+from tests.service.conftest import Answer, Run, complaint
+from tests.service.programs import two_layers
+
+BUDGET = ("--mesh", "dgx-h100", "--evaluations", 3000, "--islands", 1, "--quiet")
+OBJECTIVES = ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
+
+
+def optimize(tapestry: Run, document: Path, *options: object) -> Answer:
+    answer = tapestry("optimize", document, *BUDGET, *options)
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
+    found = optimize(tapestry, document, "--json").json
+    assert (found["graph"], found["mesh"], found["objectives"]) == ("two_layers", "dgx-h100", OBJECTIVES)
+    assert (found["evaluations"], found["seed"], found["islands"]) == (3000, 0, 1)
+    assert isinstance(found["seconds"], float)
+    assert found["frontier"]
+    for plan in found["frontier"]:
+        assert set(plan) == {"id", "cost", "feasible", "moves", "verified"}
+        assert set(OBJECTIVES) <= set(plan["cost"])
+        assert plan["feasible"] is True
+        assert all(set(move) == {"rule", "place", "choice"} for move in plan["moves"])
+        verified = plan["verified"]
+        assert set(verified) == {"sharding", "memory", "traffic", "values"}
+        assert verified["sharding"] == {"ok": True, "issues": []}
+        for what in ("memory", "traffic"):
+            assert set(verified[what]) == {"predicted", "counted", "method"}
+            assert verified[what]["predicted"] == verified[what]["counted"]
+        assert set(verified["values"]) == {"executed", "max_error", "ok"}
+
+
+def test_no_plan_on_the_frontier_is_beaten_by_another(tapestry: Run, document: Path) -> None:
+    plans = optimize(tapestry, document, "--json").json["frontier"]
+    vectors = [[plan["cost"][name] for name in OBJECTIVES] for plan in plans]
+    assert len({plan["id"] for plan in plans}) == len(plans)
+    for a in vectors:
+        assert not any(b != a and all(x <= y for x, y in zip(b, a, strict=True)) for b in vectors)
+
+
+def test_the_same_evaluations_give_the_same_frontier(tapestry: Run, document: Path) -> None:
+    first, second = (optimize(tapestry, document, "--json").json for _ in range(2))
+    assert first["frontier"] == second["frontier"]
+    assert first["run"] != second["run"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "methods"),
+    [("auto", {"dry", "simulated"}), ("dry", {"dry"}), ("execute", {"simulated"})],
+)
+def test_what_is_executed(tapestry: Run, document: Path, mode: str, methods: set[str]) -> None:
+    plans = optimize(tapestry, document, "--json", "--verify", mode).json["frontier"]
+    assert {plan["verified"]["memory"]["method"] for plan in plans} <= methods
+    for plan in plans:
+        values = plan["verified"]["values"]
+        assert values["executed"] == (plan["verified"]["memory"]["method"] == "simulated")
+        assert values["ok"] == values["executed"]
+        assert all(error <= 1e-4 for error in values["max_error"].values())
+    if mode != "dry":
+        assert any(plan["verified"]["values"]["executed"] for plan in plans)
+
+
+def test_nothing_is_verified_on_request(tapestry: Run, document: Path) -> None:
+    plans = optimize(tapestry, document, "--json", "--verify", "none").json["frontier"]
+    assert {plan["verified"] for plan in plans} == {None}
+
+
+def test_a_program_too_large_to_execute_is_only_counted(
+    tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "LARGEST_EXECUTION_FLOPS", 1e3)
+    plans = optimize(tapestry, document, "--json").json["frontier"]
+    assert not any(plan["verified"]["values"]["executed"] for plan in plans)
+
+
+def test_constraints_hold_on_the_frontier(tapestry: Run, document: Path) -> None:
+    free = optimize(tapestry, document, "--json").json["frontier"]
+    bound = sorted(plan["cost"]["peak_memory_bytes"] for plan in free)[len(free) // 2]
+    bounded = optimize(tapestry, document, "--json", "--constraint", f"peak_memory_bytes<={bound}B").json
+    assert all(plan["cost"]["peak_memory_bytes"] <= bound for plan in bounded["frontier"])
+
+
+def test_a_table_for_people(tapestry: Run, document: Path) -> None:
+    lines = optimize(tapestry, document).out.splitlines()
+    assert lines[0].startswith("two_layers on dgx-h100: ")
+    assert lines[1].split()[:3] == ["plan", "time", "us"]
+    assert {"knee", "fastest", "smallest peak"} <= {word for line in lines for word in marks(line)}
+    assert not any("\x1b" in line for line in lines)
+
+
+def marks(line: str) -> set[str]:
+    return {word for word in ("knee", "fastest", "smallest peak") if word in line}
+
+
+def test_progress_goes_to_standard_error(tapestry: Run, document: Path) -> None:
+    answer = tapestry("optimize", document, *BUDGET[:-1], "--json")
+    assert answer.json["frontier"]
+    assert "verifying: " in answer.err and "searching: " in answer.err
+
+
+def test_a_run_is_stored_and_shown(tapestry: Run, document: Path) -> None:
+    found = optimize(tapestry, document, "--json", "--pin", "y=[gpu.0, -]", "--seed", 3).json
+    shown = tapestry("show", found["run"], "--json").json
+    for name in ("graph", "mesh", "objectives", "evaluations", "seed", "islands", "frontier", "rules", "run"):
+        assert shown[name] == found[name], name
+    assert shown["pins"] == {"y": "[gpu.0, -]"}
+    assert shown["budget"] == {"seconds": None, "evaluations": 3000}
+    listed = tapestry("show", "--json").json["runs"]
+    assert [run["run"] for run in listed] == [found["run"]]
+    assert found["run"] in tapestry("show").out
+    assert found["frontier"][0]["id"] in tapestry("show", found["run"]).out
+
+
+def test_a_plan_is_shown_with_its_moves_and_executions(tapestry: Run, document: Path) -> None:
+    found = optimize(tapestry, document, "--json").json
+    plan = next(p for p in found["frontier"] if p["verified"]["values"]["executed"])
+    shown = tapestry("show", plan["id"], "--json").json
+    assert {name: shown[name] for name in plan} == plan
+    assert [e["backend"] for e in shown["executions"]] == ["numpy"]
+    text = tapestry("show", f"{found['run']}/{plan['id']}").out
+    assert all(move["rule"] in text for move in plan["moves"])
+
+
+def test_nothing_is_stored_on_request(tapestry: Run, document: Path, home: Path) -> None:
+    assert optimize(tapestry, document, "--json", "--no-store").json["run"] is None
+    assert not home.exists()
+    assert "nothing is stored yet" in tapestry("show").out
+
+
+def test_a_database_that_fails_at_the_end_takes_no_result_away(
+    tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> str:
+        raise StoreError("the database refused to write; nothing was stored: disk is full")
+
+    monkeypatch.setattr(searching.Store, "save_run", refuse)
+    answer = tapestry("optimize", document, *BUDGET, "--json")
+    assert answer.code == 1
+    assert answer.json["frontier"] and answer.json["run"] is None
+    assert answer.err == "tapestry: the database refused to write; nothing was stored: disk is full\n"
+
+
+def test_a_broken_promise_is_reported(tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = checking.count_plan
+
+    def wrong(*args: Any) -> dict[str, Any]:
+        verified = count(*args)
+        verified["memory"]["counted"] += 1
+        return verified
+
+    monkeypatch.setattr(checking, "count_plan", wrong)
+    answer = tapestry("optimize", document, *BUDGET, "--verify", "dry")
+    assert answer.code == 1
+    assert "FAILED" in answer.out
+    assert "the simulator counted" in answer.err
+
+
+def test_import_sums_up_and_writes_a_document(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    summary = tapestry("import", document, "--json").json
+    assert (summary["name"], summary["operators"]["contract"], summary["sinks"]) == (
+        "two_layers",
+        2,
+        ["result"],
+    )
+    assert summary["parameters"] == 2 * 64 * 256
+    assert summary["flops"] == 2 * 2 * 64 * 64 * 256 + 64 * 256
+    assert (summary["shardable_share"], summary["fixed_blocks"]) == (1.0, 0)
+    copy = tmp_path / "copy.json.gz"
+    answer = tapestry("import", document, "-o", copy)
+    assert answer.code == 0 and f"written to {copy}" in answer.out
+    assert load(copy) == load(document)
+
+
+def test_simulate_the_abstract_plan(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json.gz"
+    answer = tapestry("simulate", document, "--mesh", "dgx-h100", "--trace", trace, "--json")
+    assert answer.code == 0, answer.err
+    for pair in (
+        answer.json["counts"][name] for name in ("peak_memory_bytes", "traffic_bytes", "compute_flops")
+    ):
+        assert pair["predicted"] == pair["counted"]
+    assert answer.json["verified"]["values"]["ok"] is True
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    assert {event["pid"] for event in events} == set(range(8))
+    text = tapestry("simulate", document, "--mesh", "dgx-h100", "--dry").out
+    assert "values: not computed" in text
+
+
+def test_simulate_a_stored_plan(tapestry: Run, document: Path) -> None:
+    found = optimize(tapestry, document, "--json", "--verify", "dry").json
+    for plan in found["frontier"][:3]:
+        answer = tapestry("simulate", "--plan", plan["id"], "--json")
+        assert answer.code == 0, answer.err
+        assert answer.json["verified"]["values"]["ok"] is True
+        assert answer.json["counts"]["peak_memory_bytes"]["counted"] == plan["cost"]["peak_memory_bytes"]
+        assert answer.json["counts"]["traffic_bytes"]["counted"] == plan["cost"]["traffic_bytes"]
+        assert len(tapestry("show", plan["id"], "--json").json["executions"]) == 1
+    assert tapestry("simulate", "--run", found["run"], "--dry").code == 0
+
+
+def test_simulate_checks_whose_plan_it_is(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    plan = optimize(tapestry, document, "--json").json["frontier"][0]["id"]
+    assert tapestry("simulate", document, "--plan", plan, "--dry").code == 0
+    other = tmp_path / "other.json"
+    save(two_layers(width=32), other)
+    assert "was found for 'two_layers'" in complaint(tapestry("simulate", other, "--plan", plan, "--dry"))
