@@ -27,6 +27,13 @@ def weight(b: GraphBuilder, site: str, *shape: int) -> str:
     return b.source(site, shape, "float32", "parameter")
 
 
+def product_of(m: int, k: int, n: int) -> Graph:
+    """`y = x @ w` and nothing else."""
+    b = GraphBuilder("product")
+    b.sink(contract(b, "y", b.source("x", (m, k), "float32"), weight(b, "w", k, n), "mk,kn->mn"))
+    return b.build()
+
+
 def perceptron() -> Graph:
     """Two products with views in between; the input is read again by the residual sum."""
     b = GraphBuilder("perceptron")

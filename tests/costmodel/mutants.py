@@ -1,0 +1,214 @@
+"""Predictors that are wrong on purpose: each forgets one thing, as a change to what a PlanSpace compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.copytables import copy_table
+from costmodel.kernel import COSTS, PAIR_STAGING, PAIR_TICKS, PAIR_TRAFFIC, Space, evaluate, new_state
+from costmodel.planspace import Genes, PlanSpace
+from teg.dtypes import item_bytes
+from teg.sharding.spec import Spec, boxes, volumes
+
+
+def honest(space: PlanSpace) -> Space:
+    return space.space
+
+
+def same(genes: Genes) -> Genes:
+    return genes
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong predictor, and the costs by which its comparison with the simulator must fail."""
+
+    caught_by: str
+    arrays: Callable[[PlanSpace], Space] = honest
+    genes: Callable[[Genes], Genes] = same
+
+    def predict(self, wrong: Space, genes: Genes) -> np.ndarray:
+        """The costs by `wrong`, which `arrays` made."""
+        plan = self.genes(genes)
+        cost = np.zeros(COSTS, np.int64)
+        evaluate(wrong, new_state(wrong), plan.strategies, plan.prefetch, plan.regather, cost)
+        return cost
+
+
+def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]]:
+    """Made and needed specs of tensor number `t`, by their numbers in its table."""
+    a = space.space
+    gene = int(a.made_gene[t])
+    position = list(a.made_tensor[a.made_start[gene] : a.made_start[gene + 1]]).index(t)
+    made = {
+        int(a.spec_ids[a.made_offset[t] + s]): spec
+        for s, spec in enumerate(space.families[gene].made[position])
+    }
+    needed = {}
+    for e in a.reader_edge[a.reader_start[t] : a.reader_start[t + 1]]:
+        slot = int(a.edge_slot[e])
+        for s, spec in enumerate(space.families[slot].needed[int(e - a.edge_start[slot])]):
+            needed[int(a.spec_ids[a.edge_needed[e] + s])] = spec
+    return made, needed
+
+
+def change_pairs(space: PlanSpace, change: Callable[[int, Spec, Spec, np.ndarray], None]) -> Space:
+    """Every row of the copy tables, changed in place by `change(tensor, made, needed, row)`."""
+    a = space.space
+    rows = a.pair_rows.copy()
+    for t in range(len(a.made_at)):
+        made, needed = specs_of(space, t)
+        for p, spec in made.items():
+            for n, other in needed.items():
+                change(t, spec, other, rows[a.pair_offset[t] + p * a.needed_count[t] + n])
+    return a._replace(pair_rows=rows)
+
+
+def as_view(row: np.ndarray) -> None:
+    row[:] = 0
+    row[PAIR_TICKS] = -1
+
+
+def forgets_staging(space: PlanSpace) -> Space:
+    rows = space.space.pair_rows.copy()
+    rows[:, PAIR_STAGING] = 0
+    return space.space._replace(pair_rows=rows)
+
+
+def forgets_the_second_slice(space: PlanSpace) -> Space:
+    """A reduce-scatter over two mesh axes keeps one slice instead of two."""
+    whole = space.space.staging_rows
+
+    def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
+        scattered = {a for split in needed.dims for a in split.axes} & set(made.partial)
+        if row[PAIR_STAGING] and len(space.layout.by_axis(scattered)) > 1:
+            row[PAIR_STAGING] += len(whole)
+
+    return change_pairs(space, change)._replace(staging_rows=np.concatenate([whole, whole // 2]))
+
+
+def forgets_partials(space: PlanSpace) -> Space:
+    """Terms are taken for values: no reduction where the boxes fit."""
+    return change_pairs(space, lambda _, made, __, row: as_view(row) if made.partial else None)
+
+
+def forgets_gathers(space: PlanSpace) -> Space:
+    """A tensor needed whole is taken to be there already."""
+
+    def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
+        if not made.partial and not any(split.axes for split in needed.dims):
+            as_view(row)
+
+    return change_pairs(space, change)
+
+
+def forgets_exchanges(space: PlanSpace) -> Space:
+    """A tensor split otherwise is taken to be there already."""
+
+    def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
+        if not made.partial and not needed.is_windowed and any(split.axes for split in needed.dims):
+            as_view(row)
+
+    return change_pairs(space, change)
+
+
+def without_windows(space: PlanSpace, t: int, spec: Spec) -> tuple[tuple[int, ...], int, Spec]:
+    site = [s for b in (*space.sources, *space.slots) for s in b.outputs][t]
+    tensor = space.graph.tensors[site]
+    return tensor.shape, item_bytes(tensor.dtype), Spec(spec.dims)
+
+
+def forgets_halo_memory(space: PlanSpace) -> Space:
+    """The buffer of a window is taken to be as large as a plain chunk."""
+    a = space.space
+    sizes = a.size_rows.copy()
+    representative = np.unique(space.device_class, return_index=True)[1]
+    for t in range(len(a.made_at)):
+        for n, spec in specs_of(space, t)[1].items():
+            if spec.is_windowed:
+                shape, item, plain = without_windows(space, t, spec)
+                chunks = volumes(boxes(plain, shape, space.layout)) * item
+                sizes[a.needed_bytes_offset[t] + n] = chunks[representative]
+    return a._replace(size_rows=sizes)
+
+
+def forgets_halo_traffic(space: PlanSpace) -> Space:
+    """What a window reaches over its chunk is taken to be there already."""
+    a = space.space
+    rows = a.pair_rows.copy()
+    for t in range(len(a.made_at)):
+        made, needed = specs_of(space, t)
+        windows = {n: without_windows(space, t, spec) for n, spec in needed.items() if spec.is_windowed}
+        if not windows:
+            continue
+        shape, item, _ = next(iter(windows.values()))
+        plain = [spec for _, _, spec in windows.values()]
+        table = copy_table(shape, item, list(made.values()), plain, space.mesh, space.layout)
+        for i, p in enumerate(made):
+            for j, n in enumerate(windows):
+                row = rows[a.pair_offset[t] + p * a.needed_count[t] + n]
+                if row[PAIR_TICKS] >= 0:
+                    row[PAIR_TRAFFIC] = table.traffic_bytes[i, j]
+    return a._replace(pair_rows=rows)
+
+
+def forgets_later_readers(space: PlanSpace) -> Space:
+    """A tensor and its copies live until their first reader only."""
+    a = space.space
+    first = [slice(a.reader_start[t], a.reader_start[t + 1]) for t in range(len(a.made_at))]
+    kept = [a.reader_edge[s][:1] for s in first]
+    starts = np.concatenate([[0], np.cumsum([len(k) for k in kept])]).astype(np.int64)
+    return a._replace(reader_start=starts, reader_edge=np.concatenate(kept).astype(np.int64))
+
+
+def forgets_outputs(space: PlanSpace) -> Space:
+    return space.space._replace(is_sink=np.zeros_like(space.space.is_sink))
+
+
+def forgets_parameters(space: PlanSpace) -> Space:
+    return space.space._replace(lives_on=np.zeros_like(space.space.lives_on))
+
+
+def forgets_replicas(space: PlanSpace) -> Space:
+    """A tensor made whole on every device is counted once for all of them."""
+    a = space.space
+    sizes = a.size_rows.copy()
+    for t in range(len(a.made_at)):
+        for p, spec in specs_of(space, t)[0].items():
+            if not spec.partial and not any(split.axes for split in spec.dims):
+                row = a.made_bytes_offset[t] + p
+                sizes[row] = a.size_rows[row] // space.layout.device_count
+    return a._replace(size_rows=sizes)
+
+
+def forgets_ragged_devices(space: PlanSpace) -> Space:
+    """All devices are taken to be like the first."""
+    first = int(space.device_class[0])
+    sizes = np.repeat(space.space.size_rows[:, [first]], len(space.space.classes), axis=1)
+    return space.space._replace(size_rows=sizes)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "forgets staging": Mutant("peak", forgets_staging),
+    "forgets the second slice of a two-step scatter": Mutant("peak", forgets_the_second_slice),
+    "forgets partials": Mutant("peak traffic", forgets_partials),
+    "forgets gathers": Mutant("peak traffic", forgets_gathers),
+    "forgets exchanges": Mutant("peak traffic", forgets_exchanges),
+    "forgets the halo's buffer": Mutant("peak", forgets_halo_memory),
+    "forgets the halo's traffic": Mutant("traffic", forgets_halo_traffic),
+    "never shares a copy": Mutant("traffic", genes=lambda g: replace(g, regather=np.ones_like(g.regather))),
+    "never makes a copy again": Mutant(
+        "peak traffic", genes=lambda g: replace(g, regather=np.zeros_like(g.regather))
+    ),
+    "forgets that prefetched copies live longer": Mutant(
+        "peak", genes=lambda g: replace(g, prefetch=np.zeros_like(g.prefetch))
+    ),
+    "forgets later readers": Mutant("peak traffic", forgets_later_readers),
+    "frees outputs": Mutant("peak", forgets_outputs),
+    "frees parameters": Mutant("peak", forgets_parameters),
+    "forgets replicas": Mutant("peak", forgets_replicas),
+    "forgets that devices differ": Mutant("total", forgets_ragged_devices),
+}

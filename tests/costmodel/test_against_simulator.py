@@ -1,0 +1,106 @@
+"""Predictions equal what the simulator counts; every deliberately wrong predictor is caught by that comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from costmodel.kernel import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
+from costmodel.planspace import Genes, PlanSpace
+from hardware import load_mesh
+from hardware.simulator import Execution, simulate
+from teg.sharding.expand import expand
+from tests.costmodel.mutants import MUTANTS, Mutant
+from tests.costmodel.programs import GRAPHS, product_of, random_genes
+
+FIELDS = {"peak": PEAK, "total": TOTAL, "traffic": TRAFFIC}
+PLANS = 6
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan, and what the simulator counts for it: peak and total memory, traffic."""
+
+    name: str
+    space: PlanSpace
+    genes: Genes
+    run: Execution
+
+    @property
+    def counted(self) -> dict[str, int]:
+        peaks = self.run.peak_memory_bytes
+        return {
+            "peak": int(peaks.max()),
+            "total": int(peaks.sum()),
+            "traffic": self.run.traffic_bytes,
+        }
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    """Every hand-made graph on one node and on two, under the abstract plan and random ones; one scatter."""
+    rng = np.random.default_rng(7)
+    found = []
+    for name, make in GRAPHS.items():
+        for mesh_name in ("dgx-h100", "2x-dgx-h100"):
+            space = PlanSpace(make(), load_mesh(mesh_name))
+            plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(PLANS)))
+            found += [case_of(f"{name} on {mesh_name}", space, genes) for genes in plans]
+    return [*found, scatter_over_nodes()]
+
+
+def case_of(name: str, space: PlanSpace, genes: Genes) -> Case:
+    program = expand(space.graph, space.placements(genes), space.layout)
+    return Case(name, space, genes, simulate(program, space.mesh, dry=True))
+
+
+def scatter_over_nodes() -> Case:
+    """Terms of a product on sixteen devices, summed straight into sixteen parts: two steps, two slices."""
+    space = PlanSpace(product_of(64, 16, 64), load_mesh("2x-dgx-h100"))
+    genes = space.abstract_genes()
+    everywhere = "node.0*gpu.0*gpu.1*gpu.2"
+    for site, text in (("y", f"(-, -, {everywhere})"), ("y.out", f"({everywhere}, -)")):
+        gene = space.gene_of[site]
+        genes.strategies[gene] = [str(s) for s in space.families[gene].strategies].index(text)
+    return case_of("scatter over nodes", space, genes)
+
+
+def differences(mutant: Mutant, cases: list[Case]) -> Iterator[tuple[Case, set[str]]]:
+    """Per case the counts that the mutant's prediction misses."""
+    spaces: dict[int, Space] = {}
+    for case in cases:
+        if id(case.space) not in spaces:
+            spaces[id(case.space)] = mutant.arrays(case.space)
+        predicted = mutant.predict(spaces[id(case.space)], case.genes)
+        yield case, {name for name, k in FIELDS.items() if predicted[k] != case.counted[name]}
+
+
+def test_the_honest_predictor_equals_the_simulator(cases: list[Case]) -> None:
+    for case, missed in differences(Mutant(""), cases):
+        predicted = case.space.evaluate(case.genes)
+        assert missed == set(), case.name
+        assert predicted[FLOPS] == case.run.flops.sum()
+        assert predicted[PEAK_FLOPS] == case.run.flops.max()
+        assert predicted[TIME] == pytest.approx(case.run.makespan_ticks, rel=0.01)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_wrong_predictor_is_caught(name: str, cases: list[Case]) -> None:
+    mutant = MUTANTS[name]
+    caught: set[str] = set()
+    for _, missed in differences(mutant, cases):
+        caught |= missed
+    assert caught >= set(mutant.caught_by.split())
+
+
+def test_a_wrong_predictor_goes_unnoticed_where_there_is_nothing_to_forget(cases: list[Case]) -> None:
+    """The mutants are wrong about one thing each: without copies the wrong tables are never looked at."""
+    copies = ("staging", "slice", "partials", "gathers", "exchanges", "halo", "shares", "again", "prefetched")
+    abstract = cases[: -1 : PLANS + 1]
+    for name in (n for n in MUTANTS if any(word in n for word in copies)):
+        for case, missed in differences(MUTANTS[name], abstract):
+            assert not case.genes.strategies.any()
+            assert missed == set(), f"{name} on {case.name}"

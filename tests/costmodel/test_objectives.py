@@ -1,0 +1,151 @@
+"""Objectives: a plan costed by hand on a machine of round figures, and what is refused by name."""
+
+from dataclasses import replace
+
+import pytest
+
+from costmodel.kernel import (
+    ENERGY,
+    FLOPS,
+    FLOPS_WASTE,
+    MEMORY_WASTE,
+    PEAK,
+    PEAK_FLOPS,
+    TIME,
+    TOTAL,
+    TRAFFIC,
+)
+from costmodel.objectives import NAMES, OBJECTIVES, require_objectives
+from costmodel.planspace import Genes, PlanSpace
+from hardware import load_device, mesh_from_dict
+from hardware.mesh import Mesh
+from optimizer.report import costs_of, goal_of
+from tests.costmodel.programs import product_of
+
+ROUND = {
+    "name": "round",
+    "vendor": "nobody",
+    "memory_bytes": 10**9,
+    "memory_bytes_per_s": 1e12,
+    "peak_flops_per_s": {"fp32": 1e12},
+    "vector_flops_per_s": 1e12,
+    "cores": 1,
+    "tiles": [{"m": 8, "n": 8, "k": 8}],
+    "layouts": ["row_major"],
+    "launch_overhead_s": 1e-6,
+    "idle_power_w": 100.0,
+    "joules_per_flop": {"fp32": 1e-12, "vector": 2e-12},
+    "joules_per_memory_byte": 1e-11,
+    "joules_per_link_byte": 1e-10,
+    "price_usd_per_hour": 3.6,
+}
+PAIR = {
+    "name": "pair",
+    "device": ROUND,
+    "axes": [{"name": "g", "size": 2, "topology": "switch", "bandwidth_bytes_per_s": 1e9, "latency_s": 1e-6}],
+}
+
+
+def gathered_weight(mesh: Mesh) -> tuple[PlanSpace, Genes]:
+    """Both devices compute `y = x @ w` of 8 x 8; the rows of `w` lie on one each and are gathered."""
+    space = PlanSpace(product_of(8, 8, 8), mesh)
+    genes = space.abstract_genes()
+    w = space.gene_of["w"]
+    genes.strategies[w] = [str(s) for s in space.families[w].strategies].index("(g.0, -)")
+    return space, genes
+
+
+def test_a_plan_costed_by_hand() -> None:
+    mesh = mesh_from_dict(PAIR)
+    space, genes = gathered_weight(mesh)
+
+    cost = space.evaluate(genes)
+
+    one = 8 * 8 * 4
+    # Half of w comes in: latency and 128 B at 1 GB/s. Then launch, and 1024 flops at 1 Tflop/s.
+    assert cost[TIME] == (1_000_000 + 128_000) + (1_000_000 + 1_024)
+    # x, half of w, w gathered, y; after the product w is kept as a parameter.
+    assert cost[PEAK] == one + one // 2 + one + one
+    assert cost[TOTAL] == 2 * cost[PEAK]
+    assert cost[FLOPS] == 2 * 1024
+    assert cost[PEAK_FLOPS] == 1024
+    assert cost[FLOPS_WASTE] == 1024
+    assert cost[TRAFFIC] == one
+    assert cost[MEMORY_WASTE] == 2 * cost[PEAK] - 3 * one
+    # Twice: 1024 flops at 1 pJ, three tensors of 256 B at 10 pJ; 256 B over the links at 100 pJ.
+    assert cost[ENERGY] == 2 * (1024 + 3 * one * 10) + one * 100
+
+
+def test_objectives_in_their_units() -> None:
+    mesh = mesh_from_dict(PAIR)
+    space, genes = gathered_weight(mesh)
+    raw = space.evaluate(genes)
+
+    cost = costs_of(raw, mesh)
+
+    assert tuple(cost) == NAMES
+    assert cost["time_s"] == 2.129024e-6
+    assert cost["energy_j"] == pytest.approx(100 * 2 * 2.129024e-6 + 43_008e-12, rel=1e-12)
+    assert raw[ENERGY] == 43_008
+    assert cost["price_usd"] == pytest.approx(2 * 3.6 / 3600 * 2.129024e-6, rel=1e-12)
+    assert cost["traffic_bytes"] == 256
+    assert isinstance(cost["peak_memory_bytes"], int)
+    forms = goal_of(OBJECTIVES, (), mesh, 0.005).weights
+    for objective, form in zip(OBJECTIVES, forms, strict=True):
+        assert form @ raw == pytest.approx(cost[objective.name], rel=1e-12), objective.name
+
+
+def test_idle_power_and_price_count_the_devices_of_the_part_that_is_used() -> None:
+    mesh = mesh_from_dict(PAIR)
+    alone = mesh.part((("g", 1),))
+    space = PlanSpace(product_of(8, 8, 8), alone)
+
+    cost = costs_of(space.evaluate(space.abstract_genes()), alone)
+
+    assert cost["time_s"] == 1.001024e-6
+    assert cost["energy_j"] == pytest.approx(100 * 1.001024e-6 + (1024 + 7680) * 1e-12, rel=1e-12)
+    assert cost["price_usd"] == pytest.approx(0.001 * 1.001024e-6, rel=1e-12)
+
+
+def test_unknown_names_are_answered_with_near_ones() -> None:
+    device = load_device("h100-sxm5-80gb")
+    with pytest.raises(ValueError, match=r"unknown objective 'time'; did you mean time_s\?"):
+        require_objectives(["time"], device)
+    with pytest.raises(ValueError, match="did you mean peak_memory_bytes or total_memory_bytes"):
+        require_objectives(["peak_memory_byte"], device)
+    with pytest.raises(ValueError, match="known are time_s, peak_memory_bytes"):
+        require_objectives(["zzz"], device)
+    with pytest.raises(ValueError, match="'time_s' is named twice"):
+        require_objectives(["time_s", "traffic_bytes", "time_s"], device)
+    with pytest.raises(ValueError, match="name at least one objective"):
+        require_objectives([], device)
+
+
+@pytest.mark.parametrize(
+    ("objective", "figure"),
+    [
+        ("energy_j", "idle_power_w"),
+        ("energy_j", "joules_per_flop"),
+        ("energy_j", "joules_per_memory_byte"),
+        ("energy_j", "joules_per_link_byte"),
+        ("price_usd", "price_usd_per_hour"),
+    ],
+)
+def test_an_objective_that_lacks_a_figure_is_refused_not_zero(objective: str, figure: str) -> None:
+    device = replace(mesh_from_dict(PAIR).device, **{figure: None})
+    with pytest.raises(
+        ValueError, match=f"objective '{objective}' cannot be computed.*'round' has no {figure}"
+    ):
+        require_objectives(["time_s", objective], device)
+
+    mesh = replace(mesh_from_dict(PAIR), device=device)
+    space, genes = gathered_weight(mesh)
+    assert objective not in costs_of(space.evaluate(genes), mesh), "nor is it reported"
+
+
+def test_an_objective_without_any_figure_missing_is_taken_whatever_else_is_unknown() -> None:
+    device = replace(mesh_from_dict(PAIR).device, idle_power_w=None, price_usd_per_hour=None)
+    assert [o.name for o in require_objectives(["traffic_bytes", "time_s"], device)] == [
+        "traffic_bytes",
+        "time_s",
+    ]

@@ -1,0 +1,130 @@
+"""Strategies: all ways to lay logical axes on dimensions, chunks aligned to what is read downstream."""
+
+from math import prod
+
+import pytest
+
+from costmodel.planspace import PlanSpace
+from costmodel.strategies import aligned_granules, enumerate_strategies
+from costmodel.view import default_view
+from hardware import load_mesh
+from teg.builder import GraphBuilder
+from teg.graph import Graph
+from teg.operators.selectors import sliced
+from teg.sharding.check import check_placements
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.spec import Split
+from teg.sharding.strategy import splittable
+from tests.costmodel.programs import GRAPHS, product_of, weight
+from tests.hardware.simulator.programs import cell, view
+
+EIGHT = MeshShape.of(gpu=8)
+
+
+def halving(size: int, layers: int) -> Graph:
+    """As in ResNet: 3x3 convolutions of stride 2 and shortcuts of stride 2 through crops."""
+    b = GraphBuilder("halving")
+    x = b.source("x", (2, 4, size, size), "float32")
+    for k in range(layers):
+        w = weight(b, f"w{k}", 4, 4, 3, 3)
+        geometry = {"strides": (2, 2), "dilations": (1, 1), "groups": 1}
+        (main,) = b.apply("conv", (x, w), site=f"conv{k}", pads=(1, 1, 1, 1), **geometry)
+        crop = view(b, f"crop{k}", x, sliced((2, 4, size, size), (0,) * 4, (2, 4, size - 1, size - 1)))
+        v = weight(b, f"v{k}", 4, 4, 1, 1)
+        (short,) = b.apply("conv", (crop, v), site=f"short{k}", pads=(0, 0, 0, 0), **geometry)
+        x, size = cell(b, f"sum{k}", ("add", ("input", 0), ("input", 1)), (main, short)), size // 2
+    b.sink(x, site="y")
+    return b.build()
+
+
+def test_a_product_on_eight_devices() -> None:
+    graph = product_of(64, 64, 64)
+    found = enumerate_strategies(graph.by_site["y"].definition, (1, 1, 1), default_view(EIGHT))
+
+    # Three logical axes of two, each on m, n, k or nowhere.
+    assert len(found) == 4**3
+    assert len(set(found)) == 4**3
+    assert str(found[0]) == "(-, -, -)"
+    assert {"(gpu.0*gpu.1*gpu.2, -, -)", "(gpu.0, gpu.2, gpu.1)"} <= {str(s) for s in found}
+
+
+def test_a_dimension_is_not_split_over_more_devices_than_it_has_elements() -> None:
+    graph = product_of(3, 64, 1)
+    found = enumerate_strategies(graph.by_site["y"].definition, (1, 1, 1), default_view(EIGHT))
+
+    # m takes at most one axis, n none: per axis nowhere or k (8 ways), and one of three axes on m (3 x 4).
+    assert len(found) == 8 + 3 * 4
+    assert all(EIGHT.size_of(s.splits[0].axes) <= 3 and not s.splits[1].axes for s in found)
+
+
+def test_chunks_aligned_to_a_granule_are_offered_where_they_differ() -> None:
+    graph = product_of(56, 1, 1)
+    found = enumerate_strategies(graph.by_site["y"].definition, (8, 1, 1), default_view(EIGHT))
+    splits = [s.splits[0] for s in found]
+
+    # 28 rows are no multiple of 8 (32 are), 14 neither (16); 7 neither (8). All have an aligned sibling.
+    assert len(splits) == 2 * 8 - 1
+    assert sum(s.granule == 8 for s in splits) == 7
+    assert Split(("gpu.0", "gpu.1", "gpu.2"), 8) in splits
+
+
+@pytest.mark.parametrize("mesh", ["dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_strategy_is_legal(name: str, mesh: str) -> None:
+    graph = GRAPHS[name]()
+    space = PlanSpace(graph, load_mesh(mesh))
+    for block, family in zip(space.blocks, space.families, strict=True):
+        assert len(set(family.strategies)) == len(family.strategies)
+        allowed = splittable(block.signature)
+        for strategy in family.strategies:
+            used = [a for split in strategy.splits for a in split.axes]
+            assert len(set(used)) == len(used), "no sub-axis twice"
+            assert all(ok or not s.axes for ok, s in zip(allowed, strategy.splits, strict=True))
+            placed = Placements({block.site: Placement(strategy)})
+            assert check_placements(graph, placed, space.layout) == []
+
+
+def test_the_family_of_a_fixed_block_is_one_strategy() -> None:
+    space = PlanSpace(GRAPHS["joints"](), load_mesh("dgx-h100"))
+    fixed = [f for b, f in zip(space.blocks, space.families, strict=True) if b.signature is None]
+    assert [len(f.strategies) for f in fixed] == [1]
+
+
+def test_granules_double_with_every_stride_upstream() -> None:
+    granules = aligned_granules(halving(56, 3))
+    assert granules["x"][2:] == (8, 8)
+    assert [granules[f"sum{k}"][2:] for k in range(3)] == [(4, 4), (2, 2), (1, 1)]
+    assert [granules[f"conv{k}"][2:4] for k in range(3)] == [(4, 4), (2, 2), (1, 1)]
+    assert [granules[f"short{k}"][2:4] for k in range(3)] == [(4, 4), (2, 2), (1, 1)]
+    assert granules["w0"] == (1, 1, 1, 1)
+
+
+def test_aligned_chunks_of_a_strided_chain_need_only_their_halo() -> None:
+    """The worked case of the design, on the tables: granule 8 upstream leaves one row per device to fetch."""
+    graph = halving(56, 1)
+    space = PlanSpace(graph, load_mesh("dgx-h100"))
+    over_rows = "(-, -, gpu.0*gpu.1*gpu.2, -, -)"
+    genes = space.abstract_genes()
+    conv = space.gene_of["conv0"]
+    genes.strategies[conv] = [str(s) for s in space.families[conv].strategies].index(over_rows)
+    source = space.gene_of["x"]
+    row_bytes = 2 * 4 * 56 * 4
+    expected = {"(-, -, gpu.0*gpu.1*gpu.2, -)": 28, "(-, -, gpu.0*gpu.1*gpu.2/2, -)": 6}
+
+    for text, rows in expected.items():
+        genes.strategies[source] = [str(s) for s in space.families[source].strategies].index(text)
+        alone = [e for e in range(space.edge_count) if space.space.edge_slot[e] == conv]
+        tensor = int(space.space.edge_tensor[alone[0]])
+        made = space.space.spec_ids[space.space.made_offset[tensor] + genes.strategies[source]]
+        need = space.space.spec_ids[space.space.edge_needed[alone[0]] + genes.strategies[conv]]
+        row = space.space.pair_offset[tensor] + made * space.space.needed_count[tensor] + need
+        assert space.space.pair_rows[row, 1] == rows * row_bytes, text
+
+
+def test_sizes_of_families_stay_small_enough_for_a_view_of_three_axes() -> None:
+    graph = GRAPHS["attention"]()
+    space = PlanSpace(graph, load_mesh("2x-dgx-h100"))
+    for block, family in zip(space.blocks, space.families, strict=True):
+        dims = len(block.signature.dims) if block.signature is not None else 0
+        assert 1 <= len(family.strategies) <= 2 * prod([dims + 1] * 3)

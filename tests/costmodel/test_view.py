@@ -1,0 +1,37 @@
+"""Views: neighbouring sub-axes joined until at most three logical axes are left."""
+
+import pytest
+
+from costmodel.view import LOGICAL_AXES, default_view
+from hardware import load_mesh, mesh_names
+from teg.sharding.mesh import MeshShape
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        (MeshShape.of(gpu=1), ()),
+        (MeshShape.of(gpu=7), (("gpu.0",),)),
+        (MeshShape.of(gpu=8), (("gpu.0",), ("gpu.1",), ("gpu.2",))),
+        (MeshShape.of(gpu=16), (("gpu.0",), ("gpu.1",), ("gpu.2", "gpu.3"))),
+        (MeshShape.of(node=2, gpu=8), (("node.0",), ("gpu.0",), ("gpu.1", "gpu.2"))),
+        (MeshShape.of(x=4, y=4), (("x.0",), ("x.1",), ("y.0", "y.1"))),
+        # different axes are joined only when nothing else is left to join
+        (MeshShape.of(a=2, b=3, c=2, d=5), (("a.0",), ("b.0", "c.0"), ("d.0",))),
+    ],
+    ids=str,
+)
+def test_which_sub_axes_are_joined(shape: MeshShape, axes: tuple[tuple[str, ...], ...]) -> None:
+    view = default_view(shape)
+    assert view.axes == axes
+    assert [view.size(k) for k in range(len(axes))] == [shape.size_of(a) for a in axes]
+
+
+@pytest.mark.parametrize(
+    "shape", [*(load_mesh(n).axis_sizes for n in mesh_names()), (("node", 32), ("gpu", 8))]
+)
+def test_a_view_covers_its_mesh_in_order(shape: tuple[tuple[str, int], ...]) -> None:
+    mesh = MeshShape(shape)
+    view = default_view(mesh)
+    assert len(view.axes) <= LOGICAL_AXES == 3
+    assert [a for group in view.axes for a in group] == [s.name for s in mesh.sub_axes]

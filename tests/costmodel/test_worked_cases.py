@@ -1,0 +1,124 @@
+"""The worked cases of the sharding conventions (fp32, 8 devices), predicted by PlanSpace and the plain model."""
+
+import numpy as np
+import pytest
+
+from costmodel.kernel import PEAK, TRAFFIC
+from costmodel.plain import plain_cost
+from costmodel.planspace import PlanSpace
+from hardware import load_mesh
+from teg.builder import GraphBuilder
+from teg.graph import Graph
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.spec import WHOLE, Split
+from teg.sharding.strategy import Strategy
+from tests.costmodel.programs import GRAPHS, contract, random_genes, weight
+from tests.hardware.simulator.programs import cell
+
+EIGHT = load_mesh("dgx-h100")
+ALL = ("gpu.0", "gpu.1", "gpu.2")
+
+
+def on(*splits: Split) -> Placement:
+    return Placement(Strategy(splits))
+
+
+def predicted(graph: Graph, blocks: dict[str, Placement], **options: str) -> np.ndarray:
+    """The costs of hand-made placements: by genes, and the same by the plain model."""
+    space = PlanSpace(graph, EIGHT, **options)
+    cost = space.evaluate(space.genes_of(Placements(blocks)))
+    assert cost.tolist() == plain_cost(graph, Placements(blocks, **options), EIGHT).vector().tolist()
+    return cost
+
+
+@pytest.mark.parametrize(("granule", "total_bytes"), [(1, 12_845_056), (2, 2_752_512)])
+def test_halo_of_a_strided_convolution(granule: int, total_bytes: int) -> None:
+    """Chunks of 7 rows lack 28, aligned ones (stride 2: 8 rows each, device 7 empty) lack 6."""
+    b = GraphBuilder("a layer of ResNet")
+    x = b.source("x", (16, 128, 56, 56), "float32")
+    w = weight(b, "w", 1, 128, 3, 3)
+    (y,) = b.apply("conv", (x, w), site="conv", strides=(2, 2), pads=(1, 1, 1, 1), dilations=(1, 1), groups=1)
+    b.sink(y)
+    rows = on(WHOLE, WHOLE, Split(ALL), WHOLE)
+    source = on(WHOLE, WHOLE, Split(ALL, granule), WHOLE)
+    conv = on(WHOLE, WHOLE, Split(ALL), WHOLE, WHOLE)
+
+    cost = predicted(b.build(), {"x": source, "conv": conv, "conv.out": rows})
+
+    assert cost[TRAFFIC] == total_bytes
+
+
+def attention_input() -> tuple[Graph, dict[str, Placement]]:
+    """x split by sequence; q, k, v of 12 heads over 8 devices."""
+    b = GraphBuilder("attention of GPT-2 small")
+    x = b.source("x", (1024, 768), "float32")
+    residual = cell(b, "residual", ("mul", ("input", 0), ("const", 2.0)), (x,))
+    for name in "qkv":
+        contract(b, name, residual, weight(b, f"w{name}", 768, 12, 64), "sc,chd->shd")
+    for name in ("q", "k", "v", "residual"):
+        b.sink(name)
+    sequence, heads = (Split(ALL), WHOLE), (WHOLE, Split(ALL), WHOLE)
+    placements = {"x": on(*sequence), "residual": on(*sequence), "residual.out": on(*sequence)}
+    for name in "qkv":
+        placements |= {f"w{name}": on(*heads), name: on(*heads, WHOLE), f"{name}.out": on(*heads)}
+    return b.build(), placements
+
+
+def test_attention_input_is_gathered_once() -> None:
+    graph, placements = attention_input()
+    cost = predicted(graph, placements)
+    parameters_bytes = 3 * 768 * 2 * 64 * 4
+    assert cost[TRAFFIC] == 22_020_096
+    assert cost[PEAK] - parameters_bytes == 393_216 + 3_145_728 + 1_572_864 == 5_111_808
+
+
+def test_a_regather_makes_the_copy_again() -> None:
+    graph, placements = attention_input()
+    for name, copies in (("k", 2), ("v", 3)):
+        placements[name] = Placement(placements[name].strategy, regather=(True, False))
+        assert predicted(graph, placements)[TRAFFIC] == copies * 22_020_096
+
+
+def test_all_reduce_of_a_gradient() -> None:
+    b = GraphBuilder("a weight's gradient")
+    x, dy = b.source("x", (64, 768), "float32"), b.source("dy", (64, 3072), "float32")
+    b.sink(contract(b, "dw", x, dy, "sc,sf->cf"))
+    sequence = on(Split(ALL), WHOLE)
+    placements = {"x": sequence, "dy": sequence, "dw": on(WHOLE, WHOLE, Split(ALL))}
+
+    cost = predicted(b.build(), placements, outputs="gathered")
+
+    assert cost[TRAFFIC] == 8 * 16_515_072
+    # The inputs are gone by then: the terms, their sum, and one incoming slice.
+    assert cost[PEAK] == 9_437_184 + 9_437_184 + 9_437_184 // 8
+
+
+@pytest.mark.parametrize("options", [{"inputs": "replicated"}, {"outputs": "gathered"}], ids=str)
+def test_boundary_options_are_part_of_the_plan(options: dict[str, str]) -> None:
+    rng = np.random.default_rng(4)
+    for name in ("perceptron", "leftovers"):
+        graph = GRAPHS[name]()
+        space = PlanSpace(graph, EIGHT, **options)
+        for _ in range(5):
+            genes = random_genes(rng, space)
+            placements = space.placements(genes)
+            assert (placements.inputs, placements.outputs) == (space.inputs, space.outputs)
+            assert space.evaluate(genes).tolist() == plain_cost(graph, placements, EIGHT).vector().tolist()
+
+
+def test_genes_and_placements_say_the_same() -> None:
+    rng = np.random.default_rng(5)
+    space = PlanSpace(GRAPHS["attention"](), load_mesh("2x-dgx-h100"))
+    for _ in range(20):
+        genes = random_genes(rng, space)
+        back = space.genes_of(space.placements(genes))
+        assert back.strategies.tolist() == genes.strategies.tolist()
+        assert back.prefetch.tolist() == genes.prefetch.tolist()
+        assert back.regather.tolist() == genes.regather.tolist()
+
+
+def test_a_strategy_outside_the_view_is_refused() -> None:
+    graph, placements = attention_input()
+    foreign = Placement(Strategy((Split(("gpu.2", "gpu.0")), WHOLE)))
+    with pytest.raises(ValueError, match="block 'residual': strategy .* is not one of this view's"):
+        PlanSpace(graph, EIGHT).genes_of(Placements(placements | {"residual": foreign}))
