@@ -120,5 +120,5 @@ def test_genes_and_placements_say_the_same() -> None:
 def test_a_strategy_outside_the_view_is_refused() -> None:
     graph, placements = attention_input()
     foreign = Placement(Strategy((Split(("gpu.2", "gpu.0")), WHOLE)))
-    with pytest.raises(ValueError, match="block 'residual': strategy .* is not one of this view's"):
+    with pytest.raises(ValueError, match=r"block 'residual': strategy .* is not one of this view's"):
         PlanSpace(graph, EIGHT).genes_of(Placements(placements | {"residual": foreign}))
