@@ -98,7 +98,7 @@ def test_constraints_hold_on_the_frontier(tapestry: Run, document: Path) -> None
 
 def test_a_table_for_people(tapestry: Run, document: Path) -> None:
     lines = optimize(tapestry, document).out.splitlines()
-    assert lines[0].startswith("two_layers on dgx-h100: ")
+    assert lines[0].startswith("two_layers on dgx-h100, plans on the frontier: ")
     assert lines[1].split()[:3] == ["plan", "time", "us"]
     assert {"knee", "fastest", "smallest peak"} <= {word for line in lines for word in marks(line)}
     assert not any("\x1b" in line for line in lines)

@@ -88,8 +88,7 @@ def run(arguments: Namespace) -> int:
 
 def _graph() -> Graph:
     try:
-        with example_model(DEMO_MODEL) as path:
-            return read_graph(str(path), ())
+        return read_graph(str(example_model(DEMO_MODEL)), ())
     except GraphFileError as error:
         raise CommandError(str(error)) from error
 

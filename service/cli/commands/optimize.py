@@ -71,7 +71,7 @@ def _request(arguments: Namespace) -> Request:
 
 def _print(outcome: Outcome, document: dict[str, Any]) -> None:
     result = outcome.result
-    print(f"{result.graph.name} on {result.mesh.name}: {len(result.frontier)} plans on the frontier")
+    print(f"{result.graph.name} on {result.mesh.name}, plans on the frontier: {len(result.frontier)}")
     marks: dict[str, list[str]] = {}
     for mark, plan in telling_plans(result.frontier, result.objectives).items():
         marks.setdefault(plan.id, []).append(mark)
