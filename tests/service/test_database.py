@@ -6,9 +6,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
 
 from service.settings import database_url, home_folder
 from service.store import Store, StoreError
+from service.store.tables import Base
 
 
 def failure(url: str) -> str:
@@ -91,3 +95,10 @@ def test_readers_do_not_wait_for_writers(tmp_path: Path) -> None:
     writer.execute("ROLLBACK")
     writer.close()
     store.close()
+
+
+@pytest.mark.parametrize("table", Base.metadata.sorted_tables, ids=lambda table: table.name)
+def test_the_tables_are_tables_of_postgresql_too(table: Table) -> None:
+    text = str(CreateTable(table).compile(dialect=postgresql.dialect()))
+    assert f"pk_{table.name}" in text
+    assert all(index.name for index in table.indexes)
