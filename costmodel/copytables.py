@@ -1,7 +1,9 @@
 """Tables of copies: what it costs to bring a tensor from each made spec to each needed spec.
 
-Closed formulas over device arrays in numba; the plain model (`costmodel.plain`) says the same thing slowly
-and is what tests compare with. One table serves all tensors of equal shape, type and spec lists.
+A copy first combines partial terms in a *holding* the need asks for, then fetches what is missing there. Few
+pairs differ in their reductions, and few holdings differ, so both are costed once and looked up per pair.
+The plain model (`costmodel.plain`) says the same thing slowly and is what tests compare with. One table
+serves all tensors of equal shape, type and spec lists.
 """
 
 from __future__ import annotations
@@ -10,24 +12,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from costmodel.compiled import njit
 
 from costmodel.blockcost import has_energy
+from costmodel.copyloops import (
+    KINDS,
+    MeshArrays,
+    distinct_rows,
+    lay_all,
+    made_holdings,
+    middles,
+    reductions,
+    requests,
+)
+from costmodel.fetchloops import fetch_rounds, fetches, overlaps, teams
 from hardware.mesh import Mesh
 from hardware.timing import energy_pj, step_ticks
 from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec, boxes
-
-KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all")
-SCATTER, GATHER, FETCH, EXCHANGE = range(4)
-# Rounds per mesh axis: reduce-scatter, all-reduce's scatter half, its gather half, fetch, local gather.
-ROUNDS = 5
+from teg.sharding.spec import Spec, Split, Window, chunk_bounds, volumes, window_bounds
 
 
 @dataclass(frozen=True)
 class CopyTable:
-    """Per `(made, needed)` pair of specs: `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`;
-    `staging_ids` names rows of the distinct `staging_bytes` `(rows, devices)`; buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`.
+    """Per pair of specs: `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`;
+    `staging_ids` names rows of the distinct `staging_bytes` `(rows, devices)`, the first of which is zero;
+    buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`.
     """
 
     ticks: np.ndarray
@@ -39,28 +47,6 @@ class CopyTable:
     needed_bytes: np.ndarray
 
 
-@dataclass(frozen=True)
-class MeshArrays:
-    """A mesh shape for numba: sub-axis sizes, device strides and owners, coordinates, axis block sizes."""
-
-    sizes: np.ndarray
-    strides: np.ndarray
-    owner: np.ndarray
-    coordinates: np.ndarray
-    axis_sizes: np.ndarray
-    block: np.ndarray
-
-
-def mesh_arrays(mesh: MeshShape) -> MeshArrays:
-    sizes = np.array([s.size for s in mesh.sub_axes], dtype=np.int64)
-    strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))], dtype=np.int64)
-    names = [n for n, _ in mesh.axes]
-    axis_sizes = np.array([n for _, n in mesh.axes], dtype=np.int64)
-    block = np.array([int(np.prod(axis_sizes[k:])) for k in range(len(names) + 1)], dtype=np.int64)
-    owner = np.array([names.index(s.axis) for s in mesh.sub_axes], dtype=np.int64)
-    return MeshArrays(sizes, strides, owner, mesh.coordinates.astype(np.int64), axis_sizes, block)
-
-
 def copy_table(
     shape: tuple[int, ...],
     item: int,
@@ -70,501 +56,208 @@ def copy_table(
     layout: MeshShape,
 ) -> CopyTable:
     """The table for tensors of `shape` and `item` bytes per element."""
-    arrays = mesh_arrays(layout)
-    held = np.array([boxes(s, shape, layout) for s in made]).reshape(
-        len(made), layout.device_count, len(shape), 2
-    )
-    wanted = np.array([boxes(s, shape, layout) for s in needed]).reshape(
-        len(needed), layout.device_count, len(shape), 2
-    )
-    axes, axes_needed = _axis_places(made, layout), _axis_places(needed, layout)
-    granule = np.array([[d.granule for d in s.dims] for s in made], dtype=np.int64).reshape(
-        len(made), len(shape)
-    )
-    granule_needed = np.array([[d.granule for d in s.dims] for s in needed], dtype=np.int64).reshape(
-        len(needed), len(shape)
-    )
-    # 0: plain chunk, 1: window over a split, 2: constant range
-    window = np.array(
-        [
-            [0 if s.window(k) is None else (2 if s.window(k).stride == 0 else 1) for k in range(len(shape))]
-            for s in needed
-        ],  # type: ignore[union-attr]
-        dtype=np.int64,
-    ).reshape(len(needed), len(shape))
-    volume, traffic, staging, moved, meta = _pairs(
-        np.array(shape, dtype=np.int64),
-        held,
-        wanted,
-        axes,
-        axes_needed,
-        granule,
-        granule_needed,
-        window,
-        arrays.sizes,
-        arrays.strides,
-        arrays.owner,
-        arrays.coordinates,
-        arrays.axis_sizes,
-        arrays.block,
-    )
-    ticks = _ticks(moved * item, meta, mesh)
-    ticks[volume] = -1
-    traffic *= item
+    sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(layout)
+    held, wanted = _lowered(made, shape, layout), _lowered(needed, shape, layout)
+    reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
+    rows = np.concatenate([made_holdings(held.places, held.granules), reduced.rows])
+    first, ids = distinct_rows(rows)
+    reduces = reduced.request >= 0
+    holding = ids[np.where(reduces, len(made) + reduced.request, np.arange(len(made))[:, None])]
+    fetched = _fetched(sizes, item, rows[first], holding, wanted, mesh, arrays)
+
+    # arrays of requests get a last row of zeros, which is what -1 reads
+    column = np.arange(len(needed))
+    ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[holding, column]
+    ticks[~reduces & fetched.nested[holding, column]] = -1
+    traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[holding, column]) * item
     device = mesh.device
     energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector") if has_energy(device) else traffic * 0
-    distinct, ids = np.unique(staging.reshape(-1, layout.device_count), axis=0, return_inverse=True)
+    # what is reduced and then fetched from is staged itself: a second row for every request
+    also = reduced.staging + fetched.volume[ids[len(made) :]]
+    staged = np.concatenate([np.zeros((1, layout.device_count), np.int64), reduced.staging, also])
+    kept, number = distinct_rows(staged)
+    row = 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column]
     return CopyTable(
         ticks,
         traffic,
         energy,
-        ids.reshape(ticks.shape),
-        distinct * item,
-        _volumes(held) * item,
-        _volumes(wanted) * item,
+        number[np.where(reduces, row, 0)],
+        staged[kept] * item,
+        volumes(held.boxes) * item,
+        volumes(wanted.boxes) * item,
     )
 
 
-def _volumes(box: np.ndarray) -> np.ndarray:
-    return np.prod(box[..., 1] - box[..., 0], axis=-1, dtype=np.int64)
+@dataclass(frozen=True)
+class _Reduced:
+    """Reductions: the request of every pair (-1: nothing is partial) and, per request, the holding it leaves
+    and its costs (`traffic` and `staging` in elements).
+    """
+
+    request: np.ndarray
+    rows: np.ndarray
+    ticks: np.ndarray
+    traffic: np.ndarray
+    staging: np.ndarray
 
 
-def _axis_places(specs: Sequence[Spec], layout: MeshShape) -> np.ndarray:
-    """Per spec and sub-axis the dimension it splits, -1 if it replicates, -2 if it is partial."""
-    places = np.full((len(specs), len(layout.sub_axes)), -1, dtype=np.int64)
-    for k, spec in enumerate(specs):
-        for d, split in enumerate(spec.dims):
+def _reduced(
+    shape: np.ndarray, item: int, held: _Lowered, wanted: _Lowered, mesh: Mesh, arrays: MeshArrays
+) -> _Reduced:
+    wish, wish_granule = _wishes(wanted)
+    whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
+    request, of = requests(held.places, whole, wish, wish_granule, wanted.constant)
+    rows, scattered = middles(
+        shape, held.boxes, held.places, held.granules, of, wish, wish_granule, whole, wanted.constant, arrays
+    )
+    traffic, staging, moved, codes = reductions(shape, rows, scattered, held.places, of, arrays)
+    return _Reduced(request, rows, _ticks(moved * item, codes, mesh), traffic, staging)
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """Fetches per holding and need: whether the need lies within, or is, the holding; ticks; elements moved.
+    `volume` `(holdings, devices)`.
+    """
+
+    nested: np.ndarray
+    same: np.ndarray
+    ticks: np.ndarray
+    traffic: np.ndarray
+    volume: np.ndarray
+
+
+def _fetched(
+    shape: np.ndarray,
+    item: int,
+    rows: np.ndarray,
+    holding: np.ndarray,
+    wanted: _Lowered,
+    mesh: Mesh,
+    arrays: MeshArrays,
+) -> _Fetched:
+    """Fetches from the holdings `rows` where `holding` `(made, needed)` says that a pair uses them."""
+    used = np.zeros((len(rows), holding.shape[1]), dtype=np.bool_)
+    used[holding, np.arange(holding.shape[1])] = True
+    boxes = lay_all(shape, rows, arrays)
+    tables = _lengths(rows, boxes, wanted, arrays)
+    both = (volumes(boxes), volumes(wanted.boxes))
+    nested, same, traffic, moved = fetches(*tables, used, *both, *teams(wanted.boxes, arrays.block))
+    codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.windowed, arrays)
+    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0])
+
+
+def mesh_arrays(mesh: MeshShape) -> MeshArrays:
+    """The mesh shape for compiled loops."""
+    sizes = np.array([s.size for s in mesh.sub_axes], dtype=np.int64)
+    strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))], dtype=np.int64)
+    names = [n for n, _ in mesh.axes]
+    axis_sizes = np.array([n for _, n in mesh.axes], dtype=np.int64)
+    block = np.array([int(np.prod(axis_sizes[k:])) for k in range(len(names) + 1)], dtype=np.int64)
+    owner = np.array([names.index(s.axis) for s in mesh.sub_axes], dtype=np.int64)
+    return MeshArrays(sizes, strides, owner, mesh.coordinates.astype(np.int64), axis_sizes, block)
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """Specs as `costmodel.copyloops` reads them.
+
+    `ranges` `(specs, rank)` numbers equal columns of `boxes`; `constant` `(specs, rank, 2)` are ranges that all
+    devices read, or -1.
+    """
+
+    places: np.ndarray
+    granules: np.ndarray
+    boxes: np.ndarray
+    ranges: np.ndarray
+    window: np.ndarray
+    constant: np.ndarray
+
+    @property
+    def windowed(self) -> np.ndarray:
+        """Per spec whether it has a window, `(specs,)`."""
+        return np.asarray(self.window.any(axis=1))
+
+
+def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], layout: MeshShape) -> _Lowered:
+    count, rank = len(specs), len(shape)
+    places = np.full((count, len(layout.sub_axes)), -1, dtype=np.int64)
+    granules = np.ones((count, rank), dtype=np.int64)
+    numbers = np.zeros((count, rank), dtype=np.int64)
+    window = np.zeros((count, rank), dtype=np.bool_)
+    constant = np.full((count, rank, 2), -1, dtype=np.int64)
+    known: dict[tuple[int, Split, Window | None], int] = {}
+    bounds: list[np.ndarray] = []
+    for i, spec in enumerate(specs):
+        for k, (split, size) in enumerate(zip(spec.dims, shape, strict=True)):
+            granules[i, k] = split.granule
             for a in split.axes:
-                places[k, layout.positions[a]] = d
+                places[i, layout.positions[a]] = k
+            seen = spec.windows[k] if spec.windows else None
+            if seen is not None:
+                window[i, k] = True
+                if seen.stride == 0:
+                    constant[i, k] = _bounds(size, Split(), seen, layout)[0]
+            number = known.setdefault((size, split, seen), len(bounds))
+            if number == len(bounds):
+                bounds.append(_bounds(size, split, seen, layout))
+            numbers[i, k] = number
         for a in spec.partial:
-            places[k, layout.positions[a]] = -2
-    return places
+            places[i, layout.positions[a]] = -2
+    columns = np.array(bounds, dtype=np.int64).reshape(-1, layout.device_count, 2)
+    boxes = np.ascontiguousarray(columns[numbers].transpose(0, 2, 1, 3))
+    return _Lowered(places, granules, boxes, numbers, window, constant)
+
+
+def _bounds(size: int, split: Split, window: Window | None, layout: MeshShape) -> np.ndarray:
+    """Range of one dimension on every device, `(devices, 2)`."""
+    if window is None:
+        return chunk_bounds(size, split, layout)
+    return window_bounds(window, chunk_bounds(window.count, split, layout))
+
+
+def _lengths(
+    rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Tables of `overlaps` for every dimension, flat, as `fetches` reads them: lengths, base, both ranges."""
+    subs, rank = len(arrays.sizes), boxes.shape[2]
+    tables = []
+    base = np.zeros((rank, 3), dtype=np.int64)
+    held_range = np.zeros((len(rows), rank), dtype=np.int64)
+    wanted_range = np.zeros((len(wanted.boxes), rank), dtype=np.int64)
+    length = 0
+    for k in range(rank):
+        constant = rows[:, subs + rank + 2 * k : subs + rank + 2 * k + 2]
+        kinds = np.column_stack([rows[:, :subs] == k, rows[:, subs + k], constant]).astype(np.int64)
+        first, held_range[:, k] = distinct_rows(kinds)
+        _, at, wanted_range[:, k] = np.unique(wanted.ranges[:, k], return_index=True, return_inverse=True)
+        table = overlaps(boxes[first][:, :, k], wanted.boxes[at][:, :, k], arrays.block)
+        base[k] = length, table.shape[1] * table.shape[2], table.shape[2]
+        tables.append(table.ravel())
+        length += table.size
+    return np.concatenate(tables) if tables else np.zeros(0, np.int64), base, held_range, wanted_range
+
+
+def _wishes(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
+    """Per need and sub-axis the dimension it splits without a window (else -1) and its granule (else 1)."""
+    split = np.maximum(wanted.places, 0)
+    if wanted.window.shape[1] == 0:
+        return np.full_like(split, -1), np.ones_like(split)
+    counts = (wanted.places >= 0) & ~np.take_along_axis(wanted.window, split, axis=1)
+    granule = np.take_along_axis(wanted.granules, split, axis=1)
+    return np.where(counts, wanted.places, -1), np.where(counts, granule, 1)
 
 
 def _ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
-    """Sum over rounds of the time of each; `moved` `(made, needed, axes, rounds)` is the most any device receives."""
-    total = np.zeros(moved.shape[:2], dtype=np.int64)
+    """Sum over rounds of the time of each; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
+    total = np.zeros(moved.shape[:-2], dtype=np.int64)
     for a, axis in enumerate(mesh.axes):
-        for r in range(ROUNDS):
-            amount = moved[:, :, a, r]
+        for r in range(moved.shape[-1]):
+            amount = moved[..., a, r]
             active = amount > 0
-            if not active.any():
-                continue
-            codes = meta[:, :, a, r]
+            codes = meta[..., a, r]
             for code in np.unique(codes[active]):
                 chosen = active & (codes == code)
                 kind, members, stride = int(code) >> 40, (int(code) >> 20) & 0xFFFFF, int(code) & 0xFFFFF
                 total[chosen] += step_ticks(axis, KINDS[kind], members, amount[chosen], stride)
     return total
-
-
-@njit(cache=True)
-def _code(kind, members, stride):  # type: ignore[no-untyped-def]
-    return (kind << 40) | (members << 20) | stride
-
-
-@njit(cache=True)
-def _pairs(  # type: ignore[no-untyped-def]
-    shape,
-    held,
-    wanted,
-    axes,
-    axes_needed,
-    granule,
-    granule_needed,
-    window,
-    sizes,
-    strides,
-    owner,
-    coords,
-    axis_sizes,
-    block,
-):
-    made_count, device_count, rank, _ = held.shape
-    need_count = wanted.shape[0]
-    axis_count = axis_sizes.shape[0]
-    view = np.zeros((made_count, need_count), np.bool_)
-    traffic = np.zeros((made_count, need_count), np.int64)
-    staging = np.zeros((made_count, need_count, device_count), np.int64)
-    moved = np.zeros((made_count, need_count, axis_count, ROUNDS), np.int64)
-    meta = np.zeros((made_count, need_count, axis_count, ROUNDS), np.int64)
-    middle = np.zeros((device_count, rank, 2), np.int64)
-    union = np.zeros((axis_count + 1, device_count, rank, 2), np.int64)
-    scattered = np.zeros(sizes.shape[0], np.bool_)
-    place = np.zeros(sizes.shape[0], np.int64)
-    grain = np.zeros(rank, np.int64)
-    for p in range(made_count):
-        partial = False
-        for s in range(sizes.shape[0]):
-            partial |= axes[p, s] == -2
-        if not partial:
-            _unions(held[p], block, union)
-        for n in range(need_count):
-            if not partial and _nested(held[p], wanted[n]):
-                view[p, n] = True
-                continue
-            scattered[:] = False
-            place[:] = axes[p]
-            grain[:] = granule[p]
-            middle[:] = held[p]
-            if partial:
-                _middle(
-                    shape,
-                    held[p],
-                    wanted[n],
-                    axes[p],
-                    axes_needed[n],
-                    granule[p],
-                    granule_needed[n],
-                    window[n],
-                    sizes,
-                    coords,
-                    middle,
-                    scattered,
-                    place,
-                    grain,
-                )
-                _reductions(
-                    middle,
-                    axes[p],
-                    scattered,
-                    sizes,
-                    strides,
-                    owner,
-                    coords,
-                    axis_count,
-                    traffic,
-                    staging,
-                    moved,
-                    meta,
-                    p,
-                    n,
-                )
-            if not _equal(middle, wanted[n]):
-                if partial:
-                    for d in range(device_count):
-                        staging[p, n, d] += _volume(middle[d])
-                    _unions(middle, block, union)
-                _fetch(union, wanted[n], block, traffic, moved, meta, p, n)
-                _fetch_meta(
-                    place,
-                    axes_needed[n],
-                    grain,
-                    granule_needed[n],
-                    window[n],
-                    sizes,
-                    owner,
-                    axis_sizes,
-                    meta,
-                    p,
-                    n,
-                )
-    return view, traffic, staging, moved, meta
-
-
-@njit(cache=True)
-def _volume(box):  # type: ignore[no-untyped-def]
-    v = 1
-    for k in range(box.shape[0]):
-        v *= box[k, 1] - box[k, 0]
-    return v
-
-
-@njit(cache=True)
-def _nested(outer, inner):  # type: ignore[no-untyped-def]
-    for d in range(outer.shape[0]):
-        if _volume(inner[d]) == 0:
-            continue
-        for k in range(outer.shape[1]):
-            if inner[d, k, 0] < outer[d, k, 0] or inner[d, k, 1] > outer[d, k, 1]:
-                return False
-    return True
-
-
-@njit(cache=True)
-def _equal(a, b):  # type: ignore[no-untyped-def]
-    for d in range(a.shape[0]):
-        if _volume(a[d]) == 0 and _volume(b[d]) == 0:
-            continue
-        for k in range(a.shape[1]):
-            if a[d, k, 0] != b[d, k, 0] or a[d, k, 1] != b[d, k, 1]:
-                return False
-    return True
-
-
-@njit(cache=True)
-def _middle(
-    shape,
-    held,
-    wanted,
-    axes,
-    axes_needed,
-    granule,
-    granule_needed,
-    window,
-    sizes,
-    coords,
-    middle,
-    scattered,
-    place,
-    grain,
-):  # type: ignore[no-untyped-def]
-    """Fill `middle` with the boxes in which partial terms are combined; mark scattered sub-axes."""
-    for k in range(shape.shape[0]):
-        split = False
-        for s in range(sizes.shape[0]):
-            split |= axes[s] == k
-        if window[k] != 0:
-            if window[k] == 2 and not split:
-                middle[:, k] = wanted[:, k]
-            continue
-        added = False
-        for s in range(sizes.shape[0]):
-            if axes_needed[s] == k and axes[s] < 0:
-                added = True
-                place[s] = k
-                if axes[s] == -2:
-                    scattered[s] = True
-        if not added:
-            continue
-        grain[k] = granule_needed[k]
-        parts = 1
-        for s in range(sizes.shape[0]):
-            if place[s] == k:
-                parts *= sizes[s]
-        granules = -(-shape[k] // grain[k])
-        chunk = -(-granules // parts) * grain[k]
-        for d in range(middle.shape[0]):
-            position = 0
-            for s in range(sizes.shape[0]):
-                if place[s] == k:
-                    position = position * sizes[s] + coords[d, s]
-            start = min(position * chunk, shape[k])
-            middle[d, k, 0] = start
-            middle[d, k, 1] = min(start + chunk, shape[k])
-    if not _nested(held, middle):
-        middle[:] = held
-        scattered[:] = False
-        place[:] = axes
-        grain[:] = granule
-
-
-@njit(cache=True)
-def _stride_on_axis(chosen, a, sizes, owner):  # type: ignore[no-untyped-def]
-    stride = 1
-    for r in range(sizes.shape[0]):
-        s = sizes.shape[0] - 1 - r
-        if owner[s] != a:
-            continue
-        if chosen[s]:
-            break
-        stride *= sizes[s]
-    return stride
-
-
-@njit(cache=True)
-def _later_volume(middle, d, later, sizes, strides, coords):  # type: ignore[no-untyped-def]
-    """Elements device `d` still reduces: the middles of the devices that differ from it along `later`."""
-    count = 1
-    base = d
-    for s in range(sizes.shape[0]):
-        if later[s]:
-            count *= sizes[s]
-            base -= coords[d, s] * strides[s]
-    total = 0
-    for r in range(count):
-        rest, member = r, base
-        for s in range(sizes.shape[0]):
-            if later[s]:
-                member += (rest % sizes[s]) * strides[s]
-                rest //= sizes[s]
-        total += _volume(middle[member])
-    return total
-
-
-@njit(cache=True)
-def _reductions(
-    middle, axes, scattered, sizes, strides, owner, coords, axis_count, traffic, staging, moved, meta, p, n
-):  # type: ignore[no-untyped-def]
-    """Reduce-scatter steps, then all-reduce steps, fastest mesh axis first."""
-    device_count, sub_count = coords.shape
-    later = scattered.copy()
-    chosen = np.zeros(sub_count, np.bool_)
-    steps = 0
-    for a in range(axis_count):
-        for s in range(sub_count):
-            if scattered[s] and owner[s] == a:
-                steps += 1
-                break
-    first = True
-    for r in range(axis_count):
-        a = axis_count - 1 - r
-        k = 1
-        for s in range(sub_count):
-            chosen[s] = scattered[s] and owner[s] == a
-            if chosen[s]:
-                k *= sizes[s]
-                later[s] = False
-        if k == 1:
-            continue
-        most = 0
-        for d in range(device_count):
-            slice_volume = _later_volume(middle, d, later, sizes, strides, coords)
-            received = (k - 1) * slice_volume
-            traffic[p, n] += received
-            most = max(most, received)
-            if first:
-                staging[p, n, d] += slice_volume * (2 if steps > 1 else 1)
-        moved[p, n, a, 0] = most
-        meta[p, n, a, 0] = _code(SCATTER, k, _stride_on_axis(chosen, a, sizes, owner))
-        first = False
-    start, end = np.zeros(device_count, np.int64), np.zeros(device_count, np.int64)
-    for d in range(device_count):
-        end[d] = _volume(middle[d])
-    for r in range(axis_count):
-        a = axis_count - 1 - r
-        k = 1
-        for s in range(sub_count):
-            chosen[s] = axes[s] == -2 and not scattered[s] and owner[s] == a
-            if chosen[s]:
-                k *= sizes[s]
-        if k == 1:
-            continue
-        most_scatter, most_gather = 0, 0
-        for d in range(device_count):
-            position = 0
-            for s in range(sub_count):
-                if chosen[s]:
-                    position = position * sizes[s] + coords[d, s]
-            length = end[d] - start[d]
-            size = -(-length // k)
-            low = min(start[d] + position * size, end[d])
-            high = min(low + size, end[d])
-            received, gathered = (k - 1) * (high - low), length - (high - low)
-            start[d], end[d] = low, high
-            traffic[p, n] += received + gathered
-            most_scatter, most_gather = max(most_scatter, received), max(most_gather, gathered)
-            if first:
-                staging[p, n, d] += high - low
-        moved[p, n, a, 1], moved[p, n, a, 2] = most_scatter, most_gather
-        stride = _stride_on_axis(chosen, a, sizes, owner)
-        meta[p, n, a, 1], meta[p, n, a, 2] = _code(SCATTER, k, stride), _code(GATHER, k, stride)
-        first = False
-
-
-@njit(cache=True)
-def _unions(middle, block, union):  # type: ignore[no-untyped-def]
-    """Per device and level the bounding box of what the devices of its block hold.
-
-    Level a is the block of devices equal on the a slowest axes. With sub-axes in mesh order the union of a
-    block's chunks is that box.
-    """
-    device_count, rank, _ = middle.shape
-    for level in range(block.shape[0]):
-        span = block[level]
-        for first in range(0, device_count, span):
-            for k in range(rank):
-                low, high = np.int64(1 << 62), np.int64(-1)
-                for m in range(first, first + span):
-                    if middle[m, k, 1] > middle[m, k, 0] and _volume(middle[m]) > 0:
-                        low, high = min(low, middle[m, k, 0]), max(high, middle[m, k, 1])
-                for m in range(first, first + span):
-                    union[level, m, k, 0], union[level, m, k, 1] = low, high
-
-
-@njit(cache=True)
-def _overlap(held, wanted):  # type: ignore[no-untyped-def]
-    volume = 1
-    for k in range(held.shape[0]):
-        volume *= max(np.int64(0), min(held[k, 1], wanted[k, 1]) - max(held[k, 0], wanted[k, 0]))
-    return volume
-
-
-@njit(cache=True)
-def _fetch(union, wanted, block, traffic, moved, meta, p, n):  # type: ignore[no-untyped-def]
-    """Each missing element once, from the nearest level that has it; replicas share slow transfers."""
-    device_count = wanted.shape[0]
-    axis_count = block.shape[0] - 1
-    for d in range(device_count):
-        near = _overlap(union[axis_count, d], wanted[d])
-        for r in range(axis_count):
-            a = axis_count - 1 - r
-            have = _overlap(union[a, d], wanted[d])
-            missing = have - near
-            near = have
-            if missing == 0:
-                continue
-            traffic[p, n] += missing
-            team, slowest = (1, a) if a == axis_count - 1 else _team(wanted, d, block, a)
-            own = -(-missing // team)
-            moved[p, n, a, 3] = max(moved[p, n, a, 3], own)
-            if team > 1:
-                moved[p, n, slowest, 4] = max(moved[p, n, slowest, 4], missing - missing // team)
-
-
-@njit(cache=True)
-def _team(wanted, d, block, a):  # type: ignore[no-untyped-def]
-    """How many devices on faster axes than `a` need the same box, and the slowest axis between them."""
-    span = block[a + 1]
-    first = d // span * span
-    team, slowest = 0, block.shape[0] - 2
-    for m in range(first, first + span):
-        same = True
-        for k in range(wanted.shape[1]):
-            if wanted[m, k, 0] != wanted[d, k, 0] or wanted[m, k, 1] != wanted[d, k, 1]:
-                same = False
-        if same:
-            team += 1
-            for b in range(a + 1, block.shape[0] - 1):
-                if m // block[b + 1] != d // block[b + 1]:
-                    slowest = min(slowest, b)
-                    break
-    return team, slowest
-
-
-@njit(cache=True)
-def _fetch_meta(place, axes_needed, grain, granule_needed, window, sizes, owner, axis_sizes, meta, p, n):  # type: ignore[no-untyped-def]
-    """Kind, members and stride of the fetch round on each mesh axis."""
-    regular = True
-    for k in range(grain.shape[0]):
-        if window[k] != 0:
-            regular = False
-        split_here, split_there = False, False
-        for s in range(sizes.shape[0]):
-            split_here |= place[s] == k
-            split_there |= axes_needed[s] == k
-        if split_here and split_there and grain[k] != granule_needed[k]:
-            regular = False
-    released = np.zeros(sizes.shape[0], np.bool_)
-    for a in range(axis_sizes.shape[0]):
-        members, exchange = 1, False
-        for s in range(sizes.shape[0]):
-            released[s] = owner[s] == a and place[s] >= 0 and axes_needed[s] != place[s]
-            if released[s]:
-                members *= sizes[s]
-                exchange |= axes_needed[s] >= 0
-        if members == 1 or not regular:
-            meta[p, n, a, 3] = _code(FETCH, axis_sizes[a], 1)
-        else:
-            meta[p, n, a, 3] = _code(
-                EXCHANGE if exchange else GATHER, members, _stride_on_axis(released, a, sizes, owner)
-            )
-        _replicas_meta(axes_needed, a, sizes, owner, axis_sizes, meta, p, n)
-
-
-@njit(cache=True)
-def _replicas_meta(axes_needed, a, sizes, owner, axis_sizes, meta, p, n):
-    """Members and stride of the gather among replicas on one mesh axis: along its sub-axes that split nothing.
-
-    Windows may be equal by accident where all split something; the whole axis takes part then.
-    """
-    free = np.zeros(sizes.shape[0], np.bool_)
-    members = 1
-    for s in range(sizes.shape[0]):
-        free[s] = owner[s] == a and axes_needed[s] < 0
-        if free[s]:
-            members *= sizes[s]
-    if members == 1:
-        meta[p, n, a, 4] = _code(GATHER, axis_sizes[a], 1)
-    else:
-        meta[p, n, a, 4] = _code(GATHER, members, _stride_on_axis(free, a, sizes, owner))
