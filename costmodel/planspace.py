@@ -193,13 +193,15 @@ class _Compiler:
 
     def __init__(self, owner: PlanSpace) -> None:
         self.owner = owner
+        self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
+        self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
         self.spec_ids: list[np.ndarray] = []
         self.spec_id_count = 0
-        self.spec_id_known: dict[object, int] = {}
+        self.spec_id_known: dict[tuple[int, int], int] = {}
         self.block_known: dict[object, int] = {}
         self.block_parts: list[BlockCosts] = []
         self.block_row_count = 0
-        self.table_known: dict[object, tuple[int, int, int]] = {}
+        self.table_known: dict[tuple[tuple[int, ...], int, int, int], tuple[int, int, int]] = {}
         self.tables: list[CopyTable] = []
         self.pair_row_count = 0
         self.size_row_count = 0
@@ -226,10 +228,8 @@ class _Compiler:
             gene, position = makers[site]
             tensor = graph.tensors[site]
             family = owner.families[gene]
-            made = _distinct(family.made[position])
-            needed = _distinct(
-                [s for e in readers[t] for s in owner.families[edges[e][0]].needed[edges[e][1]]]
-            )
+            made = self._distinct([family.made[position]])
+            needed = self._distinct([owner.families[edges[e][0]].needed[edges[e][1]] for e in readers[t]])
             offsets = self._table(tensor.shape, item_bytes(tensor.dtype), made, needed)
             row = (
                 -1 if gene >= slot_count else gene,
@@ -251,9 +251,17 @@ class _Compiler:
                 edge_needed[e] = self._ids(owner.families[slot].needed[k], needed)
         return self._space(columns, edges, edge_needed, number)
 
+    def _distinct(self, lists: Sequence[list[Spec]]) -> tuple[Spec, ...]:
+        """The specs of lists that families own, each once; equal tuples are one object."""
+        key = tuple(dict.fromkeys(id(specs) for specs in lists))
+        if key not in self.distinct_known:
+            found = tuple(dict.fromkeys(s for specs in lists for s in specs))
+            self.distinct_known[key] = self.interned.setdefault(found, found)
+        return self.distinct_known[key]
+
     def _ids(self, specs: Sequence[Spec], among: tuple[Spec, ...]) -> int:
         """Offset of the map strategy -> number among `among`; equal maps are stored once."""
-        known = (id(specs), among)
+        known = (id(specs), id(among))
         if known not in self.spec_id_known:
             position = {s: k for k, s in enumerate(among)}
             self.spec_id_known[known] = self.spec_id_count
@@ -265,20 +273,20 @@ class _Compiler:
         self, shape: tuple[int, ...], item: int, made: tuple[Spec, ...], needed: tuple[Spec, ...]
     ) -> tuple[int, int, int]:
         """Offsets of the pair rows, made sizes and needed sizes of a tensor class."""
-        key = (shape, item, made, needed)
-        if key not in self.table_known:
-            cache = self.owner.cache.tables
+        known = (shape, item, id(made), id(needed))
+        if known not in self.table_known:
+            cache, key = self.owner.cache.tables, (shape, item, made, needed)
             if key not in cache:
                 cache[key] = copy_table(shape, item, made, needed, self.owner.mesh, self.owner.layout)
             self.tables.append(cache[key])
-            self.table_known[key] = (
+            self.table_known[known] = (
                 self.pair_row_count,
                 self.size_row_count,
                 self.size_row_count + len(made),
             )
             self.pair_row_count += len(made) * len(needed)
             self.size_row_count += len(made) + len(needed)
-        return self.table_known[key]
+        return self.table_known[known]
 
     def _block(self, gene: int) -> int:
         key = self.owner.class_of[gene]
@@ -365,10 +373,6 @@ _TENSOR_COLUMNS = (
 
 
 _PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
-
-
-def _distinct(specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    return tuple(dict.fromkeys(specs))
 
 
 def _staging(tables: Sequence[CopyTable], representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import product
 
 import numpy as np
@@ -36,11 +36,26 @@ class StrategyFamily:
         self.strategies = enumerate_strategies(definition, granules, view)
         signature = definition.signature
         self.needed = [
-            [needed_spec(read.rows, shape, signature, s) for s in self.strategies] for shape, read in reads
+            self._each(
+                sorted({row.dim for row in read.rows if row.dim >= 0}),
+                partial(needed_spec, read.rows, shape, signature),
+            )
+            for shape, read in reads
         ]
         self.made = [
             [output_spec(signature, k, rank, s) for s in self.strategies] for k, rank in enumerate(ranks)
         ]
+
+    def _each(self, dims: Sequence[int], spec_of: Callable[[Strategy], Spec]) -> list[Spec]:
+        """The spec of every strategy, where only the splits of `dims` matter; each is made once."""
+        known: dict[tuple[Split, ...], Spec] = {}
+        result = []
+        for strategy in self.strategies:
+            key = tuple(strategy.splits[d] for d in dims)
+            if key not in known:
+                known[key] = spec_of(strategy)
+            result.append(known[key])
+        return result
 
     def keep_pinned(self, site: str, pin: str) -> None:
         """Keep only the strategies that leave (or, for a sink, take) the tensor in the spec of text `pin`.
