@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -108,6 +109,11 @@ class InlineExecutor(Executor):
         return future
 
 
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the coordinator, which keeps the front; workers finish their epoch."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class ProcessIslands(Executor):
     """A pool of processes that outlives its workers: when one is killed, the pool is rebuilt and tasks go again.
 
@@ -120,7 +126,8 @@ class ProcessIslands(Executor):
         self._pool = self._new_pool()
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.count, mp_context=get_context("spawn"))
+        context = get_context("spawn")
+        return ProcessPoolExecutor(self.count, mp_context=context, initializer=_leave_interrupts)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run in a worker; as `concurrent.futures.Executor.submit`."""
