@@ -75,14 +75,15 @@ def copy_table(
     # what is reduced and then fetched from is staged itself: a second row for every request
     also = reduced.staging + fetched.volume[ids[len(made) :]]
     staged = np.concatenate([np.zeros((1, layout.device_count), np.int64), reduced.staging, also])
-    kept, number = distinct_rows(staged)
-    row = 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column]
+    row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column], 0)
+    chosen = np.unique(np.append(row, 0))
+    kept, number = distinct_rows(staged[chosen])
     return CopyTable(
         ticks,
         traffic,
         energy,
-        number[np.where(reduces, row, 0)],
-        staged[kept] * item,
+        number[np.searchsorted(chosen, row)],
+        staged[chosen[kept]] * item,
         volumes(held.boxes) * item,
         volumes(wanted.boxes) * item,
     )
