@@ -1,0 +1,84 @@
+"""Real models at small sizes: any plan gives the model's values, and costs what was predicted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.kernel import PEAK, TIME, TOTAL, TRAFFIC
+from costmodel.planspace import Genes
+from hardware.simulator import simulate
+from teg.interface import unpack_outputs
+from teg.sharding.expand import expand
+from teg.sharding.verify import verify
+from tests.end_to_end.twins import FORMS, MESHES, MODELS, load_twin, mesh_of, random_plans, space_of
+
+TOLERANCE = 1e-4
+
+
+def close(found: np.ndarray, wanted: np.ndarray) -> bool:
+    return found.shape == wanted.shape and bool(
+        np.abs(found - wanted).max() <= TOLERANCE * np.abs(wanted).max()
+    )
+
+
+def check_plan(model: str, form: str, mesh: str, genes: Genes) -> None:
+    """The plan is a correct sharding; run with numbers it gives the values and the predicted counts."""
+    twin, space = load_twin(model, form), space_of(model, form, mesh)
+    predicted = space.evaluate(genes)
+    program = expand(twin.graph, space.placements(genes), space.layout)
+    assert verify(twin.graph, program) == []
+
+    run = simulate(program, mesh_of(mesh), twin.inputs)
+
+    assert run.outputs.keys() == twin.reference.keys()
+    assert all(close(run.outputs[site], value) for site, value in twin.reference.items())
+    outputs = unpack_outputs(twin.graph, run.outputs)
+    assert all(close(outputs[name], value) for name, value in twin.recorded.items())
+    assert run.peak_memory_bytes.max() == predicted[PEAK]
+    assert run.peak_memory_bytes.sum() == predicted[TOTAL]
+    assert run.traffic_bytes == predicted[TRAFFIC]
+    assert run.makespan_ticks == pytest.approx(predicted[TIME], rel=0.01)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_twin_evaluates_to_its_recorded_outputs(model: str, form: str) -> None:
+    twin = load_twin(model, form)
+    outputs = unpack_outputs(twin.graph, twin.reference)
+    assert outputs.keys() == twin.recorded.keys()
+    assert all(close(outputs[name], value) for name, value in twin.recorded.items())
+
+
+@pytest.mark.parametrize("mesh", ["2", "6", "2x4"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_few_random_plans(model: str, mesh: str) -> None:
+    space = space_of(model, ".winputs", mesh)
+    for genes in random_plans(space, 2, seed=3):
+        check_plan(model, ".winputs", mesh, genes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("model", MODELS)
+def test_thirty_random_plans(model: str, form: str, mesh: str) -> None:
+    space = space_of(model, form, mesh)
+    costs = set()
+    for genes in random_plans(space, 30, seed=17):
+        check_plan(model, form, mesh, genes)
+        costs.add(tuple(space.evaluate(genes)))
+    assert len(costs) > 25, "the plans differ"
+
+
+@pytest.mark.parametrize("mesh", ["8", "2x4"])
+def test_both_forms_of_a_twin_give_the_same_values_under_the_same_plan(mesh: str) -> None:
+    """Weights inside or weights as inputs: nothing else differs."""
+    model = MODELS[0]
+    inside, outside = (load_twin(model, form) for form in FORMS)
+    for site, value in inside.reference.items():
+        assert close(outside.reference[site], value)
+    space = space_of(model, "", mesh)
+    cost = space.evaluate(space.abstract_genes())
+    assert cost[TRAFFIC] == 0
+    assert cost[TOTAL] == cost[PEAK] * space.layout.device_count
