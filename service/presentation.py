@@ -16,9 +16,11 @@ def plan_document(
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """One plan of a frontier."""
+    """One plan of a frontier; `devices` is the part of the mesh that works, such as `gpu:4`, or `all`."""
+    options = (m["choice"] for m in moves if m["rule"] == "set_option" and m["place"] == "devices")
     return {
         "id": plan_id,
+        "devices": next(options, "all"),
         "cost": dict(cost),
         "feasible": feasible,
         "moves": [dict(move) for move in moves],

@@ -41,8 +41,9 @@ def print_frontier(
         unit, texts = column([plan["cost"][name] for plan in ordered], unit_of(name))
         headers.append(f"{TITLES.get(name, name)} {unit}".rstrip())
         columns.append(texts)
-    headers += ["moves", "verified", ""]
+    headers += ["moves", "devices", "verified", ""]
     columns.append([str(len(plan["moves"])) for plan in ordered])
+    columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])
     columns.append([", ".join(marks.get(plan["id"], ())) for plan in ordered])
     print_table(headers, list(zip(*columns, strict=True)), right=range(1, len(shown) + 2))

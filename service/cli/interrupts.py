@@ -29,8 +29,3 @@ def stop_on_interrupt(on_request: Callable[[], None]) -> Iterator[Callable[[], b
         yield lambda: requested
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def ignore_interrupts() -> None:
-    """For worker processes: Ctrl-C reaches the whole group, but the command alone decides what it means."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

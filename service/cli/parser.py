@@ -181,6 +181,24 @@ def _optimize(parser: Parser) -> None:
         "--rules", type=names, metavar="A,B,C", help="structural rules that may be used (default: all)"
     )
     parser.add_argument(
+        "--devices",
+        choices=("any", "all"),
+        default="any",
+        help="any: plans may leave part of the machine idle; all: every device works (default: any)",
+    )
+    parser.add_argument(
+        "--inputs",
+        choices=("chosen", "replicated"),
+        default="chosen",
+        help="chosen: inputs are born as the plan wants them; replicated: whole on every device",
+    )
+    parser.add_argument(
+        "--outputs",
+        choices=("sharded", "gathered"),
+        default="sharded",
+        help="sharded: outputs stay as the plan leaves them; gathered: whole on every device",
+    )
+    parser.add_argument(
         "--compute-dtype",
         metavar="DTYPE",
         help="precision of contractions, e.g. bf16 (default: the program's)",

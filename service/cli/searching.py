@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from multiprocessing import get_context
 
 from hardware import CatalogueError, Mesh, load_mesh
-from optimizer import Budget, Result, optimize
+from optimizer import Budget, ProcessIslands, Result, optimize
 from service.checking import Checked, check_frontier
 from service.cli.errors import INTERNAL, INTERRUPTED, CommandError
-from service.cli.interrupts import ignore_interrupts, stop_on_interrupt
+from service.cli.interrupts import stop_on_interrupt
 from service.cli.progress import Reporter
 from service.graphs import GraphFileError, load_graph
 from service.provenance import host, versions
@@ -40,6 +39,9 @@ class Request:
     rules: Sequence[str] | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
     compute_dtype: str | None = None
+    devices: str = "any"
+    inputs: str = "chosen"
+    outputs: str = "sharded"
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
                 rules=request.rules,
                 pins=request.pins,
                 compute_dtype=request.compute_dtype,
+                devices=request.devices,
+                inputs=request.inputs,
+                outputs=request.outputs,
                 on_progress=reporter.searching,
                 should_stop=should_stop,
             )
@@ -141,7 +146,7 @@ def _workers(islands: int) -> Iterator[Executor | None]:
     if islands == 1:
         yield None
         return
-    pool = ProcessPoolExecutor(islands, mp_context=get_context("spawn"), initializer=ignore_interrupts)
+    pool = ProcessIslands(islands)
     try:
         yield pool
     finally:

@@ -33,7 +33,7 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
     assert isinstance(found["seconds"], float)
     assert found["frontier"]
     for plan in found["frontier"]:
-        assert set(plan) == {"id", "cost", "feasible", "moves", "verified"}
+        assert set(plan) == {"id", "devices", "cost", "feasible", "moves", "verified"}
         assert set(OBJECTIVES) <= set(plan["cost"])
         assert plan["feasible"] is True
         assert all(set(move) == {"rule", "place", "choice"} for move in plan["moves"])

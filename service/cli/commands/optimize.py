@@ -66,6 +66,9 @@ def _request(arguments: Namespace) -> Request:
         rules=arguments.rules,
         pins=dict(arguments.pin),
         compute_dtype=arguments.compute_dtype,
+        devices=arguments.devices,
+        inputs=arguments.inputs,
+        outputs=arguments.outputs,
     )
 
 
