@@ -98,6 +98,7 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
             archive.size[0] = kept
             return False
         kept -= 1
+        _move(archive, kept, _expendable(archive, value))
     archive.value[kept] = value
     archive.box[kept] = box
     archive.raw[kept] = raw
@@ -136,6 +137,24 @@ def _covered(archive, i, value, box, count):
         if archive.value[i, j] <= best:
             return False
     return True
+
+
+@njit(cache=True)
+def _expendable(archive, value):
+    """The last member of a full archive that is not the only best one at some objective, newcomer included."""
+    count, m = archive.value.shape
+    for r in range(count):
+        i = count - 1 - r
+        missed = False
+        for j in range(m):
+            best = value[j]
+            for k in range(count):
+                if k != i:
+                    best = min(best, archive.value[k, j])
+            missed |= archive.value[i, j] < best
+        if not missed:
+            return i
+    return count - 1
 
 
 @njit(cache=True)
