@@ -171,8 +171,8 @@ class Coordinator:
             self._take_in(variant, future.result())
         if child is not None:
             self._consider(*child)
+        make_room(self.variants)
         for variant in self.variants:
-            make_room(variant)
             weigh_parents(variant.archive)
         self.rounds += 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -199,17 +199,25 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     return count
 
 
-def make_room(variant: Variant) -> None:
-    """Coarsen the epsilon grid of a variant whose archive is nearly full, so that newcomers find a place."""
-    while int(variant.archive.size[0]) > FULL_SHARE * FRONT_CAPACITY:
+def make_room(variants: Sequence[Variant]) -> None:
+    """Coarsen the epsilon grid of machines with a nearly full archive, so that newcomers find a place.
+
+    Variants of one machine share its grid: all their archives are laid on the new one.
+    """
+    for variant in variants:
         epsilon = variant.machine.goal.epsilon
-        epsilon *= COARSER
-        archive = variant.archive
-        fresh = new_archive(
-            FRONT_CAPACITY, POOL_CAPACITY, len(epsilon), variant.space.gene_count, variant.space.edge_count
-        )
-        merge(fresh, archive, epsilon)
-        variant.archive = fresh
+        while int(variant.archive.size[0]) > FULL_SHARE * FRONT_CAPACITY:
+            epsilon *= COARSER
+            for other in variants:
+                if other.machine is variant.machine:
+                    _lay_on_grid(other, epsilon)
+
+
+def _lay_on_grid(variant: Variant, epsilon: np.ndarray) -> None:
+    genes, edges = variant.space.gene_count, variant.space.edge_count
+    fresh = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(epsilon), genes, edges)
+    merge(fresh, variant.archive, epsilon)
+    variant.archive = fresh
 
 
 def load_compiled(variant: Variant) -> None:
