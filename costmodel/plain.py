@@ -58,14 +58,33 @@ class Tally:
         )
 
 
-def plain_cost(graph: Graph, placements: Placements, mesh: Mesh, compute_dtype: str | None = None) -> Tally:
-    """The cost of a plan."""
-    return _Plain(graph, expand(graph, placements, MeshShape(mesh.axis_sizes)), mesh, compute_dtype).run()
+Counts = tuple[int, int, list[int]]
+Counted = dict[tuple[CopyPlan, tuple[int, ...], int], Counts]
+
+
+def plain_cost(
+    graph: Graph,
+    placements: Placements,
+    mesh: Mesh,
+    compute_dtype: str | None = None,
+    counted: Counted | None = None,
+) -> Tally:
+    """The cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`."""
+    program = expand(graph, placements, MeshShape(mesh.axis_sizes))
+    return _Plain(graph, program, mesh, compute_dtype, {} if counted is None else counted).run()
 
 
 class _Plain:
-    def __init__(self, graph: Graph, program: ExplicitGraph, mesh: Mesh, compute_dtype: str | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        program: ExplicitGraph,
+        mesh: Mesh,
+        compute_dtype: str | None,
+        counted: Counted,
+    ) -> None:
         self.graph, self.program, self.mesh, self.compute_dtype = graph, program, mesh, compute_dtype
+        self.counted = counted
         self.devices = range(mesh.device_count)
         self.live: dict[tuple[str, str], list[int]] = {}
         self.peak = [0] * mesh.device_count
@@ -158,12 +177,14 @@ class _Plain:
             logical = sum(self.graph.tensors[t].type.size_bytes for t in tensors)
             self.tally.memory_waste_bytes = sum(now) - logical
 
-    def _copy(self, copy: CopyStep) -> tuple[int, int, list[int]]:
+    def _copy(self, copy: CopyStep) -> Counts:
         """Ticks, traffic in bytes and staging bytes per device of one copy."""
         source = self.program.buffers[copy.source]
-        shape = self.graph.tensors[source.tensor].shape
-        counter = _CopyCounter(copy.plan, shape, item_bytes(source.dtype), self.mesh)
-        return counter.count()
+        shape, item = self.graph.tensors[source.tensor].shape, item_bytes(source.dtype)
+        key = (copy.plan, shape, item)
+        if key not in self.counted:
+            self.counted[key] = _CopyCounter(copy.plan, shape, item, self.mesh).count()
+        return self.counted[key]
 
     def _block(self, step: ComputeStep) -> int:
         """Ticks of a block: those of its slowest device; counts flops and energy."""
@@ -225,7 +246,7 @@ class _CopyCounter:
         self.traffic = 0
         self.staging = [0] * mesh.device_count
 
-    def count(self) -> tuple[int, int, list[int]]:
+    def count(self) -> Counts:
         self._reductions()
         if self.plan.fetch:
             if self.plan.reduces:
