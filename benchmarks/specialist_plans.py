@@ -1,0 +1,118 @@
+"""Plans as a specialist would write them by hand: one recipe per scheme, laid over an imported graph.
+
+A recipe names dimensions by what a person knows of the model (its sequence, heads, hidden width, batch,
+rows); blocks that carry the first of them are split there over the whole machine, the others stay whole, and
+sources lie as their first reader needs them. Nothing here uses the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from teg.graph import Block, Graph
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements, whole_strategy
+from teg.sharding.spec import WHOLE, Split
+from teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
+
+Wish = Callable[[Block, int], bool]
+"""Whether index dimension k of a block is the one meant."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A scheme by name, and what it splits, the most wanted first."""
+
+    name: str
+    wishes: tuple[Wish, ...]
+
+
+def of_size(size: int) -> Wish:
+    """The first dimension of a block that has this size."""
+
+    def wish(block: Block, k: int) -> bool:
+        sizes = [d.size for d in block.signature.dims] if block.signature is not None else []
+        return sizes[k] == size and k == sizes.index(size)
+
+    return wish
+
+
+def image_rows(block: Block, k: int) -> bool:
+    """The rows of images: the third dimension of blocks over `[batch, channels, rows, columns]`."""
+    names = [d.name for d in block.signature.dims] if block.signature is not None else []
+    return names[k] == "y0" or (names[:4] == ["d0", "d1", "d2", "d3"] and k == 2)
+
+
+def tensor_parallel(heads: int, hidden: int, vocabulary: int) -> Recipe:
+    """Megatron's scheme: heads, then the hidden width of the feed-forward block, then the vocabulary.
+
+    Source: Shoeybi et al., Megatron-LM, arXiv:1909.08053, section 3.
+    """
+    return Recipe("tensor parallel", (of_size(heads), of_size(hidden), of_size(vocabulary)))
+
+
+def tensor_and_sequence_parallel(heads: int, hidden: int, vocabulary: int, sequence: int) -> Recipe:
+    """The same, with everything between split along the sequence.
+
+    Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
+    arXiv:2205.05198, section 4.2.
+    """
+    wishes = (*tensor_parallel(heads, hidden, vocabulary).wishes, of_size(sequence))
+    return Recipe("tensor and sequence parallel", wishes)
+
+
+def data_parallel(batch: int) -> Recipe:
+    """Every block split along the batch, parameters on every device."""
+    return Recipe("data parallel", (of_size(batch),))
+
+
+def spatial() -> Recipe:
+    """Images split along their rows, halos exchanged.
+
+    Source: Dryden et al., Improving Strong-Scaling of CNN Training by Exploiting Finer-Grained Parallelism,
+    IPDPS 2019.
+    """
+    return Recipe("spatial split", (image_rows,))
+
+
+def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
+    """The recipe's placements on the whole of `mesh`."""
+    axes = tuple(s.name for s in mesh.sub_axes)
+    placed = {
+        b.site: Placement(_strategy(recipe.wishes, b, axes))
+        for b in graph.blocks
+        if b.operator not in ("source", "view")
+    }
+    for source in graph.sources:
+        placed[source.site] = Placement(_where_read(graph, source, placed))
+    return Placements(placed)
+
+
+def _strategy(wishes: Sequence[Wish], block: Block, axes: tuple[str, ...]) -> Strategy:
+    if block.signature is None:
+        return Strategy()
+    allowed = splittable(block.signature)
+    splits = [WHOLE] * len(allowed)
+    for wish in wishes:
+        wanted = [k for k in range(len(allowed)) if allowed[k] and wish(block, k)]
+        if wanted:
+            splits[wanted[0]] = Split(axes)
+            break
+    return Strategy(tuple(splits))
+
+
+def _where_read(graph: Graph, source: Block, placed: dict[str, Placement]) -> Strategy:
+    """What the first reader of a source needs, where that is a plain split; whole otherwise."""
+    tensor = source.outputs[0]
+    rank = len(graph.tensors[tensor].shape)
+    for block in graph.blocks:
+        for k in range(len(block.inputs)):
+            if block.site not in placed or read_of(graph, block.site, k).root != tensor:
+                continue
+            read = read_of(graph, block.site, k)
+            spec = needed_spec(
+                read.rows, graph.tensors[tensor].shape, block.signature, placed[block.site].strategy
+            )
+            return whole_strategy(rank) if spec.is_windowed else Strategy(spec.dims)
+    return whole_strategy(rank)
