@@ -162,10 +162,23 @@ def middles(shape, held, places, granules, of, wish, wish_granule, whole, consta
                 row[sub_count + rank + 2 * k] = constant[n, k, 0]
                 row[sub_count + rank + 2 * k + 1] = constant[n, k, 1]
         lay(shape, row, mesh, box)
-        if not _nested(held[p], box):
+        if not _nested(held[p], box) or _overfull(shape, row, mesh):
             _describe(places[p], granules[p], row)
             scattered[r] = False
     return rows, scattered
+
+
+@njit(cache=True)
+def _overfull(shape, row, mesh):
+    """Whether a dimension has more devices than elements."""
+    for k in range(shape.shape[0]):
+        parts = 1
+        for s in range(mesh.sizes.shape[0]):
+            if row[s] == k:
+                parts *= mesh.sizes[s]
+        if parts > shape[k]:
+            return True
+    return False
 
 
 @njit(cache=True)

@@ -50,12 +50,17 @@ def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShap
         return CopyPlan(source, needed, (), (), source, True)
     middle, scattered = middle_spec(source, needed, mesh)
     between = boxes(middle, shape, mesh)
-    if not contains(held, between).all():
+    if not contains(held, between).all() or _overfull(middle, shape, mesh):
         middle, scattered = source.whole(), ()
         between = held
     remaining = tuple(a for a in source.partial if a not in scattered)
     same = (between == wanted).all(axis=(1, 2)) | ((volumes(between) == 0) & (volumes(wanted) == 0))
     return CopyPlan(source, needed, mesh.by_axis(scattered), mesh.by_axis(remaining), middle, not same.all())
+
+
+def _overfull(spec: Spec, shape: tuple[int, ...], mesh: MeshShape) -> bool:
+    """Whether a dimension has more devices than elements: combining there would leave some with nothing to do."""
+    return any(mesh.size_of(split.axes) > size for split, size in zip(spec.dims, shape, strict=True))
 
 
 def middle_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tuple[str, ...]]:
