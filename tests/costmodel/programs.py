@@ -34,6 +34,18 @@ def product_of(m: int, k: int, n: int) -> Graph:
     return b.build()
 
 
+def layers(count: int) -> Graph:
+    """A stack of equal two-product layers over a batch of 64."""
+    b = GraphBuilder("layers")
+    x = b.source("x", (64, 32), "float32")
+    for k in range(count):
+        hidden = contract(b, f"up{k}", x, weight(b, f"u{k}", 32, 128), "nc,ch->nh")
+        active = cell(b, f"act{k}", ("relu", ("input", 0)), (hidden,))
+        x = contract(b, f"down{k}", active, weight(b, f"d{k}", 128, 32), "nh,hc->nc")
+    b.sink(x, site="y")
+    return b.build()
+
+
 def perceptron() -> Graph:
     """Two products with views in between; the input is read again by the residual sum."""
     b = GraphBuilder("perceptron")
