@@ -355,7 +355,9 @@ class _Compiler:
             logical_bytes=columns["logical_bytes"],
             lives_on=columns["lives_on"].astype(np.bool_),
         )
-        return space, label
+        # One memory order for all: numba compiles every loop again for another one.
+        ordered = (np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space)
+        return Space(*ordered), label
 
 
 _TENSOR_COLUMNS = (
