@@ -356,8 +356,8 @@ class _Compiler:
             lives_on=columns["lives_on"].astype(np.bool_),
         )
         # One memory order for all: numba compiles every loop again for another one.
-        ordered = (np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space)
-        return Space(*ordered), label
+        arrays = {k: np.ascontiguousarray(v) for k, v in space._asdict().items() if isinstance(v, np.ndarray)}
+        return space._replace(**arrays), label
 
 
 _TENSOR_COLUMNS = (
