@@ -1,200 +1,243 @@
 """How many whole plans are judged per second on one core, layers untied.
 
-    python -m benchmarks.throughput --json FILE [MODEL.onnx ...] [--seconds 5]
+    python -m benchmarks.throughput --json FILE [--graphs A.onnx ...] [--mesh dgx-h100] [--seconds 5]
 
-A candidate is a distinct plan: varied, costed on all ten objectives (shared copies, memory, schedule) and
-offered to the archive. After the clock has stopped, plans of the archive and random walks from them are
-costed again by the plain model, which must agree on every integer cost.
+A candidate is a distinct plan: varied, costed (shared copies, memory, schedule, all ten objectives) and
+offered to the archive. Every graph is measured as imported, which is the main figure, and as simplified by
+the saturating rules. After the clock has stopped the same epochs run again with a witness: how many of the
+plans were different, and a random sample of them is costed by the plain model, which must agree on every
+integer cost.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from costmodel.kernel import COSTS, evaluate
+from benchmarks.replay import Witness, new_witness, record_epoch
+from benchmarks.setting import find_models, write
+from costmodel.kernel import new_state
 from costmodel.objectives import NAMES, require_objectives
-from costmodel.plain import plain_cost
-from costmodel.planspace import Genes, PlanSpace
+from costmodel.plain import Counted, plain_cost
+from costmodel.planspace import PlanSpace
 from hardware import Mesh, load_mesh
-from optimizer.archive import new_archive
+from optimizer.archive import Archive, new_archive
 from optimizer.constraints import all_constraints
 from optimizer.coordinator import RULE_WEIGHT
+from optimizer.fronts import weigh_parents
 from optimizer.island import SEEN_SIZE, Goal, new_statistics, offer_all, run_epoch
+from optimizer.optimize import EPSILON
 from optimizer.report import goal_of
 from optimizer.searchspace import SearchSpace, search_space
 from optimizer.seeds import genes_rows, seed_plans
 from optimizer.stream import new_stream
-from optimizer.variation import RULES, vary
-from rewrites import RULES as STRUCTURAL
-from rewrites import saturate
+from optimizer.variants import FRONT_CAPACITY, POOL_CAPACITY
+from rewrites import RULES, saturate
 from teg.graph import Graph
 from teg.importers import from_onnx
 
-ROOT = Path(__file__).parent.parent
 DEFAULT_MODELS = (
     "gpt2_small_b1_s1024",
     "resnet50_b16_224",
     "llama2_7b_1layer_b1_s2048",
     "llama2_7b_32layer_b1_s2048",
 )
+STRUCTURES = ("imported", "simplified")
 EPOCH = 4096
-EPSILON = 0.02
-LONGEST_WALK = 4
+ALONE = 3  # plans that the plain model costs without knowing earlier copies: its time for one plan
 
 
-def measure(path: Path, mesh: Mesh, seconds: float, checks: int, simplified: bool) -> dict[str, Any]:
-    """The figures of one model: rates, times to come so far, and the check against the plain model."""
+@dataclass(frozen=True)
+class Island:
+    """A compiled graph, all its layers untied, with the seeds planted; `goal` judges all ten objectives."""
+
+    space: PlanSpace
+    search: SearchSpace
+    archive: Archive
+    goal: Goal
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was timed: random streams by epoch, plans judged, wall and processor seconds of each epoch."""
+
+    streams: list[np.ndarray]
+    judged: list[int]
+    wall_s: list[float]
+    cpu_s: list[float]
+
+    @property
+    def per_s(self) -> list[float]:
+        return [n / s for n, s in zip(self.judged, self.wall_s, strict=True)]
+
+
+def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0) -> dict[str, Any]:
+    """The figures of one graph."""
     began = time.perf_counter()
-    graph = from_onnx(path)
-    imported = time.perf_counter()
-    if simplified:
-        graph = saturate(graph, [r for r in STRUCTURAL if r.saturating]).graph
-    ready = time.perf_counter()
     space = PlanSpace(graph, mesh)
-    compiled = time.perf_counter()
     search = search_space(space, tied=False)
-    goal = _goal(mesh)
-    archive = new_archive(256, 16, len(NAMES), space.gene_count, space.edge_count)
+    compiled = time.perf_counter()
+    island = plant(space, search, mesh)
+    planted = time.perf_counter()
+    before = Archive(*(a.copy() for a in island.archive))
+    rng = np.random.default_rng(seed)
+    run = drive(island, seconds, rng)
+    witness, faithful = replay(island, before, run, checks, rng)
+    wrong, alone_s = check(island, graph, mesh, witness)
+    distinct = len(np.unique(witness.digests))
+    share = distinct / sum(run.judged)
+    rate = float(np.median(run.per_s)) * share
+    return {
+        "blocks": len(space.slots),
+        "sources": len(space.sources),
+        "edges": space.edge_count,
+        "device_classes": len(space.space.classes),
+        "candidates_per_s": round(rate),
+        "candidates_per_cpu_s": round(distinct / sum(run.cpu_s)),
+        "slowest_epoch_per_s": round(min(run.per_s) * share),
+        "ns_per_block": round(1e9 / rate / len(space.slots), 2),
+        "candidates": sum(run.judged),
+        "distinct": distinct,
+        "replay_is_the_run": faithful,
+        "compile_s": round(compiled - began, 4),
+        "first_frontier_s": round(planted - compiled, 4),
+        "front": int(island.archive.size[0]),
+        "plain_s_per_plan": round(alone_s, 4),
+        "ratio_to_plain": round(rate * alone_s),
+        "checked": len(witness.costs),
+        "wrong": wrong,
+    }
+
+
+def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
+    """An island whose archive holds the seeds."""
+    goal = goal_of(require_objectives(NAMES, mesh.device), all_constraints((), mesh), mesh, EPSILON)
+    archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(NAMES), space.gene_count, space.edge_count)
     offer_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))
-    first_front = time.perf_counter()
-    rng = np.random.default_rng(0)
-    statistics, seen = new_statistics(), np.zeros(SEEN_SIZE, np.uint64)
-    rates = []
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop:
-        lap = time.perf_counter()
-        done = run_epoch(
+    return Island(space, search, archive, goal)
+
+
+def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
+    """Epochs for so long, as a search would run them in one process."""
+    run = Run([], [], [], [])
+    seen, statistics = np.zeros(SEEN_SIZE, np.uint64), new_statistics()
+    space, stop = island.space, time.perf_counter() + seconds
+    while not run.judged or time.perf_counter() < stop:
+        stream = new_stream(rng)
+        run.streams.append(stream.copy())
+        wall, cpu = time.perf_counter(), time.process_time()
+        weigh_parents(island.archive)
+        judged = run_epoch(
             space.space,
             space.state,
-            search,
-            archive,
-            goal,
-            new_stream(rng),
+            island.search,
+            island.archive,
+            island.goal,
+            stream,
             RULE_WEIGHT,
             statistics,
             seen,
             EPOCH,
         )
-        rates.append(done / (time.perf_counter() - lap))
-    plans = _sample(space, search, archive, rng, checks)
-    wrong, plain_s = _check(space, graph, mesh, plans)
-    rate = float(np.median(rates))
-    return {
-        "graph": graph.name,
-        "structure": "simplified" if simplified else "imported",
-        "blocks": len(space.slots),
-        "sources": len(space.sources),
-        "edges": space.edge_count,
-        "device_classes": len(space.space.classes),
-        "candidates_per_s": rate,
-        "slowest_epoch_per_s": float(min(rates)),
-        "ns_per_block": 1e9 / rate / len(space.slots),
-        "candidates": EPOCH * len(rates),
-        "import_s": imported - began,
-        "compile_s": compiled - ready,
-        "first_frontier_s": first_front - compiled,
-        "front": int(archive.size[0]),
-        "plain_per_s": len(plans) / plain_s,
-        "ratio_to_plain": rate * plain_s / len(plans),
-        "checked": len(plans),
-        "wrong": wrong,
-    }
+        run.wall_s.append(time.perf_counter() - wall)
+        run.cpu_s.append(time.process_time() - cpu)
+        run.judged.append(int(judged))
+    return run
 
 
-def _goal(mesh: Mesh) -> Goal:
-    """All ten objectives and the device's capacity."""
-    objectives = require_objectives(NAMES, mesh.device)
-    return goal_of(objectives, all_constraints((), mesh), mesh, EPSILON)
+def replay(
+    island: Island, before: Archive, run: Run, kept: int, rng: np.random.Generator
+) -> tuple[Witness, bool]:
+    """The same epochs again from the archive `before`; also whether they leave the archive the run left."""
+    space = island.space
+    witness = new_witness(space, sum(run.judged), kept, rng)
+    seen, state = np.zeros(SEEN_SIZE, np.uint64), new_state(space.space)
+    for stream in run.streams:
+        weigh_parents(before)
+        record_epoch(
+            space.space,
+            state,
+            island.search,
+            before,
+            island.goal,
+            stream,
+            RULE_WEIGHT,
+            seen,
+            EPOCH,
+            witness,
+        )
+    same = all(np.array_equal(a, b) for a, b in zip(before, island.archive, strict=True))
+    return witness, bool(same)
 
 
-def _sample(
-    space: PlanSpace, search: SearchSpace, archive: Any, rng: np.random.Generator, count: int
-) -> list[tuple[Genes, np.ndarray]]:
-    """Walks of a few moves from members of the front, each with its cost by the incremental state."""
-    stream = new_stream(rng)
-    plans = []
-    for _ in range(count):
-        i = int(rng.integers(archive.size[0]))
-        plan = (archive.genes[i].copy(), archive.prefetch[i].copy(), archive.regather[i].copy())
-        for _ in range(int(rng.integers(LONGEST_WALK + 1))):
-            rule = int(rng.integers(len(RULES)))
-            vary(rule, stream, space.space, search, *plan, np.zeros(1, np.uint64))
-        cost = np.zeros(COSTS, np.int64)
-        evaluate(space.space, space.state, *plan, cost)
-        plans.append((Genes(*(a.astype(np.int64) for a in plan)), cost))
-    return plans
+def check(island: Island, graph: Graph, mesh: Mesh, witness: Witness) -> tuple[int, float]:
+    """Plans on which the plain model disagrees on any cost; its median seconds for a plan by itself."""
+    counted: Counted = {}
+    wrong, alone = 0, []
+    for i, cost in enumerate(witness.costs):
+        placements = island.space.placements(witness.plan(i))
+        if i < ALONE:
+            began = time.perf_counter()
+            plain_cost(graph, placements, mesh)
+            alone.append(time.perf_counter() - began)
+        found = plain_cost(graph, placements, mesh, counted=counted).vector()
+        wrong += not np.array_equal(found, cost)
+    return wrong, float(np.median(alone)) if alone else 0.0
 
 
-def _check(
-    space: PlanSpace, graph: Graph, mesh: Mesh, plans: Sequence[tuple[Genes, np.ndarray]]
-) -> tuple[int, float]:
-    """Plans on which the plain model disagrees on any cost, and the seconds it took for all."""
+def rows_of(path: Path, mesh: Mesh, seconds: float, checks: int) -> list[dict[str, Any]]:
+    """Both structures of one model file."""
     began = time.perf_counter()
-    wrong = 0
-    for genes, cost in plans:
-        wrong += not np.array_equal(plain_cost(graph, space.placements(genes), mesh).vector(), cost)
-    return wrong, time.perf_counter() - began
+    graph = from_onnx(path)
+    imported_s = time.perf_counter() - began
+    began = time.perf_counter()
+    simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
+    simplified_s = time.perf_counter() - began
+    rows = []
+    for structure, form in zip(STRUCTURES, (graph, simple), strict=True):
+        row = {"graph": path.stem, "structure": structure, "import_s": round(imported_s, 4)}
+        if structure == "simplified":
+            row["simplify_s"] = round(simplified_s, 4)
+        rows.append(row | measure(form, mesh, seconds, checks))
+        print(line_of(rows[-1]), flush=True)
+    return rows
 
 
-def find_models(names: Sequence[str]) -> list[Path]:
-    """Files of the named models that come with the project."""
-    folders = (ROOT / "examples" / "models", ROOT / "tests" / "data" / "graphs")
-    files = {p.stem: p for f in folders for p in sorted(f.rglob("*.onnx")) if "tiny" not in p.parts}
-    return [files[name] for name in names if name in files]
+def line_of(row: dict[str, Any]) -> str:
+    """One row in a sentence."""
+    strange = "" if row["replay_is_the_run"] else "; THE REPLAY IS NOT THE RUN"
+    return (
+        f"{row['graph']} ({row['structure']}): {row['blocks']} blocks, {row['candidates_per_s']:,} plans/s "
+        f"({row['candidates_per_cpu_s']:,} per processor second), {row['ns_per_block']:.1f} ns per block, "
+        f"{row['ratio_to_plain']:,} x the plain model; {row['distinct']:,} of {row['candidates']:,} distinct; "
+        f"import {row['import_s']:.2f} s, compile {row['compile_s']:.2f} s, first frontier "
+        f"{row['first_frontier_s']:.2f} s; {row['wrong']} of {row['checked']} wrong{strange}"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print a line per graph, write JSON."""
+    """Measure, print a line per graph and structure, write JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--graphs", nargs="*", type=Path, metavar="FILE.onnx")
     parser.add_argument("--mesh", default="dgx-h100")
-    parser.add_argument("--seconds", type=float, default=5.0, help="per graph")
-    parser.add_argument("--checks", type=int, default=100, help="plans checked by the plain model")
-    parser.add_argument("--simplified", action="store_true", help="measure the simplified graphs too")
+    parser.add_argument("--seconds", type=float, default=5.0, help="per graph and structure")
+    parser.add_argument("--checks", type=int, default=100, help="plans that the plain model costs again")
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
-    files = given.models or find_models(DEFAULT_MODELS)
-    _warm_up(files[0], mesh)
-    rows = []
-    for path in files:
-        for simplified in (False, True) if given.simplified else (False,):
-            row = measure(path, mesh, given.seconds, given.checks, simplified)
-            rows.append(row)
-            print(_line(row), flush=True)
-    if given.json:
-        packages = {name: version(name) for name in ("numpy", "numba")}
-        document = {
-            "mesh": mesh.name,
-            "python": platform.python_version(),
-            "packages": packages,
-            "graphs": rows,
-        }
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
-
-
-def _warm_up(path: Path, mesh: Mesh) -> None:
-    """Load compiled code, so that no figure contains its compilation."""
-    measure(path, mesh, seconds=0.01, checks=1, simplified=False)
-
-
-def _line(row: dict[str, Any]) -> str:
-    return (
-        f"{row['graph']} ({row['structure']}): {row['blocks']} blocks, {row['candidates_per_s']:,.0f} plans/s, "
-        f"{row['ns_per_block']:.1f} ns per block, {row['ratio_to_plain']:,.0f} x the plain model; "
-        f"import {row['import_s']:.2f} s, compile {row['compile_s']:.2f} s, "
-        f"first frontier {row['first_frontier_s']:.2f} s; {row['wrong']} of {row['checked']} wrong"
+    files = given.graphs or find_models(DEFAULT_MODELS)
+    measure(from_onnx(files[0]), mesh, seconds=0.01, checks=1)  # loads compiled code before any clock starts
+    rows = [row for path in files for row in rows_of(path, mesh, given.seconds, given.checks)]
+    write(
+        given.json, {"benchmark": "throughput", "mesh": mesh.name, "seconds": given.seconds, "graphs": rows}
     )
 
 

@@ -1,0 +1,105 @@
+"""An epoch of an island once more, with a witness: which plans were judged, and some of them with their costs.
+
+`record_epoch` makes the moves of `optimizer.island.run_epoch` in the same order from the same random stream;
+that it does is checked by comparing the archives both leave.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.compiled import njit
+from costmodel.kernel import COSTS, evaluate
+from costmodel.planspace import Genes, PlanSpace
+from optimizer.island import (
+    CHILDREN,
+    MORE_MOVES_SHARE,
+    MOST_MOVES,
+    SEEN_SIZE,
+    _copy_plan,
+    _new_plan,
+    _pick,
+    _select,
+    offer,
+)
+from optimizer.stream import unit
+from optimizer.variation import vary
+
+
+class Witness(NamedTuple):
+    """`digests` of all plans judged; genes and costs of those whose number is in `wanted` (ascending).
+
+    `place` holds the number of plans judged and of plans kept so far.
+    """
+
+    place: np.ndarray
+    digests: np.ndarray
+    wanted: np.ndarray
+    strategies: np.ndarray
+    prefetch: np.ndarray
+    regather: np.ndarray
+    costs: np.ndarray
+
+    def plan(self, i: int) -> Genes:
+        """Kept plan `i`."""
+        rows = (self.strategies[i], self.prefetch[i], self.regather[i])
+        return Genes(*(row.astype(np.int64) for row in rows))
+
+
+def new_witness(space: PlanSpace, judged: int, kept: int, rng: np.random.Generator) -> Witness:
+    """For `judged` plans, `kept` of them chosen at random."""
+    kept = min(kept, judged)
+    return Witness(
+        np.zeros(2, np.int64),
+        np.zeros(judged, np.uint64),
+        np.sort(rng.choice(judged, size=kept, replace=False)),
+        np.zeros((kept, space.gene_count), np.int16),
+        np.zeros((kept, space.edge_count), np.int8),
+        np.zeros((kept, space.edge_count), np.int8),
+        np.zeros((kept, COSTS), np.int64),
+    )
+
+
+@njit(cache=True)
+def record_epoch(space, state, search, archive, goal, stream, rule_weight, seen, evaluations, witness):
+    """`run_epoch` with a witness; returns how many plans were judged."""
+    parent = _new_plan(archive)
+    child = _new_plan(archive)
+    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    digest = np.zeros(1, np.uint64)
+    done, tries = 0, 0
+    while done < evaluations and tries < 64 * evaluations:
+        parent_digest = _select(stream, archive, parent)
+        for _ in range(min(CHILDREN, evaluations - done)):
+            tries += 1
+            _copy_plan(parent, child)
+            digest[0] = parent_digest
+            moves = 0
+            while moves < MOST_MOVES and (moves == 0 or unit(stream) < MORE_MOVES_SHARE):
+                rule = _pick(stream, rule_weight, rule_weight.shape[0])
+                vary(rule, stream, space, search, child[0], child[1], child[2], digest)
+                moves += 1
+            place = np.int64(digest[0] & np.uint64(SEEN_SIZE - 1))
+            if seen[place] == digest[0]:
+                continue
+            seen[place] = digest[0]
+            evaluate(space, state, child[0], child[1], child[2], raw)
+            done += 1
+            _note(witness, child, raw, digest[0])
+            offer(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
+    return done
+
+
+@njit(cache=True)
+def _note(witness, child, raw, digest):
+    number, kept = witness.place[0], witness.place[1]
+    witness.digests[number] = digest
+    witness.place[0] = number + 1
+    if kept < witness.wanted.shape[0] and witness.wanted[kept] == number:
+        witness.strategies[kept] = child[0]
+        witness.prefetch[kept] = child[1]
+        witness.regather[kept] = child[2]
+        witness.costs[kept] = raw
+        witness.place[1] = kept + 1

@@ -1,0 +1,62 @@
+"""What all benchmarks share: the models that come with the project, and what a figure was measured on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+MODELS = (ROOT / "examples" / "models", ROOT / "tests" / "data" / "graphs")
+PACKAGES = ("numpy", "numba", "llvmlite", "deap", "moocore", "onnx")
+
+
+def find_models(names: Sequence[str]) -> list[Path]:
+    """Files of the named models that come with the project, in the order of the names.
+
+    Raises:
+        FileNotFoundError: there is none of some name.
+    """
+    files = {path.stem: path for folder in MODELS for path in sorted(folder.rglob("*.onnx"))}
+    for name in names:
+        if name not in files:
+            raise FileNotFoundError(f"no model {name!r} in {', '.join(str(f) for f in MODELS)}")
+    return [files[name] for name in names]
+
+
+def surroundings() -> dict[str, Any]:
+    """Date, versions and the kind of machine, without its name; `load` is the average of the last minute."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+        "machine": {
+            "processor": _processor(),
+            "cores": os.cpu_count() or 1,
+            "system": f"{platform.system()} {platform.machine()}",
+        },
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    """The processor's model, where the system says it, with the features that date it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = dict(line.split(":", 1) for line in lines if ":" in line)
+    facts = {key.strip(): value.strip() for key, value in named.items()}
+    family = f"family {facts.get('cpu family', '?')} model {facts.get('model', '?')}"
+    return f"{facts.get('model name', platform.machine())} ({family})"
+
+
+def write(path: Path | None, document: dict[str, Any]) -> None:
+    """Write a benchmark's figures with their surroundings as JSON, where a file was asked for."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(surroundings() | document, indent=1) + "\n")
