@@ -89,7 +89,7 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
             return False
     kept = 0
     for i in range(count):
-        if not _covered(archive, i, value, box, count):
+        if not _covered(archive, i, kept, value, box, count):
             if kept != i:
                 _move(archive, i, kept)
             kept += 1
@@ -122,8 +122,11 @@ def _dominates(a, b):
 
 
 @njit(cache=True)
-def _covered(archive, i, value, box, count):
-    """Whether member `i` must leave for a newcomer: dominated, or in a dominated box without being an extreme."""
+def _covered(archive, i, kept, value, box, count):
+    """Whether member `i` must leave for a newcomer: dominated, or in a dominated box without being an extreme.
+
+    The first `kept` members stay; of several that are equally good at an objective one is its extreme.
+    """
     m = value.shape[0]
     if _dominates(value, archive.value[i]):
         return True
@@ -131,10 +134,13 @@ def _covered(archive, i, value, box, count):
         if box[j] > archive.box[i, j]:
             return False
     for j in range(m):
-        best = value[j]
-        for k in range(count):
-            best = min(best, archive.value[k, j])
-        if archive.value[i, j] <= best:
+        mine = archive.value[i, j]
+        extreme = mine < value[j]
+        for k in range(kept):
+            extreme &= mine < archive.value[k, j]
+        for k in range(i + 1, count):
+            extreme &= mine <= archive.value[k, j]
+        if extreme:
             return False
     return True
 
