@@ -88,6 +88,20 @@ def test_one_plan_per_box_besides_extremes(seed: int, objectives: int) -> None:
     assert crowded <= objectives
 
 
+@given(SEEDS)
+def test_plans_that_are_all_best_at_something_share_boxes_too(seed: int) -> None:
+    """Many plans move nothing or waste nothing; being one of them is no reason to stay."""
+    points = random_points(np.random.default_rng(seed), 300, 3)
+    points[:, 2] = 0.0
+    archive = empty(3)
+
+    offer_points(archive, points[np.argsort(points[:, 0])], epsilon=1.0)
+
+    kept = members(archive)
+    assert len(kept) - len({tuple(b) for b in boxes(kept, 1.0)}) <= 3
+    assert kept.min(axis=0).tolist() == points.min(axis=0).tolist()
+
+
 @given(SEEDS, OBJECTIVES)
 def test_order_matters_up_to_epsilon_only(seed: int, objectives: int) -> None:
     rng = np.random.default_rng(seed)
