@@ -1,23 +1,25 @@
 """Does the frontier hold its own against specialists? Hand-made plans, verified, against a search's frontier.
 
-    python -m benchmarks.specialists --json FILE [--seconds 20] [--execute]
+    python -m benchmarks.specialists --json FILE [--seconds 20] [--only MODEL] [--no-values]
 
-Each plan is proven and counted on the simulator; with `--execute` it also runs with seeded numbers and its
-outputs are compared with the unsharded reference. It holds when a plan of the frontier is no worse in any of
-the searched objectives.
+Each plan is proven and counted on the simulator at full size, and runs there with seeded numbers, its outputs
+compared with the unsharded reference; models too large for that run as their tiny twin under the same recipe.
+A plan holds its own against a specialist's when it is no worse in any of the searched objectives. The
+specialist's plan is of the graph as imported; beside it stands the same recipe on the simplified graph.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.setting import find_models, write
 from benchmarks.specialist_plans import (
     Recipe,
     data_parallel,
@@ -28,49 +30,51 @@ from benchmarks.specialist_plans import (
 )
 from costmodel.plain import plain_cost
 from hardware import Mesh, load_mesh
-from optimizer import Budget, Plan, Result, optimize, verify_plan
+from optimizer import Budget, Plan, Result, Verification, optimize, verify_plan
 from optimizer.report import costs_of
+from rewrites import RULES, saturate
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
 from teg.importers import from_onnx
 from teg.sharding.mesh import MeshShape
 
-ROOT = Path(__file__).parent.parent
-MODELS = (ROOT / "examples" / "models", ROOT / "tests" / "data" / "graphs")
+
+@dataclass(frozen=True)
+class Twin:
+    """A small model of the same architecture, the same recipes at its sizes, and devices enough for it."""
+
+    model: str
+    recipes: tuple[Recipe, ...]
+    devices: int
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model and the recipes a specialist would try on it."""
+    """A model and the recipes a specialist would try on it; a `twin` runs with numbers in its place."""
 
     model: str
     recipes: tuple[Recipe, ...]
+    twin: Twin | None = None
 
 
+LLAMA = {"heads": 32, "hidden": 11008, "vocabulary": 32000}
+TINY_LLAMA = {"heads": 4, "hidden": 56, "vocabulary": 97}
+GPT2 = {"heads": 12, "hidden": 3072, "vocabulary": 50257}
 CASES = (
     Case("resnet50_b16_224", (data_parallel(16), spatial())),
     Case(
-        "gpt2_small_b1_s1024",
-        (tensor_parallel(12, 3072, 50257), tensor_and_sequence_parallel(12, 3072, 50257, 1024)),
+        "gpt2_small_b1_s1024", (tensor_parallel(**GPT2), tensor_and_sequence_parallel(**GPT2, sequence=1024))
     ),
     Case(
         "llama2_7b_1layer_b1_s2048",
-        (tensor_parallel(32, 11008, 32000), tensor_and_sequence_parallel(32, 11008, 32000, 2048)),
+        (tensor_parallel(**LLAMA), tensor_and_sequence_parallel(**LLAMA, sequence=2048)),
+        Twin(
+            "tiny_llama2_7b_1layer_b1_s2048",
+            (tensor_parallel(**TINY_LLAMA), tensor_and_sequence_parallel(**TINY_LLAMA, sequence=10)),
+            devices=4,
+        ),
     ),
 )
-
-
-def model_file(name: str) -> Path:
-    """The ONNX file of a model that comes with the project.
-
-    Raises:
-        FileNotFoundError: there is none of that name.
-    """
-    for folder in MODELS:
-        for path in sorted(folder.rglob(f"{name}.onnx")):
-            if "tiny" not in path.parts:
-                return path
-    raise FileNotFoundError(f"no model {name!r} in {', '.join(str(f) for f in MODELS)}")
 
 
 def hand_made(recipe: Recipe, graph: Graph, mesh: Mesh) -> Plan:
@@ -87,67 +91,118 @@ def dominating(plan: Plan, result: Result) -> Plan | None:
     return min(found, key=lambda p: p.cost["time_s"]) if found else None
 
 
-def compare(case: Case, mesh: Mesh, seconds: float, seed: int, execute: bool) -> list[dict[str, Any]]:
+def compare(case: Case, mesh: Mesh, seconds: float, seed: int, values: bool) -> list[dict[str, Any]]:
     """One row per recipe: its costs, whether it verifies, and the plan of the frontier that holds against it."""
-    graph = from_onnx(model_file(case.model))
+    graph = from_onnx(find_models([case.model])[0])
+    simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
     result = optimize(graph, mesh, budget=Budget(seconds=seconds), seed=seed)
-    inputs = random_inputs(graph, np.random.default_rng(seed)) if execute else None
+    at_full_size = values and case.twin is None
+    inputs = random_inputs(graph, np.random.default_rng(seed)) if at_full_size else None
     reference = evaluate(graph, inputs) if inputs is not None else None
+    twins = _twins(case.twin, mesh, seed) if values and case.twin is not None else {}
     rows = []
     for recipe in case.recipes:
         plan = hand_made(recipe, graph, mesh)
-        checked = verify_plan(plan, mesh, inputs=inputs, execute=execute, reference=reference)
-        holder = dominating(plan, result)
+        checked = verify_plan(plan, mesh, inputs=inputs, execute=at_full_size, reference=reference)
+        twin = twins.get(recipe.name)
         rows.append(
             {
                 "graph": case.model,
                 "recipe": recipe.name,
-                "cost": {o.name: plan.cost[o.name] for o in result.objectives},
                 "verified": checked.to_json(),
-                "ok": checked.ok,
-                "held_by": None if holder is None else holder.id,
-                "holder_cost": None
-                if holder is None
-                else {o.name: holder.cost[o.name] for o in result.objectives},
+                "twin_verified": None if twin is None else twin.to_json(),
+                "ok": checked.ok and (twin is None or twin.ok),
+                "frontier": len(result.frontier),
                 "evaluations": result.evaluations,
+                **_against(plan, result),
+                "simplified": _against(hand_made(recipe, simple, mesh), result),
             }
         )
     return rows
 
 
+def _against(plan: Plan, result: Result) -> dict[str, Any]:
+    """A specialist's plan beside the plan of the frontier that holds against it, or the nearest one."""
+    names = [o.name for o in result.objectives]
+    holder = dominating(plan, result)
+    return {
+        "cost": {n: plan.cost[n] for n in names},
+        "held_by": None if holder is None else holder.id,
+        "holder_cost": None if holder is None else {n: holder.cost[n] for n in names},
+        "holder_rules": {} if holder is None else dict(Counter(m.rule for m in holder.moves)),
+        "nearest": None if holder is not None else _nearest(plan, result),
+    }
+
+
+def _twins(twin: Twin, mesh: Mesh, seed: int) -> Mapping[str, Verification]:
+    """Each recipe executed on the twin, on so many devices of the mesh's fastest axis."""
+    graph = from_onnx(find_models([twin.model])[0])
+    small = mesh.part(
+        (*((name, 1) for name, _ in mesh.axis_sizes[:-1]), (mesh.axis_sizes[-1][0], twin.devices))
+    )
+    inputs = random_inputs(graph, np.random.default_rng(seed))
+    reference = evaluate(graph, inputs)
+    return {
+        recipe.name: verify_plan(
+            hand_made(recipe, graph, small), small, inputs=inputs, execute=True, reference=reference
+        )
+        for recipe in twin.recipes
+    }
+
+
+def _nearest(plan: Plan, result: Result) -> dict[str, Any] | None:
+    """The plan of the frontier whose worst ratio to this plan is smallest, and its ratios."""
+    ratios = [
+        {o.name: p.cost[o.name] / max(plan.cost[o.name], 1e-12) for o in result.objectives}
+        for p in result.frontier
+    ]
+    if not ratios:
+        return None
+    best = min(range(len(ratios)), key=lambda k: max(ratios[k].values()))
+    return {"id": result.frontier[best].id, "ratio": ratios[best]}
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the cases, print a line each, write JSON."""
+    """Run the cases, print them, write JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--mesh", default="dgx-h100")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of search per model")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--execute", action="store_true", help="run the hand-made plans with numbers too")
+    parser.add_argument("--no-values", action="store_true", help="count only, run nothing with numbers")
     parser.add_argument("--only", metavar="MODEL", help="one model")
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
     rows = []
     for case in CASES:
         if given.only in (None, case.model):
-            for row in compare(case, mesh, given.seconds, given.seed, given.execute):
+            for row in compare(case, mesh, given.seconds, given.seed, not given.no_values):
                 rows.append(row)
-                print(_line(row), flush=True)
-    if given.json:
-        given.json.write_text(
-            json.dumps({"mesh": mesh.name, "seconds": given.seconds, "plans": rows}, indent=1)
-        )
+                print(text_of(row), flush=True)
+    document = {"benchmark": "specialists", "mesh": mesh.name, "seconds": given.seconds, "plans": rows}
+    write(given.json, document)
 
 
-def _line(row: dict[str, Any]) -> str:
-    cost, holder = row["cost"], row["holder_cost"]
-    text = f"{row['graph']} {row['recipe']}: {_costs(cost)}; {'verified' if row['ok'] else 'NOT VERIFIED'}; "
-    return text + (f"held by {row['held_by']}: {_costs(holder)}" if holder else "NOT HELD by the frontier")
+def text_of(row: Mapping[str, Any]) -> str:
+    """A row as a small table: the specialist's costs beside those of the plan that holds against it."""
+    verified = row["verified"] if row["twin_verified"] is None else row["twin_verified"]
+    ran = "counted only"
+    if verified["values"]["executed"]:
+        ran = "executed with numbers" + ("" if row["twin_verified"] is None else " as the tiny twin")
+    state = ("verified" if row["ok"] else "NOT VERIFIED") + f", {ran}"
+    lines = [
+        f"{row['graph']}, {row['recipe']}: {state}; {_held(row)}; simplified: {_held(row['simplified'])}"
+    ]
+    for name, value in row["cost"].items():
+        beside = f" {row['holder_cost'][name]:14.6g}" if row["holder_cost"] else ""
+        lines.append(f"  {name:20} {value:14.6g}{beside}")
+    return "\n".join(lines)
 
 
-def _costs(cost: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in cost.items())
+def _held(row: Mapping[str, Any]) -> str:
+    return f"held by {row['held_by']}" if row["held_by"] else f"NOT HELD, nearest {row['nearest']}"
 
 
 if __name__ == "__main__":
