@@ -32,6 +32,12 @@ class Constraint:
     def __str__(self) -> str:
         return f"{self.objective}<={self.bound:.12g}{'' if self.unit == 'flop' else self.unit}"
 
+    def excess(self, value: float) -> float:
+        """By how much `value` breaks the bound, relative to it; beyond a bound of zero, one and the value."""
+        if value <= self.bound:
+            return 0.0
+        return value / self.bound - 1.0 if self.bound > 0 else 1.0 + value
+
 
 def parse_constraint(text: str) -> Constraint:
     """A constraint from its text.

@@ -69,9 +69,10 @@ class Shortfall:
     def __str__(self) -> str:
         over = self.value - self.constraint.bound
         name, unit = self.constraint.objective, self.constraint.unit
+        share = f" ({self.constraint.excess(self.value):.1%})" if self.constraint.bound > 0 else ""
         return (
             f"no plan satisfies {self.constraint}: the nearest needs {name} = {self.value:.6g} {unit}, "
-            f"{over:.6g} {unit} ({over / self.constraint.bound:.1%}) too much"
+            f"{over:.6g} {unit}{share} too much"
         )
 
 

@@ -111,7 +111,7 @@ def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint])
         regather=archive.pool_regather,
     )
     plan = plan_of(replace(variant, archive=pool), i, constraints)
-    worst = max(constraints, key=lambda c: plan.cost[c.objective] / c.bound if c.bound else np.inf)
+    worst = max(constraints, key=lambda c: c.excess(plan.cost[c.objective]))
     return Shortfall(worst, plan.cost[worst.objective], plan)
 
 
