@@ -1,21 +1,23 @@
 """What the search adds to its seeds: hypervolume of seeds only, search only, and both.
 
-    python -m benchmarks.search_quality --json FILE [--seconds 10] [--repeats 3] [--mesh dgx-h100]
+    python -m benchmarks.search_quality --json FILE [--graph A.onnx ...] [--seconds 10] [--repeats 3] [--mesh ...]
 
-All fronts of a graph share one reference point, 1.1 times the worst value of each objective among them.
+All fronts of a graph share one reference point, 1.1 times the worst value of each objective among them, and
+one ideal point at zero. Repeats differ in their seed; the seeds by propagation do not depend on it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
-from benchmarks.throughput import find_models
+from benchmarks.setting import find_models, write
 from hardware import Mesh, load_mesh
 from optimizer import Budget, Result, optimize
 from optimizer.fronts import hypervolume
@@ -24,54 +26,72 @@ from teg.graph import Graph
 from teg.importers import from_onnx
 
 DEFAULT_MODELS = ("gpt2_small_b1_s1024", "resnet50_b16_224", "llama2_7b_1layer_b1_s2048")
-KINDS = {
+KINDS: Mapping[str, Mapping[str, bool]] = {
     "seeds only": {"seeds": True, "search": False},
     "search only": {"seeds": False, "search": True},
     "both": {"seeds": True, "search": True},
 }
 
 
-def compare(graph: Graph, mesh: Mesh, seconds: float, repeats: int) -> dict[str, Any]:
-    """Hypervolumes by kind, one per repeat (seed 0, 1, ...), over the common reference."""
+def compare(graph: Graph, mesh: Mesh, budget: Budget, repeats: int, **options: Any) -> dict[str, Any]:
+    """Hypervolumes by kind, one per repeat, over the common reference; `options` go to `optimize`."""
     results: dict[str, list[Result]] = {}
     for kind, flags in KINDS.items():
         seeds = range(repeats if flags["search"] else 1)
-        budget = Budget(seconds=seconds)
-        results[kind] = [optimize(graph, mesh, budget=budget, seed=s, **flags) for s in seeds]
+        results[kind] = [optimize(graph, mesh, budget=budget, seed=s, **flags, **options) for s in seeds]
+    objectives = results["both"][0].objectives
     fronts = {
-        k: [values_of([p.cost for p in r.frontier], r.objectives) for r in rs] for k, rs in results.items()
+        k: [values_of([p.cost for p in r.frontier], objectives) for r in rs] for k, rs in results.items()
     }
     worst = np.concatenate([f for fs in fronts.values() for f in fs]).max(axis=0)
     reference = worst * 1.1 + 1e-9
+    volumes = {k: [hypervolume(f, reference) for f in fs] for k, fs in fronts.items()}
     return {
-        "graph": graph.name,
-        "objectives": [o.name for o in results["both"][0].objectives],
-        "hypervolume": {k: [hypervolume(f, reference) for f in fs] for k, fs in fronts.items()},
+        "objectives": [o.name for o in objectives],
+        "reference": reference.tolist(),
+        "hypervolume": volumes,
+        "median": {k: float(np.median(v)) for k, v in volumes.items()},
+        "frontier": {k: [len(f) for f in fs] for k, fs in fronts.items()},
         "evaluations": {k: [r.evaluations for r in rs] for k, rs in results.items()},
+        "best": {
+            k: {o.name: float(np.median([f[:, j].min() for f in fs])) for j, o in enumerate(objectives)}
+            for k, fs in fronts.items()
+        },
+        "search_adds": float(np.median(volumes["both"]) - max(volumes["seeds only"])),
     }
 
 
+def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Median hypervolume per graph and kind, with the range over repeats."""
+    table = Table("graph", *KINDS, "the search adds")
+    for row in rows:
+        cells = [
+            f"{row['median'][k]:.4f}" + (f" ({min(v):.4f} to {max(v):.4f})" if len(v) > 1 else "")
+            for k, v in row["hypervolume"].items()
+        ]
+        table.add_row(row["graph"], *cells, f"{row['search_adds']:+.4f}")
+    return table
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison, print a line per graph, write JSON."""
+    """Run the comparison, print a table, write JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--graph", nargs="*", type=Path, metavar="FILE.onnx")
     parser.add_argument("--mesh", default="dgx-h100")
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of search per run")
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
     rows = []
-    for path in given.models or find_models(DEFAULT_MODELS):
-        row = compare(from_onnx(path), mesh, given.seconds, given.repeats)
-        rows.append(row)
-        figures = ", ".join(f"{k} {np.median(v):.4f}" for k, v in row["hypervolume"].items())
-        print(f"{row['graph']}: hypervolume {figures}", flush=True)
-    if given.json:
-        document = {"mesh": mesh.name, "seconds": given.seconds, "graphs": rows}
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+    for path in given.graph or find_models(DEFAULT_MODELS):
+        budget = Budget(seconds=given.seconds)
+        rows.append({"graph": path.stem} | compare(from_onnx(path), mesh, budget, given.repeats))
+    Console(width=120).print(table_of(rows))
+    document = {"benchmark": "search_quality", "mesh": mesh.name, "seconds": given.seconds, "graphs": rows}
+    write(given.json, document)
 
 
 if __name__ == "__main__":
