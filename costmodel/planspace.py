@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -356,8 +357,8 @@ class _Compiler:
             lives_on=columns["lives_on"].astype(np.bool_),
         )
         # One memory order for all: numba compiles every loop again for another one.
-        arrays = {k: np.ascontiguousarray(v) for k, v in space._asdict().items() if isinstance(v, np.ndarray)}
-        return space._replace(**arrays), label
+        ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
+        return Space(*ordered), label
 
 
 _TENSOR_COLUMNS = (

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.house.source import ROOT, modules
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
@@ -70,10 +68,6 @@ def test_every_folder_of_tests_is_a_package() -> None:
     ] == []
 
 
-@pytest.mark.skipif(
-    not (ROOT / "service" / "cli.py").exists() and not (ROOT / "service" / "cli").exists(),
-    reason="there is no command line yet",
-)
 def test_the_command_line_starts_without_the_heavy_libraries(root: Path) -> None:
     program = "import json, sys, service.cli; print(json.dumps(sorted(sys.modules)))"
     answer = subprocess.run(
