@@ -38,9 +38,8 @@ format: $(READY)  ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## throughput of the search, as JSON in build/
-	mkdir -p build
-	$(BIN)/python -m benchmarks.throughput --json build/throughput.json
+bench: $(READY)  ## all benchmarks, briefly; the figures go into benchmarks/results/
+	$(BIN)/python -m benchmarks.run_all
 
 docs: $(READY)  ## build the documentation into site/; broken links are errors
 	$(BIN)/mkdocs build --strict

@@ -91,11 +91,13 @@ def dominating(plan: Plan, result: Result) -> Plan | None:
     return min(found, key=lambda p: p.cost["time_s"]) if found else None
 
 
-def compare(case: Case, mesh: Mesh, seconds: float, seed: int, values: bool) -> list[dict[str, Any]]:
+def compare(
+    case: Case, mesh: Mesh, budget: Budget, seed: int, values: bool, islands: int | None = None
+) -> list[dict[str, Any]]:
     """One row per recipe: its costs, whether it verifies, and the plan of the frontier that holds against it."""
     graph = from_onnx(find_models([case.model])[0])
     simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
-    result = optimize(graph, mesh, budget=Budget(seconds=seconds), seed=seed)
+    result = optimize(graph, mesh, budget=budget, seed=seed, islands=islands)
     at_full_size = values and case.twin is None
     inputs = random_inputs(graph, np.random.default_rng(seed)) if at_full_size else None
     reference = evaluate(graph, inputs) if inputs is not None else None
@@ -175,10 +177,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", metavar="MODEL", help="one model")
     given = parser.parse_args(argv)
     mesh = load_mesh(given.mesh)
-    rows = []
+    rows, budget = [], Budget(seconds=given.seconds)
     for case in CASES:
         if given.only in (None, case.model):
-            for row in compare(case, mesh, given.seconds, given.seed, not given.no_values):
+            for row in compare(case, mesh, budget, given.seed, not given.no_values):
                 rows.append(row)
                 print(text_of(row), flush=True)
     document = {"benchmark": "specialists", "mesh": mesh.name, "seconds": given.seconds, "plans": rows}
