@@ -101,8 +101,12 @@ def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape)
         for rule in PLACEMENT
         for choice in rule.choices(Spot(graph, placements, block, mesh_shape))
     ]
-    for name, values in {**OPTIONS, "devices": mesh_shape.parts()}.items():
+    for name, values in OPTIONS.items():
         found += [Move("set_option", name, v) for v in values if v != getattr(placements, name)]
+    for part in mesh_shape.parts():
+        fewer = replace(placements, devices=part)
+        if part != placements.devices and not check_placements(graph, fewer, mesh_shape):
+            found.append(Move("set_option", "devices", part))
     return found
 
 
