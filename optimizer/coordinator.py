@@ -167,8 +167,10 @@ class Coordinator:
         child = None
         if self.rounds % structural_period(self.variants[0]) == 0 and (left is None or left > planned):
             child = self._structural_move()
-        for (variant, _), future in zip(tasks, futures, strict=True):
-            self._take_in(variant, future.result())
+        # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
+        results = [future.result() for future in futures]
+        for (variant, _), result in zip(tasks, results, strict=True):
+            self._take_in(variant, result)
         if child is not None:
             self._consider(*child)
         make_room(self.variants)
