@@ -1,0 +1,26 @@
+"""Small searches that tests share, and what of a result must repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hardware import load_mesh
+from optimizer import Budget, Result, optimize
+from teg.graph import Graph
+from tests.costmodel.programs import GRAPHS
+
+EIGHT = load_mesh("dgx-h100")
+
+
+def search(
+    graph: Graph | None = None, *, evaluations: int = 3000, islands: int = 1, **options: Any
+) -> Result:
+    """A search of the small attention graph on eight devices, unless told otherwise."""
+    program = GRAPHS["attention"]() if graph is None else graph
+    budget = options.pop("budget", Budget(evaluations=evaluations))
+    return optimize(program, options.pop("mesh", EIGHT), budget=budget, islands=islands, **options)
+
+
+def frontier(result: Result) -> list[tuple[str, dict[str, float]]]:
+    """What must repeat: the plans, by name and by cost, in order."""
+    return [(plan.id, dict(plan.cost)) for plan in result.frontier]
