@@ -11,7 +11,6 @@ from optimizer import Budget, Result
 from optimizer.workers import InlineExecutor
 from tests.optimizer.searches import frontier, search
 
-
 EPOCH = 16_384  # evaluations per island and round; a smaller budget keeps only some islands busy
 
 
