@@ -26,7 +26,9 @@ def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> l
     try:
         mesh = mesh.part(placements.devices)
     except ValueError as error:
-        return [Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")]
+        return [
+            Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
+        ]
     issues = [
         *_known("order", placements.order, ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),

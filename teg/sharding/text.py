@@ -198,7 +198,9 @@ def placements_from_document(document: Any) -> Placements:
         ValueError: the document is something else; all issues are listed with their JSON paths.
     """
     issues: list[Issue] = []
-    given = _object(document, "$", ("format", "version", "blocks"), ("order", "inputs", "outputs", "devices"), issues)
+    given = _object(
+        document, "$", ("format", "version", "blocks"), ("order", "inputs", "outputs", "devices"), issues
+    )
     if not issues and (given["format"], given["version"]) != (FORMAT, VERSION):
         came = f"format {given['format']!r} version {given['version']!r}"
         issues.append(Issue("document", "$.format", came, f"this program reads {FORMAT!r} version {VERSION}"))
