@@ -10,7 +10,7 @@ import numpy as np
 from hardware.mesh import Device
 from hardware.timing import block_ticks, energy_pj
 from teg.dtypes import item_bytes
-from teg.graph import Definition, TensorType
+from teg.graph import Definition, Graph, TensorType
 from teg.operators import operator_named
 from teg.operators.operator import Work
 from teg.sharding.mesh import MeshShape
@@ -138,3 +138,17 @@ def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index:
             high = np.clip(np.maximum(first, last) + row.offset + row.extent, 0, size)
             volume *= np.maximum(high - low, 0)
     return volume
+
+
+def base_flops(graph: Graph) -> int:
+    """Flops of the abstract graph, unsharded."""
+    total = 0
+    for block in graph.blocks:
+        if block.operator in ("source", "sink", "view"):
+            continue
+        work = operator_named(block.operator).work(
+            block.definition, graph.input_types(block), graph.output_types(block)
+        )
+        points = 1 if block.signature is None else block.signature.index_range.size
+        total += int(np.ceil(points * work.flops))
+    return total

@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from costmodel.blockcost import has_energy, tile_sizes
-from costmodel.planspace import LIVES_ON, base_flops
+from costmodel.blockcost import base_flops, has_energy, tile_sizes
+from costmodel.planspace import LIVES_ON
 from hardware.mesh import Mesh
 from hardware.timing import block_ticks, energy_pj, step_ticks
 from teg.dtypes import item_bytes

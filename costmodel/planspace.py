@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.blockcost import BlockCosts, block_costs
+from costmodel.blockcost import BlockCosts, base_flops, block_costs
+from costmodel.classes import device_classes
 from costmodel.copytables import CopyTable, copy_table
 from costmodel.kernel import COSTS, Space, State, evaluate, new_state
 from costmodel.strategies import StrategyFamily, aligned_granules
@@ -20,7 +21,6 @@ from costmodel.view import View, default_view
 from hardware.mesh import Mesh
 from teg.dtypes import item_bytes
 from teg.graph import Block, Graph
-from teg.operators import operator_named
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order
 from teg.sharding.spec import Spec
@@ -391,38 +391,3 @@ def _staging(tables: Sequence[CopyTable], representative: np.ndarray) -> tuple[n
         at += len(mine)
     # sizes are not negative, so the zero row sorts first
     return distinct, np.concatenate(per_pair)
-
-
-def device_classes(
-    tables: Sequence[CopyTable], blocks: Sequence[BlockCosts], devices: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Devices that no table tells apart form a class.
-
-    Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
-    """
-    label = np.zeros(devices, dtype=np.int64)
-    columns = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
-    for table in (*columns, *(b.flops for b in blocks)):
-        if len(np.unique(label)) == devices:
-            break
-        if table.size == 0 or (table == table[:, :1]).all():
-            continue
-        stacked = np.concatenate([label[None, :], table])
-        _, label = np.unique(stacked, axis=1, return_inverse=True)
-        label = label.reshape(-1)
-    _, representative, counts = np.unique(label, return_index=True, return_counts=True)
-    return counts.astype(np.int64), representative, label
-
-
-def base_flops(graph: Graph) -> int:
-    """Flops of the abstract graph, unsharded."""
-    total = 0
-    for block in graph.blocks:
-        if block.operator in ("source", "sink", "view"):
-            continue
-        work = operator_named(block.operator).work(
-            block.definition, graph.input_types(block), graph.output_types(block)
-        )
-        points = 1 if block.signature is None else block.signature.index_range.size
-        total += int(np.ceil(points * work.flops))
-    return total

@@ -1,0 +1,31 @@
+"""Device classes: devices that cost the same whatever the plan, so that one of them is counted for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from costmodel.blockcost import BlockCosts
+from costmodel.copytables import CopyTable
+
+
+def device_classes(
+    tables: Sequence[CopyTable], blocks: Sequence[BlockCosts], devices: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Devices that no table tells apart form a class.
+
+    Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
+    """
+    label = np.zeros(devices, dtype=np.int64)
+    columns = [a for t in tables for a in (t.made_bytes, t.needed_bytes, t.staging_bytes)]
+    for table in (*columns, *(b.flops for b in blocks)):
+        if len(np.unique(label)) == devices:
+            break
+        if table.size == 0 or (table == table[:, :1]).all():
+            continue
+        stacked = np.concatenate([label[None, :], table])
+        _, label = np.unique(stacked, axis=1, return_inverse=True)
+        label = label.reshape(-1)
+    _, representative, counts = np.unique(label, return_index=True, return_counts=True)
+    return counts.astype(np.int64), representative, label
