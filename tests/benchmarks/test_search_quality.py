@@ -9,6 +9,7 @@ from optimizer import Budget
 from teg.importers import from_onnx
 
 
+@pytest.mark.slow
 def test_kinds_share_a_reference() -> None:
     graph = from_onnx(find_models(["tiny_llama2_7b_1layer_b1_s2048"])[0])
     row = compare(graph, load_mesh("dgx-h100"), Budget(evaluations=6000), repeats=2, islands=1)

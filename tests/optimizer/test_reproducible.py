@@ -35,6 +35,7 @@ def test_another_seed_searches_otherwise() -> None:
     assert frontier(search(seed=5)) != frontier(search(seed=6))
 
 
+@pytest.mark.slow
 def test_another_number_of_islands_searches_otherwise() -> None:
     assert frontier(search(seed=5, islands=1)) != frontier(search(seed=5, islands=2))
 
