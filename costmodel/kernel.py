@@ -99,8 +99,6 @@ class State(NamedTuple):
     affected: np.ndarray
     segment_last: np.ndarray
     segments: np.ndarray
-    live: np.ndarray
-    peak: np.ndarray
 
 
 def new_state(space: Space) -> State:
@@ -134,8 +132,6 @@ def new_state(space: Space) -> State:
         affected=zeros(tensors),
         segment_last=zeros(edges),
         segments=zeros(edges),
-        live=zeros(classes),
-        peak=zeros(classes),
     )
 
 
@@ -369,42 +365,41 @@ def _clock(space, state):
 
 @njit(cache=True, _nrt=False)
 def _memory(space, state, cost):
-    """Peaks per class, their maximum and sum, and what is wasted at the first sample of the global peak."""
-    classes = space.classes.shape[0]
-    live, peak = state.live, state.peak
-    live[:] = 0
-    peak[:] = 0
-    logical = np.int64(0)
-    highest = np.int64(-1)
-    waste = np.int64(0)
-    for k in range(space.slot_count):
-        logical += state.logical_before[k]
-        top = np.int64(-1)
-        for c in range(classes):
-            live[c] += state.before[k, c]
-            peak[c] = max(peak[c], live[c])
-            top = max(top, live[c])
-        if top > highest:
-            highest = top
-            waste = _waste(space, live, logical)
-        logical += state.logical_during[k]
-        top = np.int64(-1)
-        for c in range(classes):
-            live[c] += state.during[k, c]
-            peak[c] = max(peak[c], live[c])
-            top = max(top, live[c])
-        if top > highest:
-            highest = top
-            waste = _waste(space, live, logical)
+    """Peaks per class, their maximum and sum, and what is wasted at the first sample of the global peak.
+
+    Samples count 2 * slot for the copies of a slot and 2 * slot + 1 for its outputs.
+    """
+    highest, first = np.int64(-1), np.int64(0)
+    for c in range(space.classes.shape[0]):
+        live, peak, at = np.int64(0), np.int64(-1), np.int64(0)
+        for k in range(space.slot_count):
+            live += state.before[k, c]
+            if live > peak:
+                peak, at = live, np.int64(2 * k)
+            live += state.during[k, c]
+            if live > peak:
+                peak, at = live, np.int64(2 * k + 1)
+        cost[TOTAL] += max(peak, np.int64(0)) * space.classes[c]
+        if peak > highest or (peak == highest and at < first):
+            highest, first = peak, at
     cost[PEAK] = highest
-    cost[MEMORY_WASTE] = waste
-    for c in range(classes):
-        cost[TOTAL] += peak[c] * space.classes[c]
+    cost[MEMORY_WASTE] = _waste(space, state, first)
 
 
-@njit(cache=True, _nrt=False, inline="always")
-def _waste(space, live, logical):
-    total = -logical
-    for c in range(live.shape[0]):
-        total += live[c] * space.classes[c]
+@njit(cache=True, _nrt=False)
+def _waste(space, state, sample):
+    """Live bytes over devices at a sample, minus logical bytes of distinct live tensors."""
+    befores, durings = (sample >> 1) + 1, (sample + 1) >> 1
+    total = np.int64(0)
+    for c in range(space.classes.shape[0]):
+        live = np.int64(0)
+        for k in range(befores):
+            live += state.before[k, c]
+        for k in range(durings):
+            live += state.during[k, c]
+        total += live * space.classes[c]
+    for k in range(befores):
+        total -= state.logical_before[k]
+    for k in range(durings):
+        total -= state.logical_during[k]
     return total

@@ -69,6 +69,9 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
     """Offer a feasible plan; True if it entered. Plans it dominates leave."""
     count = archive.size[0]
     m = value.shape[0]
+    for i in range(count):  # most newcomers are no better than some member, and go at once
+        if _no_worse(archive.value[i], value):
+            return False
     extreme = False
     box = np.empty(m, np.int64)
     for j in range(m):
@@ -78,14 +81,9 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
             best = min(best, archive.value[i, j])
         extreme |= value[j] < best
     for i in range(count):
-        no_worse, same_box, box_no_worse = True, True, True
-        for j in range(m):
-            no_worse &= archive.value[i, j] <= value[j]
-            same_box &= archive.box[i, j] == box[j]
-            box_no_worse &= archive.box[i, j] <= box[j]
-        if no_worse or (
-            not extreme and box_no_worse and not (same_box and _dominates(value, archive.value[i]))
-        ):
+        if extreme or not _no_worse(archive.box[i], box):
+            continue
+        if not (_no_worse(box, archive.box[i]) and _dominates(value, archive.value[i])):
             return False
     kept = 0
     for i in range(count):
@@ -109,6 +107,14 @@ def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
     archive.weight[kept] = 1.0
     archive.size[0] = kept + 1
     return True
+
+
+@njit(cache=True)
+def _no_worse(a, b):
+    j = 0
+    while j < a.shape[0] and a[j] <= b[j]:
+        j += 1
+    return j == a.shape[0]
 
 
 @njit(cache=True)
