@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -87,15 +87,43 @@ def is_affordable(graph: Graph, plans: Sequence[Plan]) -> bool:
     return flops <= LARGEST_EXECUTION_FLOPS and fits_in_memory(plans)
 
 
-def plans_to_execute(result: Result, mode: str) -> list[Plan]:
-    """The plans to run with numbers: all, none, or the telling ones where that is affordable."""
-    if mode in ("none", "dry") or not result.frontier:
-        return []
+def plans_to_execute(
+    frontier: Sequence[Plan], objectives: Sequence[Objective], graph: Graph, mode: str
+) -> frozenset[str]:
+    """The ids of the plans to run with numbers: all, none, or the telling ones where that is affordable."""
+    if mode in ("none", "dry") or not frontier:
+        return frozenset()
     if mode == "execute":
-        return list(result.frontier)
-    telling = {plan.id: plan for plan in telling_plans(result.frontier, result.objectives).values()}
-    chosen = [plan for plan in result.frontier if plan.id in telling]
-    return chosen if is_affordable(result.graph, chosen) else []
+        return frozenset(plan.id for plan in frontier)
+    telling = {plan.id: plan for plan in telling_plans(frontier, objectives).values()}
+    return frozenset(telling) if is_affordable(graph, list(telling.values())) else frozenset()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What plans are checked against: the program and machine they are for, and the seed of all values."""
+
+    graph: Graph
+    mesh: Mesh
+    seed: int
+    compute_dtype: str | None = None
+
+
+def check_plans(
+    plans: Sequence[Plan], executed: Collection[str], subject: Subject, executor: Executor | None = None
+) -> Iterator[tuple[Plan, Mapping[str, Any], Execution | None]]:
+    """Check plans one after the other: those whose id is in `executed` with numbers, the others dry, first."""
+    dry = [plan for plan in plans if plan.id not in executed]
+    for plan, verified in _count_all(dry, subject, executor):
+        yield plan, verified, None
+    with_numbers = [plan for plan in plans if plan.id in executed]
+    if with_numbers:
+        inputs, reference = reference_values(subject.graph, subject.seed)
+        for plan in with_numbers:
+            record, _ = execute_plan(
+                plan, subject.mesh, subject.seed, inputs, reference, subject.compute_dtype
+            )
+            yield plan, record.verified, record
 
 
 def check_frontier(
@@ -110,40 +138,33 @@ def check_frontier(
     checked = Checked()
     if mode == "none":
         return checked
-    executed = {plan.id: plan for plan in plans_to_execute(result, mode)}
-    dry = [plan for plan in result.frontier if plan.id not in executed]
-    done, total = 0, len(result.frontier)
-    on_plan(done, total)
+    executed = plans_to_execute(result.frontier, result.objectives, result.graph, mode)
+    subject = Subject(result.graph, result.mesh, result.seed, compute_dtype)
+    on_plan(0, len(result.frontier))
     try:
-        for plan_id, verified in _count_all(dry, result.mesh, compute_dtype, executor):
-            checked.verified[plan_id] = verified
-            done += 1
-            on_plan(done, total)
-        if executed:
-            inputs, reference = reference_values(result.graph, result.seed)
-            for plan in executed.values():
-                record, _ = execute_plan(plan, result.mesh, result.seed, inputs, reference, compute_dtype)
-                checked.executions[plan.id] = record
-                checked.verified[plan.id] = record.verified
-                done += 1
-                on_plan(done, total)
+        for plan, verified, execution in check_plans(result.frontier, executed, subject, executor):
+            checked.verified[plan.id] = verified
+            if execution is not None:
+                checked.executions[plan.id] = execution
+            on_plan(len(checked.verified), len(result.frontier))
     except KeyboardInterrupt:
         checked.is_interrupted = True
     return checked
 
 
 def _count_all(
-    plans: Sequence[Plan], mesh: Mesh, compute_dtype: str | None, executor: Executor | None
-) -> Any:
-    """(plan id, what dry verification says) for each plan, in order."""
+    plans: Sequence[Plan], subject: Subject, executor: Executor | None
+) -> Iterator[tuple[Plan, Mapping[str, Any]]]:
+    """Each plan with what dry verification says of it, in order."""
+    mesh, compute_dtype = subject.mesh, subject.compute_dtype
     if executor is None:
-        yield from ((plan.id, count_plan(plan, mesh, compute_dtype)) for plan in plans)
+        yield from ((plan, count_plan(plan, mesh, compute_dtype)) for plan in plans)
         return
-    futures: list[tuple[str, Future[dict[str, Any]]]] = [
-        (plan.id, executor.submit(count_plan, _without_values(plan), mesh, compute_dtype)) for plan in plans
+    futures: list[tuple[Plan, Future[dict[str, Any]]]] = [
+        (plan, executor.submit(count_plan, _without_values(plan), mesh, compute_dtype)) for plan in plans
     ]
     try:
-        yield from ((plan_id, future.result()) for plan_id, future in futures)
+        yield from ((plan, future.result()) for plan, future in futures)
     finally:
         for _, future in futures:
             future.cancel()
