@@ -1,0 +1,26 @@
+"""Problem documents (RFC 9457): the one form in which the service says what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def problem(
+    code: str,
+    title: str,
+    detail: str,
+    *,
+    status: int | None = None,
+    errors: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """A problem document; `code` names the kind for programs, `detail` tells people the case and the cure.
+
+    `status` is the HTTP status where there is one; `errors` are faults with JSON pointers.
+    """
+    document: dict[str, Any] = {"type": f"/problems/{code}", "title": title, "detail": detail, "code": code}
+    if status is not None:
+        document["status"] = status
+    if errors:
+        document["errors"] = [dict(error) for error in errors]
+    return document
