@@ -7,7 +7,6 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-LEVELS = ("debug", "info", "warning", "error")
 FIELDS = ("request_id", "run_id", "execution_id", "method", "path", "status", "seconds")
 
 

@@ -17,6 +17,8 @@ COMMANDS = {
     "optimize": "service.cli.commands.optimize",
     "import": "service.cli.commands.import_graph",
     "simulate": "service.cli.commands.simulate",
+    "serve": "service.cli.commands.serve",
+    "worker": "service.cli.commands.worker",
     "show": "service.cli.commands.show",
     "devices": "service.cli.commands.machines",
     "meshes": "service.cli.commands.machines",

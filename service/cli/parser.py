@@ -12,6 +12,7 @@ from service.cli.errors import CommandError
 DEFAULT_SECONDS = 10.0
 OBJECTIVES = "time_s,peak_memory_bytes,traffic_bytes,energy_j"
 VERIFY = ("auto", "none", "dry", "execute")
+LEVELS = ("debug", "info", "warning", "error")
 MOST_ISLANDS = 256
 MOST = 2**63 - 1
 
@@ -90,6 +91,8 @@ def build_parser() -> Parser:
     )
     _import(command("import", "read a program, say what is in it, and write it as a TEG document"))
     _simulate(command("simulate", "run a plan on the device simulator: counts against predictions, values"))
+    _serve(command("serve", "serve the HTTP API and the dashboard, with a worker beside them"))
+    _worker(command("worker", "search and execute what is queued in the database, until asked to end"))
     _show(command("show", "show stored runs, a run's frontier, or a plan"))
     for name, help_ in (
         ("devices", "list the devices of the catalogue"),
@@ -121,12 +124,7 @@ def _search(parser: Parser) -> None:
     parser.add_argument(
         "--seed", type=whole(0), default=0, metavar="S", help="seed of all randomness (default: 0)"
     )
-    parser.add_argument(
-        "--islands",
-        type=whole(1, MOST_ISLANDS),
-        metavar="N",
-        help="searches side by side, one process each (default: the number of cores)",
-    )
+    _islands(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     _store(parser)
     _json(parser)
@@ -240,6 +238,45 @@ def _simulate(parser: Parser) -> None:
     parser.add_argument("--no-store", action="store_true", help="store nothing")
     _store(parser)
     _json(parser)
+
+
+def _islands(parser: Parser) -> None:
+    parser.add_argument(
+        "--islands",
+        type=whole(1, MOST_ISLANDS),
+        metavar="N",
+        help="searches side by side, one process each (default: the number of cores)",
+    )
+
+
+def _logging(parser: Parser) -> None:
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="what is logged (default: info)")
+
+
+def _serve(parser: Parser) -> None:
+    parser.add_argument(
+        "--host", metavar="HOST", help="address to listen on (default: $TAPESTRY_HOST, else 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port",
+        type=whole(0, 65535),
+        metavar="PORT",
+        help="port to listen on, 0 for any free one (default: $TAPESTRY_PORT, else 8000)",
+    )
+    parser.add_argument("--no-worker", action="store_true", help="start no worker; others must run")
+    _islands(parser)
+    _store(parser)
+    _logging(parser)
+
+
+def _worker(parser: Parser) -> None:
+    parser.add_argument(
+        "--name", metavar="TEXT", help="name in logs and leases (default: host, process, token)"
+    )
+    parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    _islands(parser)
+    _store(parser)
+    _logging(parser)
 
 
 def _show(parser: Parser) -> None:

@@ -1,0 +1,35 @@
+"""`tapestry serve`: the HTTP API and the dashboard, with a worker process beside them unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+
+from service.cli.errors import OK, CommandError
+from service.logs import start_logging
+from service.serving import Listening, ServingError
+from service.settings import ServiceSettings, SettingsError, service_settings
+
+
+def run(arguments: Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C; requests in hand are answered, the worker gives its job back."""
+    start_logging(arguments.log_level)
+    settings = settings_of(arguments)
+    try:
+        with Listening(settings, worker=not arguments.no_worker, islands=arguments.islands) as server:
+            print(f"Tapestry listens on {server.address}", file=sys.stderr, flush=True)
+            server.serve()
+    except ServingError as error:
+        raise CommandError(str(error)) from error
+    return OK
+
+
+def settings_of(arguments: Namespace) -> ServiceSettings:
+    """The settings of the environment, overridden by the command line."""
+    try:
+        return service_settings(
+            os.environ, database_url=arguments.database_url, host=arguments.host, port=arguments.port
+        )
+    except SettingsError as error:
+        raise CommandError(str(error)) from error

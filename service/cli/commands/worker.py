@@ -1,0 +1,57 @@
+"""`tapestry worker`: do jobs from the database until asked to end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from argparse import Namespace
+from types import FrameType
+from typing import NoReturn
+
+from service.cli.errors import OK
+from service.cli.searching import islands_of, open_store
+from service.logs import start_logging
+from service.worker import WorkerSettings, work
+
+NICENESS = 5
+
+log = logging.getLogger("tapestry.worker")
+
+
+def run(arguments: Namespace) -> NoReturn:
+    """Work until SIGTERM or Ctrl-C; what is in hand goes back to the queue with everything found so far."""
+    start_logging(arguments.log_level)
+    store = open_store(arguments.database_url)
+    draining = threading.Event()
+
+    def drain(_: int, __: FrameType | None) -> None:
+        if draining.is_set():  # asked twice: at once, and the lease runs out
+            os._exit(OK)
+        draining.set()
+
+    signal.signal(signal.SIGTERM, drain)
+    signal.signal(signal.SIGINT, drain)
+    if arguments.embedded:
+        os.nice(NICENESS)  # the API answers first
+        threading.Thread(target=_drain_with_parent, args=(draining,), name="parent", daemon=True).start()
+    settings = WorkerSettings(islands=islands_of(arguments.islands))
+    if arguments.name:
+        settings = WorkerSettings(name=arguments.name, islands=settings.islands)
+    try:
+        work(store, settings, draining)
+    finally:
+        store.close()
+    sys.stderr.flush()
+    # Not sys.exit, which would wait for executions whose result nobody takes any more; processes without
+    # their owner end by themselves.
+    os._exit(OK)
+
+
+def _drain_with_parent(draining: threading.Event) -> None:
+    """Drain when standard input ends: its other end is held by the parent alone."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    draining.set()

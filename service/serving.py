@@ -1,0 +1,105 @@
+"""A service that listens: socket, API and embedded worker, begun and ended together."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+
+import uvicorn
+
+from service.api import create_app
+from service.settings import ServiceSettings
+from service.store import Store, StoreError
+from service.worker.supervisor import EmbeddedWorker
+
+GRACE_S = 10.0
+BACKLOG = 512
+
+
+class ServingError(ValueError):
+    """The service cannot begin; the message is one line for the user."""
+
+
+class Listening:
+    """A service bound to its address: `serve()` here until a signal comes, or `in_background()`.
+
+    Port 0 takes any free port; `address` says which.
+
+    Raises:
+        ServingError: the address is taken or not allowed, or the database cannot be used.
+    """
+
+    def __init__(self, settings: ServiceSettings, *, worker: bool, islands: int | None) -> None:
+        try:
+            self._store = Store(settings.database_url)
+        except StoreError as error:
+            raise ServingError(str(error)) from error
+        try:
+            self._socket = _bind(settings.host, settings.port)
+        except ServingError:
+            self._store.close()
+            raise
+        self._worker = EmbeddedWorker(self._store, _options(settings, islands)) if worker else None
+        config = uvicorn.Config(
+            create_app(settings),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=int(GRACE_S),
+            server_header=False,
+        )
+        self._server = uvicorn.Server(config)
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def __enter__(self) -> Listening:
+        if self._worker is not None:
+            self._worker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._worker is not None:
+            self._worker.stop(GRACE_S)
+        self._socket.close()
+        self._store.close()
+
+    def serve(self) -> None:
+        """Answer requests until SIGTERM or SIGINT."""
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again once it has ended well
+            self._server.run(sockets=[self._socket])
+
+    @contextlib.contextmanager
+    def in_background(self) -> Iterator[None]:
+        """Answer requests on another thread for as long as the block runs."""
+        thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._server.should_exit = True
+            thread.join(2 * GRACE_S)
+
+
+def _options(settings: ServiceSettings, islands: int | None) -> list[str]:
+    chosen = [] if islands is None else ["--islands", str(islands)]
+    return ["--database-url", settings.database_url, *chosen]
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, protocol)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(BACKLOG)
+    except OSError as error:
+        raise ServingError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port (0: any free one)"
+        ) from error
+    return found

@@ -1,0 +1,112 @@
+"""The heart of a worker: while jobs are done it renews their leases, hears of cancels, and says the worker lives."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from service.store import Job, LeaseLost, Store, StoreError
+
+log = logging.getLogger("tapestry.worker")
+
+
+class Drained(Exception):
+    """The worker was asked to end: what is in hand goes back to the queue."""
+
+
+class Held:
+    """A job in hand: whether its user wants it cancelled, and whether somebody else has it by now."""
+
+    def __init__(self, job: Job, lease_s: float, draining: threading.Event) -> None:
+        self.job = job
+        self.lease_s = lease_s
+        self.is_cancelled = job.cancel_requested
+        self.is_lost = False
+        self._draining = draining
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the worker was asked to end."""
+        return self._draining.is_set()
+
+    def check(self) -> None:
+        """Go on with the job, unless somebody else has it.
+
+        Raises:
+            LeaseLost: another worker has claimed it.
+        """
+        if self.is_lost:
+            raise LeaseLost(f"{self.job.kind} {self.job.subject} belongs to another worker by now")
+
+
+class Heart:
+    """Beats every `beat_s` seconds until `stop()`; `draining` is the worker's wish to end."""
+
+    def __init__(
+        self, store: Store, name: str, draining: threading.Event, *, lease_s: float, beat_s: float
+    ) -> None:
+        self._store, self._name, self._draining = store, name, draining
+        self._lease_s, self._beat_s = lease_s, beat_s
+        self._held: list[Held] = []
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heart", daemon=True)
+
+    def start(self) -> None:
+        self._beat()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop beating, and tell the others that this worker is gone."""
+        self._stopped.set()
+        self._thread.join()
+        try:
+            self._store.workers.gone(self._name)
+        except StoreError as error:
+            log.warning("could not sign off: %s", error)
+
+    @contextmanager
+    def hold(self, job: Job) -> Iterator[Held]:
+        """Keep a job's lease alive while it is done."""
+        held = Held(job, self._lease_s, self._draining)
+        with self._lock:
+            self._held.append(held)
+        try:
+            yield held
+        finally:
+            with self._lock:
+                self._held.remove(held)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._beat_s):
+            self._beat()
+
+    def _beat(self) -> None:
+        """Renew everything; a database that cannot be reached is tried again at the next beat."""
+        with self._lock:
+            held = tuple(self._held)
+        now = datetime.now(UTC)
+        for one in held:
+            try:
+                one.is_cancelled |= self._store.jobs.renew(one.job, now, self._lease_s)
+            except LeaseLost:
+                with self._lock:  # a job that has just ended has no lease to lose
+                    one.is_lost |= one in self._held
+            except StoreError as error:
+                log.warning("could not renew the lease of %s %s: %s", one.job.kind, one.job.subject, error)
+        try:
+            self._store.workers.beat(
+                self._name,
+                now,
+                host=platform.node(),
+                pid=os.getpid(),
+                status="draining" if self._draining.is_set() else "busy" if held else "idle",
+                subject=held[0].job.subject if held else None,
+            )
+        except StoreError as error:
+            log.warning("could not say that this worker lives: %s", error)

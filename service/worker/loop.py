@@ -1,0 +1,171 @@
+"""The worker: two lanes, so that an execution need not wait for a long search; each claims a job, does it, repeats."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+from optimizer import ProcessIslands
+from service.lifecycle import Event
+from service.problems import problem
+from service.store import Job, LeaseLost, Store, StoreError
+from service.worker.executing import do_execution
+from service.worker.heart import Drained, Heart, Held
+from service.worker.searching import SearchJob
+
+log = logging.getLogger("tapestry.worker")
+
+MOST_BARREN = 10  # attempts that ended without a checkpoint: the job itself brings its workers down
+
+
+def new_name() -> str:
+    """A name for a worker that no other one has, here or elsewhere."""
+    return f"{platform.node()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How a worker works; times in seconds.
+
+    A worker that dies without a word is missed after `lease_s`; `beat_s` must be well below it.
+    """
+
+    name: str = field(default_factory=new_name)
+    islands: int = field(default_factory=lambda: os.cpu_count() or 1)
+    lease_s: float = 15.0
+    beat_s: float = 2.0
+    checkpoint_s: float = 1.0
+    poll_s: float = 0.5
+
+
+def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> None:
+    """Do jobs until `draining` is set; what is in hand then goes back to the queue."""
+    heart = Heart(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
+    heart.start()
+    log.info("worker %s: %d islands", settings.name, settings.islands)
+    islands, bench = ProcessIslands(settings.islands), ProcessIslands(1)
+
+    def search(held: Held) -> None:
+        SearchJob(store, held, islands, settings.islands, settings.checkpoint_s).do()
+
+    def execute(held: Held) -> None:
+        do_execution(store, held, bench)
+
+    runs = _Lane("run", search, store, settings, heart, draining)
+    executions = _Lane("execution", execute, store, settings, heart, draining)
+    beside = threading.Thread(target=executions.run, name="executions", daemon=True)
+    beside.start()
+    try:
+        runs.run()
+    finally:
+        draining.set()
+        beside.join()
+        heart.stop()
+        for pool in (islands, bench):
+            pool.shutdown(wait=False, cancel_futures=True)
+        log.info("worker %s has ended", settings.name)
+
+
+class _Lane:
+    """Claims jobs of one kind and does them one by one.
+
+    A job that fails for the database's sake keeps its lease until it runs out: that is the pause before the
+    next attempt, which counts as one more without a checkpoint.
+    """
+
+    def __init__(
+        self,
+        kind: Literal["run", "execution"],
+        do: Callable[[Held], None],
+        store: Store,
+        settings: WorkerSettings,
+        heart: Heart,
+        draining: threading.Event,
+    ) -> None:
+        self._kind, self._do, self._store, self._settings = kind, do, store, settings
+        self._heart, self._draining = heart, draining
+
+    def run(self) -> None:
+        while not self._draining.is_set():
+            job = self._claim()
+            if job is None:
+                self._draining.wait(self._settings.poll_s)
+                continue
+            with self._heart.hold(job) as held:
+                self._attempt(held)
+
+    def _claim(self) -> Job | None:
+        now = datetime.now(UTC)
+        try:
+            return self._store.jobs.claim(
+                self._settings.name, now, self._settings.lease_s, kinds=(self._kind,)
+            )
+        except StoreError as error:
+            log.warning("cannot look for work: %s", error)
+            return None
+
+    def _attempt(self, held: Held) -> None:
+        """Do a job to its end, whatever the end is."""
+        job = held.job
+        log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=_ids(job))
+        try:
+            if job.cancel_requested:
+                self._end(job, "cancelled", None)
+            elif job.barren > MOST_BARREN:
+                raise BrokenProcessPool(f"it ended its worker {job.barren - 1} times")
+            else:
+                self._do(held)
+        except Drained:
+            self._give_back(job)
+        except LeaseLost as error:
+            log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
+        except StoreError as error:
+            said = "%s %s: %s; tried again when its lease has run out"
+            log.error(said, job.kind, job.subject, error, extra=_ids(job))
+        except BrokenProcessPool as error:
+            self._fail(job, "worker_died", "The work ended its worker", f"{error}; perhaps it lacks memory")
+        except MemoryError:
+            self._fail(
+                job, "out_of_memory", "Not enough memory", "the worker's machine has too little memory"
+            )
+        except ValueError as error:
+            self._fail(job, "invalid_request", "The request cannot be carried out", str(error))
+        except Exception as error:
+            log.exception("%s %s: a fault of this program", job.kind, job.subject, extra=_ids(job))
+            said = f"a fault of this program, please report it: {type(error).__name__}: {error}"
+            self._fail(job, "internal", "A fault of this program", said)
+        else:
+            log.info("%s %s: done", job.kind, job.subject, extra=_ids(job))
+
+    def _fail(self, job: Job, code: str, title: str, detail: str) -> None:
+        log.error("%s %s failed: %s", job.kind, job.subject, detail, extra=_ids(job))
+        self._end(job, "failed", problem(code, title, " ".join(detail.split())))
+
+    def _end(self, job: Job, event: Event, why: dict[str, object] | None) -> None:
+        now = datetime.now(UTC)
+        try:
+            if job.kind == "run":
+                self._store.jobs.end_run(job, now, event, stopped=event, problem=why)
+            else:
+                self._store.jobs.end_execution(job, now, event, problem=why)
+        except StoreError as error:
+            log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
+
+    def _give_back(self, job: Job) -> None:
+        try:
+            self._store.jobs.release(job, datetime.now(UTC))
+        except StoreError as error:
+            log.warning("could not give %s %s back, its lease will run out: %s", job.kind, job.subject, error)
+
+
+def _ids(job: Job) -> dict[str, str]:
+    """What log lines about a job carry for those who search them."""
+    return {f"{job.kind}_id": job.subject}

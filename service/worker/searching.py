@@ -1,0 +1,270 @@
+"""A run's job: search from where the last worker left off, publish as it goes, check what was published."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from costmodel.objectives import require_objectives
+from hardware import Mesh
+from optimizer import (
+    Budget,
+    Checkpoint,
+    CheckpointError,
+    Objective,
+    Plan,
+    Progress,
+    Result,
+    Snapshot,
+    optimize,
+    publish,
+)
+from service.checking import Subject, check_plans, plans_to_execute
+from service.lifecycle import Event
+from service.problems import problem
+from service.provenance import host, versions
+from service.store import RunRequest, RunUpdate, Store, StoredPlan, mesh_of
+from service.worker.heart import Drained, Held
+from teg.graph import Graph
+
+log = logging.getLogger("tapestry.worker")
+
+LARGEST_SHOWN = 64
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run as a worker has it before it: what was asked, the program and the machine."""
+
+    request: RunRequest
+    graph: Graph
+    mesh: Mesh
+    objectives: tuple[Objective, ...]
+    islands: int
+
+
+class Shown:
+    """The published frontier of a run: what is in the store, as values for the next decision and as plans."""
+
+    def __init__(self, store: Store, run_id: str, objectives: Sequence[Objective]) -> None:
+        self._store, self._names = store, [objective.name for objective in objectives]
+        self._stored: dict[str, StoredPlan] = {plan.id: plan for plan in store.runs.frontier(run_id)}
+        self._values = {plan.id: self._value(plan.cost) for plan in self._stored.values()}
+        self._plans: dict[str, Plan] = {}
+
+    def _value(self, cost: Any) -> list[float]:
+        return [float(cost[name]) for name in self._names]
+
+    @property
+    def values(self) -> np.ndarray:
+        """Objective values `(k, m)` of the published plans."""
+        return np.array(list(self._values.values()), dtype=np.float64).reshape(-1, len(self._names))
+
+    def decide(self, snapshot: Snapshot) -> tuple[list[Plan], list[str]]:
+        """Which plans of the search's front enter, and the ids of the published ones that leave for them."""
+        entering, leaving = publish(self.values, snapshot.values, LARGEST_SHOWN, snapshot.is_last)
+        shown = list(self._values)
+        plans = {plan.id: plan for plan in (snapshot.plan(int(i)) for i in entering)}
+        removed = [shown[int(i)] for i in leaving if shown[int(i)] not in plans]
+        return [plan for key, plan in plans.items() if key not in self._values], removed
+
+    def apply(self, added: Sequence[Plan], removed: Sequence[str]) -> None:
+        """Take note of what was written."""
+        for key in removed:
+            del self._values[key]
+            self._plans.pop(key, None)
+        for plan in added:
+            self._values[plan.id] = self._value(plan.cost)
+            self._plans[plan.id] = plan
+
+    def plans(self) -> list[Plan]:
+        """The published plans as the search made them; those of an earlier worker come from the store."""
+        for key in self._values:
+            if key not in self._plans:
+                self._plans[key] = self._store.plans.load(self._stored[key].key)
+        return [self._plans[key] for key in self._values]
+
+
+class SearchJob:
+    """One attempt at a run. `do()` returns when the run has ended; every write of it is fenced by the lease."""
+
+    def __init__(self, store: Store, held: Held, pool: Executor, islands: int, checkpoint_s: float) -> None:
+        self._store, self._held, self._pool = store, held, pool
+        self._job = held.job
+        self._checkpoint_s = checkpoint_s
+        self._phase = ""
+        self._task = self._read(islands)
+        self._shown = Shown(store, self._job.subject, self._task.objectives)
+
+    def _read(self, islands: int) -> Task:
+        request = self._store.runs.request(self._job.subject)
+        mesh = mesh_of(request.mesh)
+        return Task(
+            request,
+            self._store.graphs.load(request.graph_id),
+            mesh,
+            require_objectives(request.objectives, mesh.device),
+            request.islands or islands,
+        )
+
+    def do(self) -> None:
+        """Search, check, end the run.
+
+        Raises:
+            Drained: the worker must end; everything found is in the store.
+            LeaseLost: somebody else has the run.
+            ValueError: the request cannot be carried out.
+        """
+        self._store.jobs.begin(
+            self._job,
+            datetime.now(UTC),
+            self._held.lease_s,
+            islands=self._task.islands,
+            versions=versions(),
+            host=host(),
+        )
+        saved = self._saved()
+        if saved is not None and saved.stopped:
+            stopped, timings = saved.stopped, dict(saved.timings)
+        else:
+            result = self._search(saved)
+            stopped, timings = result.stopped, dict(result.timings)
+            if not result.frontier and not self._shown.plans():
+                self._end_without_plan(result)
+                return
+        if stopped != "cancelled":
+            self._check()
+        event: Event = "cancelled" if stopped == "cancelled" or self._held.is_cancelled else "finished"
+        self._store.jobs.end_run(self._job, datetime.now(UTC), event, stopped=stopped, timings=timings)
+
+    def _saved(self) -> Checkpoint | None:
+        saved = self._store.jobs.saved(self._job.subject)
+        if saved is None:
+            return None
+        try:
+            return Checkpoint.from_bytes(saved)
+        except CheckpointError as error:
+            log.warning("run %s: %s; it starts from its frontier", self._job.subject, error)
+            return None
+
+    def _search(self, saved: Checkpoint | None) -> Result:
+        try:
+            return self._optimize(saved, self._start())
+        except CheckpointError as error:
+            if saved is None:
+                raise
+            log.warning("run %s: %s; it starts from its frontier", self._job.subject, error)
+            return self._optimize(None, self._shown.plans())
+
+    def _start(self) -> Sequence[Plan]:
+        """The plans to start from: those already published, else those of the run that was named."""
+        if len(self._shown.values):
+            return self._shown.plans()
+        source = self._task.request.start_from
+        if source is None:
+            return ()
+        return [self._store.plans.load(plan.key) for plan in self._store.runs.frontier(source)]
+
+    def _optimize(self, resume: Checkpoint | None, start_from: Sequence[Plan]) -> Result:
+        request = self._task.request
+        return optimize(
+            self._task.graph,
+            self._task.mesh,
+            request.objectives,
+            budget=Budget(request.budget_seconds, request.budget_evaluations),
+            seed=request.seed,
+            constraints=request.constraints,
+            islands=self._task.islands,
+            executor=self._pool,
+            rules=request.rules,
+            pins=request.pins,
+            compute_dtype=request.compute_dtype,
+            devices=request.devices,
+            inputs=request.inputs,
+            outputs=request.outputs,
+            start_from=() if resume is not None else start_from,
+            resume=resume,
+            on_progress=self._progress,
+            on_checkpoint=self._checkpoint,
+            checkpoint_s=self._checkpoint_s,
+            should_stop=lambda: self._held.is_cancelled,
+        )
+
+    def _progress(self, progress: Progress) -> None:
+        self._held.check()
+        if progress.phase == "searching":
+            return
+        if self._held.is_draining:  # nothing to keep before the search itself begins
+            raise Drained
+        self._enter(progress.phase)
+
+    def _enter(self, phase: str) -> None:
+        if phase != self._phase:
+            self._store.jobs.phase(self._job, datetime.now(UTC), self._held.lease_s, phase)
+            self._phase = phase
+
+    def _checkpoint(self, snapshot: Snapshot) -> None:
+        """Keep the state of the search and publish what it has found since, in one transaction."""
+        self._held.check()
+        added, removed = self._shown.decide(snapshot)
+        is_over = snapshot.is_last
+        update = RunUpdate(
+            saved=snapshot.checkpoint().to_bytes(),
+            phase="verifying" if is_over else "searching",
+            progress=snapshot.progress,
+            added=added,
+            removed=removed,
+            rules=snapshot.rules,
+        )
+        self._store.jobs.checkpoint(self._job, datetime.now(UTC), self._held.lease_s, update)
+        self._phase = update.phase
+        self._shown.apply(added, removed)
+        if self._held.is_draining:
+            raise Drained
+
+    def _check(self) -> None:
+        """Prove and count every published plan that nobody has checked yet, execute the telling ones."""
+        request = self._task.request
+        if request.verify == "none":
+            return
+        self._enter("verifying")
+        plans = self._shown.plans()
+        executed = plans_to_execute(plans, self._task.objectives, self._task.graph, request.verify)
+        known = {
+            plan.id
+            for plan in self._store.runs.frontier(self._job.subject)
+            if plan.verified is not None and (plan.verified["values"]["executed"] or plan.id not in executed)
+        }
+        todo = [plan for plan in plans if plan.id not in known]
+        subject = Subject(self._task.graph, self._task.mesh, request.seed, request.compute_dtype)
+        for plan, verified, execution in check_plans(todo, executed, subject, self._pool):
+            self._held.check()
+            now = datetime.now(UTC)
+            self._store.jobs.verified(self._job, now, self._held.lease_s, plan.id, verified, execution)
+            if self._held.is_draining:
+                raise Drained
+            if self._held.is_cancelled:
+                return
+
+    def _end_without_plan(self, result: Result) -> None:
+        now = datetime.now(UTC)
+        if result.stopped == "cancelled":
+            self._store.jobs.end_run(self._job, now, "cancelled", stopped=result.stopped)
+            return
+        said = (
+            str(result.shortfall) if result.shortfall else "no plan was found within the budget; give it more"
+        )
+        self._store.jobs.end_run(
+            self._job,
+            now,
+            "failed",
+            stopped=result.stopped,
+            problem=problem("no_feasible_plan", "No feasible plan", said),
+            timings=dict(result.timings),
+        )

@@ -1,0 +1,77 @@
+"""The embedded worker: a child process that is started again when it dies, and ends when its parent does."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from service.store import Store, StoreError
+from service.worker.loop import new_name
+
+log = logging.getLogger("tapestry.supervisor")
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+SETTLED_S = 60.0
+
+
+class EmbeddedWorker:
+    """Keeps one worker process alive. The child reads its standard input and drains when that ends, so it
+    outlives its parent, however that dies, by no more than a checkpoint."""
+
+    def __init__(self, store: Store, options: Sequence[str]) -> None:
+        self._store, self._options = store, tuple(options)
+        self._stopping = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the worker that runs now."""
+        child = self._child
+        return child.pid if child is not None and child.poll() is None else None
+
+    def stop(self, grace_s: float) -> None:
+        """Let the worker drain; after `grace_s` it is killed, and whoever comes next goes on from its checkpoint."""
+        self._stopping.set()
+        child = self._child
+        if child is not None and child.stdin is not None:
+            child.stdin.close()
+            try:
+                child.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                log.warning("the worker did not end within %g s and is killed", grace_s)
+                child.kill()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            name, began_s = new_name(), time.monotonic()
+            command = [sys.executable, "-m", "service.cli", "worker", "--embedded", "--name", name]
+            self._child = subprocess.Popen([*command, *self._options], stdin=subprocess.PIPE)
+            code = self._child.wait()
+            self._free(name)
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - began_s > SETTLED_S:
+                pause_s = FIRST_PAUSE_S
+            log.error("the worker ended with %d; another one starts in %g s", code, pause_s)
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _free(self, name: str) -> None:
+        """What a dead worker held is free at once, rather than when its lease runs out."""
+        try:
+            self._store.jobs.release_owner(name, datetime.now(UTC))
+            self._store.workers.gone(name)
+        except StoreError as error:
+            log.warning("could not free what worker %s held, its leases will run out: %s", name, error)
