@@ -62,7 +62,7 @@ class Move:
         return Move(rule, tuple(place) if isinstance(place, list) else place, choice)
 
 
-class StaleMove(ValueError):  # noqa: N818 - it names what was handed in
+class StaleMove(ValueError):
     """A move that does not fit the program (any more): `move`, and why."""
 
     def __init__(self, move: Move, reason: str) -> None:

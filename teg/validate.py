@@ -23,7 +23,7 @@ from teg.zspace import ZRange
 __all__ = ["InvalidGraph", "Issue", "check", "validate"]
 
 
-class InvalidGraph(ValueError):  # noqa: N818 - it names what was handed in
+class InvalidGraph(ValueError):
     """A graph that breaks the model's promises: `issues` holds all breaches, the text the first ten."""
 
     def __init__(self, issues: Sequence[Issue], name: str = "") -> None:

@@ -69,7 +69,7 @@ class Live(NamedTuple):
     size_bytes: int
 
 
-class OutOfMemory(MemoryError):  # noqa: N818 - an event of the machine that is simulated, known by this name
+class OutOfMemory(MemoryError):
     """An allocation does not fit on a device; knows device, slot, bytes needed and capacity, and what is live.
 
     `needed_bytes` counts everything live with the new allocation; `slot` is -1 while sources are placed;

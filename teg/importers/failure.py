@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class ImportFailure(ValueError):  # noqa: N818 - a user reads the name; it is part of the interface
+class ImportFailure(ValueError):
     """A program cannot be imported: the message is one line for the user, naming what and where."""
