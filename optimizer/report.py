@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -122,7 +123,17 @@ def values_of(costs: Sequence[Mapping[str, float]], objectives: Sequence[Objecti
     )
 
 
-def knee(frontier: Sequence[Plan], objectives: Sequence[Objective]) -> Plan:
+class Costed(Protocol):
+    """Anything with costs by objective: a plan of a search, of the store, or of a document."""
+
+    @property
+    def cost(self) -> Mapping[str, float]: ...
+
+
+C = TypeVar("C", bound=Costed)
+
+
+def knee(frontier: Sequence[C], objectives: Sequence[Objective]) -> C:
     """The plan nearest to the ideal point once every objective is scaled to [0, 1] on a logarithmic scale.
 
     Raises:

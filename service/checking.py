@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,19 @@ class Checked:
         return [line for plan, verified in self.verified.items() for line in failures_of(plan, verified)]
 
 
-def telling_plans(frontier: Sequence[Plan], objectives: Sequence[Objective]) -> dict[str, Plan]:
+class Named(Protocol):
+    """A plan by its id and costs: of a search, of the store, or of a document."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def cost(self) -> Mapping[str, float]: ...
+
+
+P = TypeVar("P", bound=Named)
+
+
+def telling_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dict[str, P]:
     """The plans that say most about a frontier, by what they are: knee, fastest, smallest peak."""
     return {
         "knee": knee(frontier, objectives),
