@@ -85,7 +85,7 @@ def build_parser() -> Parser:
     def command(name: str, help_: str) -> Parser:
         return commands.add_parser(name, help=help_, description=help_[0].upper() + help_[1:] + ".")
 
-    _demo(command("demo", "search, execute and check plans of GPT-2 small on eight H100"))
+    _demo(command("demo", "serve, and search, execute and check plans of GPT-2 small on eight H100"))
     _optimize(
         command("optimize", "search the Pareto frontier of a program on a machine, verify it and store it")
     )
@@ -148,6 +148,12 @@ def _graph(parser: Parser, optional: bool = False) -> None:
 
 
 def _demo(parser: Parser) -> None:
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="end after the frontier; without it a terminal keeps the service up",
+    )
+    _port(parser)
     _search(parser)
 
 
@@ -249,6 +255,15 @@ def _islands(parser: Parser) -> None:
     )
 
 
+def _port(parser: Parser) -> None:
+    parser.add_argument(
+        "--port",
+        type=whole(0, 65535),
+        metavar="PORT",
+        help="port to listen on, 0 for any free one (default: $TAPESTRY_PORT, else 8000)",
+    )
+
+
 def _logging(parser: Parser) -> None:
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="what is logged (default: info)")
 
@@ -257,12 +272,7 @@ def _serve(parser: Parser) -> None:
     parser.add_argument(
         "--host", metavar="HOST", help="address to listen on (default: $TAPESTRY_HOST, else 127.0.0.1)"
     )
-    parser.add_argument(
-        "--port",
-        type=whole(0, 65535),
-        metavar="PORT",
-        help="port to listen on, 0 for any free one (default: $TAPESTRY_PORT, else 8000)",
-    )
+    _port(parser)
     parser.add_argument("--no-worker", action="store_true", help="start no worker; others must run")
     _islands(parser)
     _store(parser)

@@ -1,40 +1,67 @@
-"""`tapestry demo`: GPT-2 small on eight H100, from an ONNX file to plans that were executed and checked."""
+"""`tapestry demo`: GPT-2 small on eight H100 through the service's own API, from an ONNX file to checked plans."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from optimizer import Budget, Plan
+from costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
+from costmodel.objectives import POSITION
+from optimizer import Progress
 from service.checking import telling_plans
+from service.cli.client import Client
 from service.cli.errors import FAILED, OK, CommandError
 from service.cli.frontier import print_frontier
 from service.cli.output import paint, print_json, print_table, quantity, verdict
 from service.cli.parser import DEFAULT_SECONDS
-from service.cli.progress import reporter
-from service.cli.searching import (
-    Outcome,
-    Request,
-    exit_interrupted,
-    islands_of,
-    open_store,
-    read_graph,
-    read_mesh,
-    search_and_check,
-    store_outcome,
-)
+from service.cli.progress import Reporter, reporter
+from service.cli.searching import exit_interrupted
 from service.correlation import largest_rank_correlation
 from service.examples import DEMO_MODEL, example_model
-from service.graphs import GraphFileError, summarise
-from service.presentation import result_document
-from teg.graph import Graph
+from service.graphs import GraphFileError
+from service.logs import start_logging
+from service.serving import Listening, ServingError
+from service.settings import ServiceSettings, SettingsError, service_settings
 
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 FEWEST_PLANS = 8
 LARGEST_CORRELATION = 0.95
+
+
+@dataclass(frozen=True)
+class Found:
+    """One plan of the frontier as the service tells it."""
+
+    id: str
+    cost: dict[str, float]
+    document: dict[str, Any]
+
+    @property
+    def verified(self) -> dict[str, Any]:
+        checked: dict[str, Any] | None = self.document["verified"]
+        return checked or {}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The run when it has ended, its frontier, and whether Ctrl-C ended it."""
+
+    run: dict[str, Any]
+    plans: tuple[Found, ...]
+    is_interrupted: bool
+
+    @property
+    def telling(self) -> dict[str, Found]:
+        """The plans that say most, by what they are."""
+        objectives = [KNOWN_OBJECTIVES[POSITION[name]] for name in OBJECTIVES]
+        return telling_plans(self.plans, objectives) if self.plans else {}
 
 
 @dataclass(frozen=True)
@@ -47,136 +74,212 @@ class Claim:
 
 
 def run(arguments: Namespace) -> int:
-    """Import, search, check, store, print; fails if a claim does not hold."""
-    store = open_store(arguments.database_url)
-    try:
-        graph = _graph()
+    """Serve, post the model and a run, follow it, print what it found; then serve on, on a terminal."""
+    start_logging("error")
+    stays = not (arguments.once or arguments.json) and sys.stdin.isatty() and sys.stdout.isatty()
+    settings = _settings(arguments)
+    with ExitStack() as stack:
+        server = stack.enter_context(_listening(settings, arguments.islands, arguments.port is None))
+        stack.enter_context(server.in_background())
+        client = stack.enter_context(Client(server.address, settings.api_key))
+        outcome = _search(client, arguments)
+        code = _report(client, outcome, arguments.json)
         if not arguments.json:
-            summary = summarise(graph)
-            print(
-                f"{graph.name}: {summary.blocks} blocks, {summary.parameters:,} parameters, "
-                f"{quantity(summary.flops, 'flop')}; on {MESH}",
-                flush=True,
-            )
-        request = Request(
-            graph=graph,
-            mesh=read_mesh(MESH),
-            objectives=OBJECTIVES,
-            budget=Budget(arguments.seconds or DEFAULT_SECONDS),
-            seed=arguments.seed,
-            islands=islands_of(arguments.islands),
-            verify="auto",
+            print(f"\nThe run's page: {server.address}/runs/{outcome.run['id']}", flush=True)
+        if stays and not outcome.is_interrupted:
+            print("Serving until Ctrl-C.", flush=True)
+            _wait_for_interrupt()
+    return code
+
+
+def _settings(arguments: Namespace) -> ServiceSettings:
+    try:
+        return service_settings(
+            os.environ, database_url=arguments.database_url, host=None, port=arguments.port
         )
-        with reporter(arguments.quiet) as reported:
-            outcome = search_and_check(request, reported)
-        run_id = store_outcome(store, outcome)
-    finally:
-        store.close()
-    claims = _claims(outcome, run_id)
-    if arguments.json:
-        document = {"run": run_id, **result_document(outcome.result, outcome.checked)}
-        print_json({**document, "claims": [vars(claim) for claim in claims]})
+    except SettingsError as error:
+        raise CommandError(str(error)) from error
+
+
+@contextmanager
+def _listening(settings: ServiceSettings, islands: int | None, any_port: bool) -> Iterator[Listening]:
+    """The service at its port, or at a free one when somebody has that and nobody asked for it."""
+    try:
+        server = Listening(settings, worker=True, islands=islands)
+    except ServingError as error:
+        if not any_port or "cannot listen" not in str(error):
+            raise CommandError(str(error)) from error
+        server = Listening(settings.with_port(0), worker=True, islands=islands)
+    with server:
+        yield server
+
+
+def _wait_for_interrupt() -> None:
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print()
+
+
+def _search(client: Client, arguments: Namespace) -> Outcome:
+    try:
+        graph = client.import_graph(example_model(DEMO_MODEL))
+    except GraphFileError as error:
+        raise CommandError(str(error)) from error
+    if not arguments.json:
+        summary = graph["summary"]
+        print(
+            f"{graph['name']}: {graph['blocks']} blocks, {summary['parameters']:,} parameters, "
+            f"{quantity(summary['flops'], 'flop')}; on {MESH}",
+            flush=True,
+        )
+    run_id = client.submit(
+        {
+            "graph_id": graph["id"],
+            "mesh": MESH,
+            "objectives": list(OBJECTIVES),
+            "budget": {"seconds": arguments.seconds or DEFAULT_SECONDS},
+            "seed": arguments.seed,
+        }
+    )
+    is_interrupted = False
+    with reporter(arguments.quiet) as reported:
+        try:
+            _follow(client, run_id, reported)
+        except KeyboardInterrupt:
+            reported.note("stopping; the frontier found so far is kept (Ctrl-C again ends at once)")
+            is_interrupted = True
+            client.cancel(run_id)
+            _follow(client, run_id, reported)
+    document = client.run(run_id)
+    if document["status"] == "failed":
+        raise CommandError(f"{document['problem']['title']}: {document['problem']['detail']}", FAILED)
+    plans = client.frontier(run_id)["plans"]
+    return Outcome(document, tuple(Found(p["id"], p["cost"], p) for p in plans), is_interrupted)
+
+
+def _follow(client: Client, run_id: str, reported: Reporter) -> None:
+    """Tell the run's progress until it ends."""
+    shown, checked = 0, 0
+    for event in client.events(run_id):
+        if event.kind == "status" and event.data["phase"] in ("compiling", "seeding"):
+            reported.searching(Progress(event.data["phase"], 0.0, 0, 0, 0.0))
+        elif event.kind == "progress":
+            data = event.data
+            reported.searching(
+                Progress(
+                    "searching",
+                    data["seconds"],
+                    data["evaluations"],
+                    data["front"],
+                    data["hypervolume"],
+                    fraction=data["fraction"],
+                )
+            )
+        elif event.kind == "frontier":
+            shown = event.data["size"]
+        elif event.kind == "verified":
+            checked += 1
+            reported.checking(checked, shown)
+
+
+def _report(client: Client, outcome: Outcome, as_json: bool) -> int:
+    executions = {mark: _executions(client, plan) for mark, plan in outcome.telling.items()}
+    claims = _claims(outcome) if outcome.plans else []
+    if as_json:
+        documents = [plan.document for plan in outcome.plans]
+        print_json({**outcome.run, "frontier": documents, "claims": [vars(claim) for claim in claims]})
     else:
-        _print(outcome, claims, run_id)
+        _print(outcome, executions, claims)
     if outcome.is_interrupted:
         return exit_interrupted()
     for claim in claims:
         if not claim.holds:
             print(f"tapestry: this does not hold: {claim.text} ({claim.figures})", file=sys.stderr)
-    return OK if all(claim.holds for claim in claims) else FAILED
+    return OK if claims and all(claim.holds for claim in claims) else FAILED
 
 
-def _graph() -> Graph:
-    try:
-        return read_graph(str(example_model(DEMO_MODEL)), ())
-    except GraphFileError as error:
-        raise CommandError(str(error)) from error
+def _executions(client: Client, plan: Found) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.plan(plan.id)["executions"]
+    return [execution for execution in found if execution["status"] == "succeeded"]
 
 
-def _claims(outcome: Outcome, run_id: str | None) -> list[Claim]:
-    result, verified = outcome.result, outcome.checked.verified
-    plans = len(result.frontier)
-    names = [objective.name for objective in result.objectives]
-    correlation, (one, other) = largest_rank_correlation([plan.cost for plan in result.frontier], names)
-    proven = sum(v["sharding"]["ok"] for v in verified.values())
-    equal = {
-        what: sum(v[what]["predicted"] == v[what]["counted"] for v in verified.values())
-        for what in ("memory", "traffic")
-    }
-    telling = {plan.id for plan in telling_plans(result.frontier, result.objectives).values()}
-    right = sum(verified[p]["values"]["ok"] for p in telling if p in verified)
+def _claims(outcome: Outcome) -> list[Claim]:
+    plans, telling = outcome.plans, outcome.telling
+    count = len(plans)
+    correlation, (one, other) = largest_rank_correlation([plan.cost for plan in plans], OBJECTIVES)
+    proven = sum(plan.verified.get("sharding", {}).get("ok", False) for plan in plans)
+    distinct = {plan.id: plan for plan in telling.values()}
+    right = sum(plan.verified.get("values", {}).get("ok", False) for plan in distinct.values())
+
+    def equal(what: str) -> int:
+        pairs = [plan.verified[what] for plan in plans if what in plan.verified]
+        return sum(pair["predicted"] == pair["counted"] for pair in pairs)
+
     return [
-        Claim(f"at least {FEWEST_PLANS} plans", f"{plans} plans", plans >= FEWEST_PLANS),
+        Claim(f"at least {FEWEST_PLANS} plans", f"{count} plans", count >= FEWEST_PLANS),
         Claim(
-            f"{len(names)} objectives, no two of which are one in disguise",
+            f"{len(OBJECTIVES)} objectives, no two of which are one in disguise",
             f"largest rank correlation {correlation:.2f} ({one}, {other})",
-            len(names) >= 4 and correlation < LARGEST_CORRELATION,
+            len(OBJECTIVES) >= 4 and correlation < LARGEST_CORRELATION,
         ),
-        Claim("every sharding is proven", f"{proven} of {plans} plans", proven == plans),
+        Claim("every sharding is proven", f"{proven} of {count} plans", proven == count),
         Claim(
             "predicted peak memory equals the simulator's count, to the byte",
-            f"{equal['memory']} of {plans} plans",
-            equal["memory"] == plans,
+            f"{equal('memory')} of {count} plans",
+            equal("memory") == count,
         ),
         Claim(
             "predicted traffic equals the simulator's count, to the byte",
-            f"{equal['traffic']} of {plans} plans",
-            equal["traffic"] == plans,
+            f"{equal('traffic')} of {count} plans",
+            equal("traffic") == count,
         ),
         Claim(
             "executed on 8 simulated devices, outputs equal the unsharded reference",
-            f"{right} of {len(telling)} plans, within 1e-4 of the largest value",
-            right == len(telling),
+            f"{right} of {len(distinct)} plans, within 1e-4 of the largest value",
+            right == len(distinct),
         ),
-        Claim("all of it is stored", f"run {run_id}", run_id is not None),
+        Claim("all of it is stored", f"run {outcome.run['id']}", outcome.run["status"] == "succeeded"),
     ]
 
 
-def _print(outcome: Outcome, claims: list[Claim], run_id: str | None) -> None:
-    result = outcome.result
-    telling = telling_plans(result.frontier, result.objectives)
+def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims: list[Claim]) -> None:
     marks: dict[str, list[str]] = {}
-    for mark, plan in telling.items():
+    for mark, plan in outcome.telling.items():
         marks.setdefault(plan.id, []).append(mark)
-    document = result_document(result, outcome.checked)
-    print(f"\nThe Pareto frontier: {len(result.frontier)} plans, none of which is beaten by another\n")
-    print_frontier(document["frontier"], document["objectives"], marks)
+    print(f"\nThe Pareto frontier: {len(outcome.plans)} plans, none of which is beaten by another\n")
+    if outcome.plans:
+        print_frontier([plan.document for plan in outcome.plans], OBJECTIVES, marks)
+    run_ = outcome.run
     print(
-        f"\n{result.evaluations:,} plans evaluated in {result.seconds:.1f} s; "
-        f"seed {result.seed}, {result.islands} islands\n"
+        f"\n{run_['evaluations']:,} plans evaluated in {run_['seconds']:.1f} s; "
+        f"seed {run_['seed']}, {run_['islands']} islands\n"
     )
-    rows = [row for mark, plan in telling.items() if (row := _executed(mark, plan, outcome)) is not None]
+    rows = [row for mark, plan in outcome.telling.items() for row in _executed(mark, plan, executions[mark])]
     if rows:
         headers = ("executed", "plan", "", "predicted", "counted", "", "error of outputs")
-        print_table(headers, [line for row in rows for line in row], right=(3, 4))
+        print_table(headers, rows, right=(3, 4))
         print()
-    width = max(len(claim.text) for claim in claims)
+    width = max((len(claim.text) for claim in claims), default=0)
     for claim in claims:
         print(
             f"{verdict(claim.holds, ' ok ', 'FAIL')}  {claim.text.ljust(width)}  {paint(claim.figures, 'dim')}"
         )
-    print(f"\n`tapestry show {run_id}` shows the run, `tapestry show PLAN` how a plan is made.")
+    print(f"\n`tapestry show {run_['id']}` shows the run, `tapestry show PLAN` how a plan is made.")
 
 
-def _executed(mark: str, plan: Plan, outcome: Outcome) -> list[tuple[str, ...]] | None:
-    record = outcome.checked.executions.get(plan.id)
-    if record is None:
-        return None
-    lines: list[tuple[str, ...]] = []
-    errors: dict[str, Any] = record.verified["values"]["max_error"]
+def _executed(mark: str, plan: Found, executions: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Two lines about a plan that was run with numbers: peak memory and traffic; none if it was not."""
+    if not executions:
+        return []
+    execution = executions[-1]
+    errors = execution["verified"]["values"]["max_error"]
     said = ", ".join(f"{sink} {error:.1e}" for sink, error in errors.items() if error is not None)
+    lines = []
     for name, title in (("peak_memory_bytes", "peak memory B"), ("traffic_bytes", "traffic B")):
-        pair = record.counts[name]
-        first = not lines
-        lines.append(
-            (
-                mark if first else "",
-                plan.id if first else "",
-                title,
-                f"{pair['predicted']:,}",
-                f"{pair['counted']:,}",
-                verdict(pair["predicted"] == pair["counted"], "equal", "DIFFERENT"),
-                said if first else "",
-            )
-        )
+        pair = execution["counts"][name]
+        same = verdict(pair["predicted"] == pair["counted"], "equal", "DIFFERENT")
+        figures = (title, f"{pair['predicted']:,}", f"{pair['counted']:,}", same)
+        heads = ("", "") if lines else (mark, plan.document["plan"])
+        lines.append((*heads, *figures, "" if lines else said))
     return lines

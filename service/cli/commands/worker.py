@@ -33,7 +33,8 @@ def run(arguments: Namespace) -> NoReturn:
         draining.set()
 
     signal.signal(signal.SIGTERM, drain)
-    signal.signal(signal.SIGINT, drain)
+    # A terminal's Ctrl-C reaches parent and child alike; the parent decides when the child ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN if arguments.embedded else drain)
     if arguments.embedded:
         os.nice(NICENESS)  # the API answers first
         threading.Thread(target=_drain_with_parent, args=(draining,), name="parent", daemon=True).start()
