@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.house.source import PACKAGES, modules
 
+pytest_plugins = ("tests.service.databases",)
+
 # Repeatable everywhere: the same examples on each run; a shared machine's pauses are not failures.
 settings.register_profile(
     "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True

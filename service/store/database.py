@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.orm import Session
 
-from service.store.queries import schema_version
-from service.store.tables import SCHEMA_VERSION, Base, SchemaVersion
+from service.store.schema import UnusableTables, prepare_tables
 
 BUSY_TIMEOUT_MS = 30_000
+CONNECT_TIMEOUT_S = 10
+IDLE_IN_TRANSACTION_TIMEOUT_S = 60
+CONNECTIONS_KEPT = 8
+CONNECTIONS_MOST = 40  # as many as the web server has threads, so that none waits for a connection
 KINDS = ("sqlite", "postgresql")
+POSTGRESQL_DRIVER = "postgresql+psycopg"
 
 
 class StoreError(ValueError):
@@ -22,29 +26,56 @@ class StoreError(ValueError):
 
 
 def open_database(text: str) -> Engine:
-    """An engine whose database has our tables: made if it is empty, checked for their version if not.
+    """An engine whose database has our tables: made if it is empty, brought up to date if they are older.
 
     Raises:
-        StoreError: a wrong URL, a missing driver, an unreachable or unwritable database, or foreign tables.
+        StoreError: a wrong URL, a missing driver, an unreachable or unwritable database, foreign or newer tables.
     """
-    url = _url(text)
-    try:
-        engine = create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
-    except ImportError as error:
-        raise StoreError(f"database {_shown(url)}: its driver is not installed ({error.name})") from error
-    if url.get_backend_name() == "sqlite":
+    url = database_url_of(text)
+    is_file = url.get_backend_name() == "sqlite"
+    if is_file:
         _prepare_file(url)
-        event.listen(engine, "connect", _configure_sqlite)
-        event.listen(engine, "begin", _begin)
     try:
-        _prepare_tables(engine)
-    except StoreError:
+        engine = _sqlite_engine(url) if is_file else _postgresql_engine(url)
+    except ImportError as error:
+        raise StoreError(f"database {shown(url)}: its driver is not installed ({error.name})") from error
+    try:
+        prepare_tables(engine)
+    except (UnusableTables, SQLAlchemyError) as error:
         engine.dispose()
-        raise
-    except SQLAlchemyError as error:
-        engine.dispose()
-        raise StoreError(f"cannot use database {_shown(url)}: {reason(error)}") from error
+        if isinstance(error, UnusableTables):
+            raise StoreError(f"database {shown(url)} {error}") from error
+        raise StoreError(f"cannot use database {shown(url)}: {reason(error)}") from error
     return engine
+
+
+def database_url_of(text: str) -> URL:
+    """A database's URL; PostgreSQL's without a driver means the driver that comes with Tapestry.
+
+    Raises:
+        StoreError: not a URL of a database that is supported.
+    """
+    try:
+        url = make_url(text)
+        if url.drivername in ("postgresql", "postgres"):
+            url = url.set(drivername=POSTGRESQL_DRIVER)
+        kind = url.get_backend_name()
+        url.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise StoreError(
+            f"database URL {text!r} is not of a known form; write sqlite:///folder/file.db "
+            "or postgresql://user@host/name"
+        ) from error
+    if kind not in KINDS:
+        raise StoreError(f"database URL {text!r}: {kind} is not supported; known are {', '.join(KINDS)}")
+    return url
+
+
+def shown(url: URL) -> str:
+    """The URL without its password; for a file its path."""
+    if url.get_backend_name() == "sqlite" and url.database:
+        return repr(url.database)
+    return url.render_as_string(hide_password=True)
 
 
 def reason(error: SQLAlchemyError) -> str:
@@ -53,29 +84,35 @@ def reason(error: SQLAlchemyError) -> str:
     return " ".join(str(own).split()) or type(own).__name__
 
 
-def _url(text: str) -> URL:
-    try:
-        url = make_url(text)
-        kind = url.get_backend_name()
-        url.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise StoreError(
-            f"database URL {text!r} is not of a known form; write sqlite:///folder/file.db "
-            "or postgresql+psycopg://user@host/name"
-        ) from error
-    if kind not in KINDS:
-        raise StoreError(f"database URL {text!r}: {kind} is not supported; known are {', '.join(KINDS)}")
-    return url
+def writing(engine: Engine) -> Engine:
+    """The engine for transactions that write."""
+    return engine.execution_options(writes=True)
 
 
-def _shown(url: URL) -> str:
-    """The URL without its password; for a file its path."""
-    if url.get_backend_name() == "sqlite" and url.database:
-        return repr(url.database)
-    return url.render_as_string(hide_password=True)
+def _sqlite_engine(url: URL) -> Engine:
+    engine = create_engine(url, pool_size=CONNECTIONS_KEPT, max_overflow=CONNECTIONS_MOST - CONNECTIONS_KEPT)
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _postgresql_engine(url: URL) -> Engine:
+    """READ COMMITTED, as the queries assume, whatever the server's default; a restarted server is noticed."""
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT_S)})
+    engine = create_engine(
+        url,
+        isolation_level="READ COMMITTED",
+        pool_size=CONNECTIONS_KEPT,
+        max_overflow=CONNECTIONS_MOST - CONNECTIONS_KEPT,
+        pool_pre_ping=True,
+    )
+    event.listen(engine, "connect", _configure_postgresql)
+    return engine
 
 
 def _prepare_file(url: URL) -> None:
+    """Make the folder of a file, and see early whether one may write there: a search would be lost later."""
     if not url.database or url.database == ":memory:":
         raise StoreError("a database in memory would be lost at once; give a file: sqlite:///folder/file.db")
     path = Path(url.database)
@@ -87,10 +124,19 @@ def _prepare_file(url: URL) -> None:
         ) from error
     if path.is_dir():
         raise StoreError(f"cannot use database {str(path)!r}: it is a folder")
+    for place, noun in ((path.parent, "its folder"), (path, "it")):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise StoreError(f"cannot use database {str(path)!r}: {noun} cannot be written to")
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    """Readers and one writer at a time without blocking each other; references are enforced."""
+    """Readers and one writer at a time without blocking each other; references are enforced.
+
+    With the log written ahead, `synchronous = NORMAL` loses nothing when a process is killed, and never harms the
+    file. Only a power cut may take back what was stored in the last moments, since not every transaction waits
+    for the disk: a few points of a frontier, found again by the run that goes on. FULL would cost a wait for
+    the disk per checkpoint and request. PostgreSQL, the database for more than one machine, always waits.
+    """
     connection.isolation_level = None  # transactions begin where `_begin` says, not where the driver guesses
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -100,33 +146,13 @@ def _configure_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     cursor.close()
 
 
+def _configure_postgresql(connection: Any, _: Any) -> None:
+    """A process that vanished with its machine must not hold its locks for the two hours of a TCP connection."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_TIMEOUT_S}s'")
+    connection.commit()
+
+
 def _begin(connection: Connection) -> None:
     """A transaction that will write asks for its turn at once: one that read first could not wait for it."""
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def writing(engine: Engine) -> Engine:
-    """The engine for transactions that write."""
-    return engine.execution_options(writes=True)
-
-
-def _prepare_tables(engine: Engine) -> None:
-    """Make the tables, or check the ones that are there; the turn to write shows early that one may."""
-    with Session(writing(engine)) as session, session.begin():
-        tables = set(inspect(session.connection()).get_table_names())
-        if not tables:
-            Base.metadata.create_all(session.connection())
-            session.add(SchemaVersion(version=SCHEMA_VERSION))
-            return
-        if SchemaVersion.__tablename__ not in tables:
-            raise StoreError(
-                f"database {_shown(engine.url)} holds tables of another program "
-                f"({', '.join(sorted(tables)[:3])}); give one of its own"
-            )
-        versions = session.scalars(schema_version()).all()
-        if versions != [SCHEMA_VERSION]:
-            raise StoreError(
-                f"database {_shown(engine.url)} has tables of version {', '.join(map(str, versions)) or 'none'}, "
-                f"this program works with version {SCHEMA_VERSION}; use another database or another release"
-            )

@@ -51,4 +51,4 @@ def test_the_lock_holds_base_and_dev(lock: str, project: dict) -> None:
 
 
 def test_extras_are_the_documented_ones(project: dict) -> None:
-    assert set(project["optional-dependencies"]) == {"torch", "jax", "dask", "postgres", "dev"}
+    assert set(project["optional-dependencies"]) == {"torch", "jax", "dask", "dev"}

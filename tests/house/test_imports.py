@@ -18,7 +18,7 @@ MAY_IMPORT = {
 WEB_AND_DATABASE = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", "psycopg", "jinja2"}
 
 # Not installed with the base package, so loaded by the function that needs them.
-OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask", "psycopg"}
+OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask"}
 
 # What the cost model and the simulator may have in common inside `hardware`. Each counts bytes and memory by
 # its own code: an agreement between them says something only while neither can call the other.
@@ -49,6 +49,8 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "an optional library: present only with its extra"
     if module.name == "teg.importers" and under(target, "teg.importers"):
         return "a front end loads the library of its format when it is called"
+    if module.name == "service.store.schema" and under(target, "service.store.migrations"):
+        return "Alembic is loaded only for a database whose tables are not up to date"
     if under(module.name, "service.cli"):
         return "the command line answers --help at once: a command loads what it needs"
     return None

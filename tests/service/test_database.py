@@ -12,6 +12,7 @@ from sqlalchemy.schema import CreateTable
 
 from service.settings import database_url, home_folder
 from service.store import Store, StoreError
+from service.store.migrations import HEAD
 from service.store.tables import Base
 
 
@@ -76,13 +77,15 @@ def test_tables_of_another_program(tmp_path: Path) -> None:
     assert "holds tables of another program (aunts)" in failure(f"sqlite:///{path}")
 
 
-def test_tables_of_another_version(tmp_path: Path) -> None:
+def test_tables_of_a_newer_release(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     Store(f"sqlite:///{path}").close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE schema_version SET version = 99")
+        connection.execute("UPDATE alembic_version SET version_num = '0099'")
     connection.close()
-    assert "has tables of version 99, this program works with version 1" in failure(f"sqlite:///{path}")
+    assert f"has tables of version 0099, this program knows versions up to {HEAD}" in failure(
+        f"sqlite:///{path}"
+    )
 
 
 def test_readers_do_not_wait_for_writers(tmp_path: Path) -> None:

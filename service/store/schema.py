@@ -1,0 +1,103 @@
+"""The form of the tables in a database: which one it is, and the way to the one this program works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select, text
+from sqlalchemy.schema import PrimaryKeyConstraint
+
+from service.store.migrations import FIRST, HEAD, REVISIONS
+from service.store.tables import Base
+
+VERSIONS = Table(
+    "alembic_version",  # Alembic's own table, exactly as it makes it
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+FIRST_RELEASE = "schema_version"  # the table by which databases made before there were migrations are known
+OURS = "runs"
+LOCK = 0x7461706573747279  # "tapestry": the number by which openers of a PostgreSQL database take turns
+
+
+class UnusableTables(Exception):
+    """The database holds tables that this program cannot work with; the message goes on after its name."""
+
+
+def prepare_tables(engine: Engine) -> None:
+    """Make the tables of an empty database, bring older ones up to date, and leave current ones alone.
+
+    Several processes may do so at once: one does the work, the others wait for it.
+    """
+    with engine.connect() as connection:
+        if revision_of(connection) == HEAD:
+            return
+    with _turn(engine) as connection:
+        found = revision_of(connection)
+        if found is None:
+            Base.metadata.create_all(connection)
+            VERSIONS.create(connection)
+            connection.execute(VERSIONS.insert().values(version_num=HEAD))
+        elif found != HEAD:
+            # Loaded only here: nearly always the tables are up to date, and commands start faster without Alembic.
+            import_module("service.store.migrations.upgrade").upgrade(connection, found)
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision of our tables in this database; None if it is empty.
+
+    Raises:
+        UnusableTables: tables of another program, or of a newer release of this one.
+    """
+    tables = set(inspect(connection).get_table_names())
+    if not tables:
+        return None
+    if OURS not in tables or not tables & {VERSIONS.name, FIRST_RELEASE}:
+        raise UnusableTables(
+            f"holds tables of another program ({', '.join(sorted(tables)[:3])}); give one of its own"
+        )
+    if VERSIONS.name not in tables:
+        found = [str(n) for n in connection.scalars(text(f"SELECT version FROM {FIRST_RELEASE}"))]
+        known = {"1": FIRST}
+    else:
+        found = list(connection.scalars(select(VERSIONS.c.version_num)))
+        known = {revision: revision for revision in REVISIONS}
+    if len(found) != 1 or found[0] not in known:
+        raise UnusableTables(
+            f"has tables of version {', '.join(found) or 'none'}, this program knows versions up to {HEAD}; "
+            "use the newer release of Tapestry that made them, or another database"
+        )
+    return known[found[0]]
+
+
+@contextmanager
+def _turn(engine: Engine) -> Iterator[Connection]:
+    """A transaction in which only this process changes tables; everything in it is kept, or nothing."""
+    with engine.connect().execution_options(writes=True) as connection:
+        if engine.dialect.name == "sqlite":
+            _let_go_of_references(connection)
+        with connection.begin():
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+            yield connection
+            if engine.dialect.name == "sqlite":
+                _check_references(connection)
+
+
+def _let_go_of_references(connection: Connection) -> None:
+    """SQLite changes a table by replacing it, and would delete with the old one all rows that refer to it.
+
+    The setting can only be changed between transactions; the connection is not used again for anything else.
+    """
+    connection.detach()
+    cursor = connection.connection.cursor()
+    cursor.execute("PRAGMA foreign_keys = OFF")
+    cursor.close()
+
+
+def _check_references(connection: Connection) -> None:
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+    assert not broken, f"rows refer to rows that are not there: {broken[:3]}"
