@@ -19,6 +19,7 @@ COMMANDS = {
     "simulate": "service.cli.commands.simulate",
     "serve": "service.cli.commands.serve",
     "worker": "service.cli.commands.worker",
+    "compare": "service.cli.commands.compare",
     "show": "service.cli.commands.show",
     "devices": "service.cli.commands.machines",
     "meshes": "service.cli.commands.machines",

@@ -93,6 +93,7 @@ def build_parser() -> Parser:
     _simulate(command("simulate", "run a plan on the device simulator: counts against predictions, values"))
     _serve(command("serve", "serve the HTTP API and the dashboard, with a worker beside them"))
     _worker(command("worker", "search and execute what is queued in the database, until asked to end"))
+    _compare(command("compare", "compare the frontiers of two stored runs"))
     _show(command("show", "show stored runs, a run's frontier, or a plan"))
     for name, help_ in (
         ("devices", "list the devices of the catalogue"),
@@ -182,6 +183,9 @@ def _optimize(parser: Parser) -> None:
         help="keep a block's output sharded so, e.g. 'linear=[gpu.0, -]'; may be repeated",
     )
     parser.add_argument(
+        "--start-from", metavar="RUN", help="start from the frontier of a stored run of the same program"
+    )
+    parser.add_argument(
         "--rules", type=names, metavar="A,B,C", help="structural rules that may be used (default: all)"
     )
     parser.add_argument(
@@ -242,6 +246,13 @@ def _simulate(parser: Parser) -> None:
     )
     parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
     parser.add_argument("--no-store", action="store_true", help="store nothing")
+    _store(parser)
+    _json(parser)
+
+
+def _compare(parser: Parser) -> None:
+    parser.add_argument("first", metavar="RUN", help="a stored run; a beginning of its id will do")
+    parser.add_argument("second", metavar="RUN", help="the run to compare it with")
     _store(parser)
     _json(parser)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hardware import CatalogueError, Mesh, load_mesh
-from optimizer import Budget, ProcessIslands, Result, optimize
+from optimizer import Budget, Plan, ProcessIslands, Result, optimize
 from service.checking import Checked, check_frontier
 from service.cli.errors import INTERNAL, INTERRUPTED, CommandError
 from service.cli.interrupts import stop_on_interrupt
@@ -38,6 +38,7 @@ class Request:
     constraints: Sequence[str] = ()
     rules: Sequence[str] | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
+    start_from: Sequence[Plan] = ()
     compute_dtype: str | None = None
     devices: str = "any"
     inputs: str = "chosen"
@@ -82,6 +83,21 @@ def read_mesh(name_or_path: str) -> Mesh:
         raise CommandError(str(error)) from error
 
 
+def plans_of(store: Store, reference: str, graph: Graph) -> tuple[Plan, ...]:
+    """The frontier of a stored run of the same program."""
+    try:
+        found = store.runs.find(reference)
+        stored = store.graphs.load(found.summary.graph_id)
+        if stored.structural_hash != graph.structural_hash:
+            raise CommandError(
+                f"run {found.summary.id} is of {found.summary.graph_name!r}, another program than {graph.name!r}; "
+                "a search can start from a run of the same program only"
+            )
+        return tuple(store.plans.load(plan.key) for plan in found.frontier)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+
+
 def search_and_check(request: Request, reporter: Reporter) -> Outcome:
     """Search, then check every plan of the frontier; Ctrl-C ends either and keeps what there is."""
     created_at = datetime.now(UTC)
@@ -121,6 +137,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
                 executor=executor,
                 rules=request.rules,
                 pins=request.pins,
+                start_from=request.start_from,
                 compute_dtype=request.compute_dtype,
                 devices=request.devices,
                 inputs=request.inputs,

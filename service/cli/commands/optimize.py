@@ -19,22 +19,24 @@ from service.cli.searching import (
     exit_interrupted,
     islands_of,
     open_store,
+    plans_of,
     read_graph,
     read_mesh,
     search_and_check,
     store_outcome,
 )
 from service.presentation import result_document
+from service.store import Store
 
 
 def run(arguments: Namespace) -> int:
     """Search, verify, store, print."""
-    request = _request(arguments)
-    store = None if arguments.no_store else open_store(arguments.database_url)
+    store = None if arguments.no_store and not arguments.start_from else open_store(arguments.database_url)
     try:
+        request = _request(arguments, store)
         with reporter(arguments.quiet) as reported:
             outcome = search_and_check(request, reported)
-        run_id = None if store is None else store_outcome(store, outcome)
+        run_id = None if store is None or arguments.no_store else store_outcome(store, outcome)
     finally:
         if store is not None:
             store.close()
@@ -47,12 +49,13 @@ def run(arguments: Namespace) -> int:
         print(f"tapestry: {line}", file=sys.stderr)
     if outcome.is_interrupted:
         return exit_interrupted()
-    return FAILED if outcome.checked.failures or (store is not None and run_id is None) else OK
+    return FAILED if outcome.checked.failures or (not arguments.no_store and run_id is None) else OK
 
 
-def _request(arguments: Namespace) -> Request:
+def _request(arguments: Namespace, store: Store | None) -> Request:
     mesh = read_mesh(arguments.mesh)
     graph = read_graph(arguments.graph, arguments.dim)
+    start_from = plans_of(store, arguments.start_from, graph) if store and arguments.start_from else ()
     unlimited = arguments.seconds is None and arguments.evaluations is None
     return Request(
         graph=graph,
@@ -65,6 +68,7 @@ def _request(arguments: Namespace) -> Request:
         constraints=arguments.constraint,
         rules=arguments.rules,
         pins=dict(arguments.pin),
+        start_from=start_from,
         compute_dtype=arguments.compute_dtype,
         devices=arguments.devices,
         inputs=arguments.inputs,

@@ -1,0 +1,105 @@
+"""`tapestry compare`: two stored runs side by side."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from service.cli.errors import OK, CommandError
+from service.cli.frontier import TITLES, unit_of
+from service.cli.output import print_json, print_table, quantity
+from service.cli.searching import open_store
+from service.comparison import Side, compare
+from service.store import StoredRun, StoreError
+
+
+def run(arguments: Namespace) -> int:
+    """Compare the frontiers of two runs over the objectives they have in common."""
+    store = open_store(arguments.database_url)
+    try:
+        first, second = store.runs.find(arguments.first), store.runs.find(arguments.second)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
+    objectives = [name for name in first.summary.objectives if name in second.summary.objectives]
+    costs = [[plan.cost for plan in found.frontier] for found in (first, second)]
+    try:
+        sides = compare(*costs, objectives)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if arguments.json:
+        print_json(_document(first, second, objectives, sides))
+    else:
+        _print(first, second, objectives, sides)
+    return OK
+
+
+def _differences(first: StoredRun, second: StoredRun) -> list[str]:
+    """What was not the same for the two, one line each: then the figures compare more than the search."""
+    one, other = first.summary, second.summary
+    return [
+        f"{what}: {a} and {b}"
+        for what, a, b in (
+            ("graph", one.graph_name, other.graph_name),
+            ("graph content", one.graph_id[:12], other.graph_id[:12]),
+            ("mesh", one.mesh_name, other.mesh_name),
+            ("objectives", ", ".join(one.objectives), ", ".join(other.objectives)),
+            ("constraints", ", ".join(one.constraints), ", ".join(other.constraints)),
+        )
+        if a != b
+    ]
+
+
+def _document(
+    first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[Side, Side]
+) -> dict[str, Any]:
+    return {
+        "objectives": objectives,
+        "differences": _differences(first, second),
+        "runs": [
+            {
+                "run": found.summary.id,
+                "graph": found.summary.graph_name,
+                "mesh": found.summary.mesh_name,
+                "evaluations": found.summary.evaluations,
+                "seconds": found.summary.seconds,
+                **side.to_json(),
+            }
+            for found, side in zip((first, second), sides, strict=True)
+        ],
+    }
+
+
+def _print(first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[Side, Side]) -> None:
+    one, other = sides
+    for line in _differences(first, second):
+        print(f"not the same: {line}")
+    rows = [
+        ("evaluations", *(f"{found.summary.evaluations:,}" for found in (first, second)), ""),
+        ("seconds", *(f"{found.summary.seconds:.1f}" for found in (first, second)), ""),
+        ("plans", str(one.plans), str(other.plans), ""),
+        (
+            "hypervolume",
+            f"{one.hypervolume:.4f}",
+            f"{other.hypervolume:.4f}",
+            _ratio(one.hypervolume, other.hypervolume),
+        ),
+    ]
+    for name in objectives:
+        a, b = one.best[name], other.best[name]
+        rows.append(
+            (
+                f"least {TITLES.get(name, name)}",
+                quantity(a, unit_of(name)),
+                quantity(b, unit_of(name)),
+                _ratio(a, b),
+            )
+        )
+    rows.append(("plans the other covers", f"{one.covered:.0%}", f"{other.covered:.0%}", ""))
+    rows.append(("plans it does not", str(one.strictly_better), str(other.strictly_better), ""))
+    print_table(("", first.summary.id, second.summary.id, "second / first"), rows, right=(1, 2, 3))
+
+
+def _ratio(first: float, second: float) -> str:
+    return f"{second / first:.3f}" if first else ""

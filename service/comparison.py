@@ -1,0 +1,68 @@
+"""Two frontiers side by side: what each is worth, and what of each the other one beats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optimizer.fronts import hypervolume
+
+Costs = Sequence[Mapping[str, float]]
+MARGIN = 1.1
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two frontiers.
+
+    `hypervolume` is relative to 1.1 times the worst of both in every objective; `best` the least value of each
+    objective; `covered` the share of its plans for which the other has one that is no worse in everything;
+    `strictly_better` the number of its plans that beat or are not comparable to every plan of the other.
+    """
+
+    plans: int
+    hypervolume: float
+    best: Mapping[str, float]
+    covered: float
+    strictly_better: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plans": self.plans,
+            "hypervolume": self.hypervolume,
+            "best": dict(self.best),
+            "covered": self.covered,
+            "strictly_better": self.strictly_better,
+        }
+
+
+def compare(first: Costs, second: Costs, objectives: Sequence[str]) -> tuple[Side, Side]:
+    """Compare the plans of two frontiers over `objectives`; lower is better.
+
+    Raises:
+        ValueError: an empty frontier, or no objective.
+    """
+    if not objectives:
+        raise ValueError("the two runs have no objective in common")
+    if not first or not second:
+        raise ValueError("a run without plans cannot be compared")
+    one, other = (
+        np.array([[c[name] for name in objectives] for c in costs], dtype=float) for costs in (first, second)
+    )
+    reference = MARGIN * np.concatenate([one, other]).max(axis=0) + 1e-12
+    return _side(one, other, objectives, reference), _side(other, one, objectives, reference)
+
+
+def _side(mine: np.ndarray, theirs: np.ndarray, objectives: Sequence[str], reference: np.ndarray) -> Side:
+    beaten = (theirs[None, :, :] <= mine[:, None, :]).all(axis=2).any(axis=1)
+    best = mine.min(axis=0)
+    return Side(
+        len(mine),
+        hypervolume(mine, reference),
+        {name: float(value) for name, value in zip(objectives, best, strict=True)},
+        float(beaten.mean()),
+        int((~beaten).sum()),
+    )
