@@ -1,0 +1,69 @@
+"""The page about the API, by curl alone: its commands run in order against the real service, and do what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.test_docs import ROOT, blocks
+from tests.service.processes import Service
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_commands_of_the_api_page_do_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    script = "set -euo pipefail\n" + "\n".join(blocks(ROOT / "docs" / "api.md", "sh"))
+
+    with Service(f"sqlite:///{tmp_path / 'api.db'}", tmp_path / "log") as service:
+        answer = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "TAPESTRY": service.address},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+    def document(name: str) -> Any:
+        return json.loads((tmp_path / name).read_text())
+
+    run, frontier, plan = document("run.json"), document("frontier.json"), document("plan.json")
+    assert run["status"] == "succeeded"
+    assert run["constraints"] == ["peak_memory_bytes<=40GiB"]
+    assert len(frontier["plans"]) >= 8
+    assert all(p["verified"]["sharding"]["ok"] for p in frontier["plans"])
+    times = [p["cost"]["time_s"] for p in frontier["plans"]]
+    assert times == sorted(times)
+
+    numbers = [
+        int(n) for n in re.findall(r"^id: ?(\d+)", (tmp_path / "events.txt").read_text(), re.MULTILINE)
+    ]
+    later = [int(n) for n in re.findall(r"^id: ?(\d+)", (tmp_path / "later.txt").read_text(), re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert later == numbers[3:]
+
+    assert plan["id"] == frontier["plans"][0]["id"]
+    assert document("moves.json")["moves"] == plan["moves"] != []
+    explicit = document("explicit.json")
+    assert explicit["blocks"]
+    execution = document("execution.json")
+    assert execution["status"] == "succeeded"
+    assert execution["verified"]["values"] == {
+        **execution["verified"]["values"],
+        "executed": True,
+        "ok": True,
+    }
+    counted = execution["counts"]["traffic_bytes"]
+    assert counted["predicted"] == counted["counted"] > 0
+    assert document("trace.json")["traceEvents"]
+    faults = {error["pointer"]: error for error in document("problem.json")["errors"]}
+    assert set(faults) == {"/mesh", "/budget/seconds"}
+    assert "dgx-h100" in faults["/mesh"]["allowed"]
