@@ -20,6 +20,7 @@ COMMANDS = {
     "serve": "service.cli.commands.serve",
     "worker": "service.cli.commands.worker",
     "compare": "service.cli.commands.compare",
+    "backup": "service.cli.commands.backup",
     "show": "service.cli.commands.show",
     "devices": "service.cli.commands.machines",
     "meshes": "service.cli.commands.machines",

