@@ -44,12 +44,17 @@ bench: $(READY)  ## all benchmarks, briefly; the figures go into benchmarks/resu
 docs: $(READY)  ## build the documentation into site/; broken links are errors
 	$(BIN)/mkdocs build --strict
 
-# The lock holds base + dev and carries hashes but no addresses, so any mirror will do. torch and jax stay out.
-lock:  ## resolve pyproject.toml into requirements.lock
+# The locks carry hashes but no addresses, so any mirror will do: one for development (base + dev), and out of it the
+# one for the image of the service (base, and setuptools, which installs the program itself). torch and jax stay out.
+COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
+    --python-version 3.11 --generate-hashes $(LOCK_FLAGS)
+
+lock:  ## resolve pyproject.toml into requirements.lock and requirements-service.lock
 	mkdir -p build
 	test -x build/lock/bin/uv || ($(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv)
-	UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
-	    --python-version 3.11 --generate-hashes --extra dev $(LOCK_FLAGS) pyproject.toml --output-file requirements.lock
+	$(COMPILE) --extra dev pyproject.toml --output-file requirements.lock
+	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock pyproject.toml - \
+	    --output-file requirements-service.lock
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,9 +16,12 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.fixture
-def lock(root: Path) -> str:
-    return (root / "requirements.lock").read_text()
+LOCKS = ("requirements.lock", "requirements-service.lock")
+
+
+@pytest.fixture(params=LOCKS)
+def lock(root: Path, request: pytest.FixtureRequest) -> str:
+    return (root / request.param).read_text()
 
 
 @pytest.fixture
@@ -43,11 +46,16 @@ def test_large_frameworks_stay_out_of_the_lock(lock: str) -> None:
     assert not [name for name in locked if name.startswith("nvidia-")]
 
 
-def test_the_lock_holds_base_and_dev(lock: str, project: dict) -> None:
-    locked = {normal(name) for name, _ in PINNED.findall(lock)}
-    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
-    names = {normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in wanted}
-    assert names <= locked, "run `make lock`"
+def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
+    everything, service = (dict(PINNED.findall((root / name).read_text())) for name in LOCKS)
+    base = {normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in project["dependencies"]}
+    dev = {
+        normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in project["optional-dependencies"]["dev"]
+    }
+    assert base | dev <= {normal(name) for name in everything}, "run `make lock`"
+    assert base <= {normal(name) for name in service}, "run `make lock`"
+    assert service.items() <= everything.items(), "run `make lock`"
+    assert not {normal(name) for name in service} & (dev - {"setuptools"})
 
 
 def test_extras_are_the_documented_ones(project: dict) -> None:
