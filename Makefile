@@ -10,7 +10,7 @@ CODE   := teg hardware rewrites costmodel optimizer service
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast lint format bench lock docs clean
+.PHONY: help venv demo test browser test-fast lint format bench migration lock docs clean
 
 help:  ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,9 +20,12 @@ venv: $(READY)  ## make the environment (.venv) from the hashed lock
 demo: $(READY)  ## GPT-2 small on eight GPUs: import, search, execute and check three plans
 	$(BIN)/tapestry demo
 
-test: lint  ## everything: style, types, dependencies, all tests
+test: lint browser  ## everything: style, types, dependencies, all tests
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest -n $(JOBS)
+
+browser:  ## Chromium for the tests of the dashboard, if it is missing and this is Debian, as root
+	@.ci/browser
 
 test-fast: $(READY)  ## the quick part: style and the tests not marked slow
 	$(BIN)/ruff check .
@@ -43,6 +46,9 @@ bench: $(READY)  ## all benchmarks, briefly; the figures go into benchmarks/resu
 
 docs: $(READY)  ## build the documentation into site/; broken links are errors
 	$(BIN)/mkdocs build --strict
+
+migration: $(READY)  ## a new step of the database, from what changed in the tables: MESSAGE="what it does"
+	$(BIN)/python -m service.store.migrations "$(MESSAGE)"
 
 # The locks carry hashes but no addresses, so any mirror will do: one for development (base + dev), and out of it the
 # one for the image of the service (base, and setuptools, which installs the program itself). torch and jax stay out.

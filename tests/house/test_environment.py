@@ -1,6 +1,9 @@
 """The environment can be made anywhere: a lock with hashes and without addresses, and no large framework."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -60,3 +63,22 @@ def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
 
 def test_extras_are_the_documented_ones(project: dict) -> None:
     assert set(project["optional-dependencies"]) == {"torch", "jax", "dask", "dev"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "said"),
+    [
+        ({"CHROMIUM": sys.executable}, 0, ""),
+        ({"CHROMIUM": "/nowhere/chromium"}, 0, "the tests that need it are left out"),
+        ({"CHROMIUM": "/nowhere/chromium", "CI": "1"}, 1, "there is no /nowhere/chromium; install it"),
+    ],
+)
+def test_a_missing_browser_is_said_and_fails_only_where_nothing_may_be_left_out(
+    root: Path, environment: dict, code: int, said: str
+) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "CHROMIUM")}
+    answer = subprocess.run(
+        [root / ".ci" / "browser"], env=inherited | environment, capture_output=True, text=True
+    )
+    assert (answer.returncode, answer.stdout) == (code, "")
+    assert said in answer.stderr if said else not answer.stderr

@@ -1,0 +1,31 @@
+"""For maintainers: `python -m service.store.migrations MESSAGE` writes a new step, from what changed in the tables."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from alembic import command
+from sqlalchemy import create_engine
+
+from service.store.migrations import HEAD, REVISIONS
+from service.store.migrations.upgrade import configuration
+
+
+def main(message: str) -> None:
+    """Compare the tables of the newest step with those of `tables.py`, and write the difference into a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = create_engine(f"sqlite:///{Path(folder) / 'newest.db'}")
+        with engine.connect() as connection, connection.begin():
+            config = configuration(connection)
+            command.upgrade(config, HEAD)
+            command.revision(config, message, autogenerate=True, rev_id=f"{len(REVISIONS) + 1:04}")
+        engine.dispose()
+    print("now make it readable, let it move the data, and add its number to REVISIONS")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1].strip():
+        sys.exit('say what the step does: make migration MESSAGE="plans know their author"')
+    main(sys.argv[1].strip())
