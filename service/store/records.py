@@ -5,9 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from optimizer import Budget, Result
+from optimizer import Budget, Plan, Progress, Result
+
+Cursor = tuple[datetime, str]
+Kind = Literal["run", "execution"]
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is asked of a run: checked names and texts; `mesh` is the machine's document, its device written out."""
+
+    graph_id: str
+    mesh: Mapping[str, Any]
+    objectives: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    budget_seconds: float | None = None
+    budget_evaluations: int | None = None
+    seed: int = 0
+    islands: int | None = None
+    rules: tuple[str, ...] | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+    start_from: str | None = None
+    compute_dtype: str | None = None
+    devices: str = "any"
+    inputs: str = "chosen"
+    outputs: str = "sharded"
+    verify: str = "auto"
+
+
+@dataclass(frozen=True)
+class Idempotency:
+    """A client's key for one request: `fingerprint` is a hash of the request, so that a key cannot mean two."""
+
+    scope: str
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that was queued, or was before under the same key (`is_replay`)."""
+
+    id: str
+    is_replay: bool
+
+
+@dataclass(frozen=True)
+class SavedGraph:
+    """A graph that is in the store now; `is_new` if it was not before."""
+
+    id: str
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -43,27 +93,65 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """A stored graph without its document."""
+    """A stored graph without its document; `summary` is what an import says about it, where that was kept."""
 
     id: str
     name: str
     blocks: int
     lacks_values: bool
     created_at: datetime
+    summary: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A stored plan without its placements; `key` is its place in the store."""
+    """A stored plan without its placements; `key` is its place in the store.
+
+    `moves` is empty where only its frontier was read; `move_count` says how many there are. `devices` is the
+    part of the mesh that works, such as `gpu:4`, or `all`.
+    """
 
     key: int
     id: str
     run_id: str
-    graph_id: str
     feasible: bool
+    on_frontier: bool
     cost: Mapping[str, float]
-    moves: Sequence[Mapping[str, Any]]
+    devices: str
+    move_count: int
     verified: Mapping[str, Any] | None
+    moves: Sequence[Mapping[str, Any]] = ()
+    placements: Mapping[str, Any] | None = None
+
+    @property
+    def public_id(self) -> str:
+        """The one name of this plan among those of all runs."""
+        return f"{self.run_id}-{self.id}"
+
+
+@dataclass(frozen=True)
+class StoredExecution:
+    """An execution of a stored plan, from the queue to its end, without its trace."""
+
+    id: str
+    plan_key: int
+    plan_id: str
+    run_id: str
+    status: str
+    backend: str
+    values: bool
+    seed: int | None
+    counts: Mapping[str, Any] | None
+    verified: Mapping[str, Any] | None
+    problem: Mapping[str, Any] | None
+    has_trace: bool
+    created_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def public_plan_id(self) -> str:
+        """The one name of its plan among those of all runs."""
+        return f"{self.run_id}-{self.plan_id}"
 
 
 @dataclass(frozen=True)
@@ -79,13 +167,25 @@ class RunSummary:
     budget_seconds: float | None
     budget_evaluations: int | None
     seed: int
-    islands: int
+    islands: int | None
+    rules: tuple[str, ...] | None
+    pins: Mapping[str, str]
+    start_from: str | None
+    options: Mapping[str, str]
     compute_dtype: str | None
     status: str
+    phase: str
     stopped: str
+    attempt: int
+    cancel_requested: bool
+    problem: Mapping[str, Any] | None
     evaluations: int
     seconds: float
+    front: int
+    hypervolume: float
     created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -97,7 +197,52 @@ class StoredRun:
     frontier: tuple[StoredPlan, ...]
     timings: Mapping[str, float]
     rules: Mapping[str, tuple[int, int]]
-    pins: Mapping[str, str]
     history: tuple[Mapping[str, float], ...]
     versions: Mapping[str, str]
     host: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunEvent:
+    """Something that happened in a run; see docs/service.md for the kinds and their data."""
+
+    number: int
+    kind: str
+    data: Any
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job in somebody's hands: owner and attempt are what its writes are fenced by."""
+
+    kind: Kind
+    subject: str
+    owner: str
+    attempt: int
+    barren: int
+    cancel_requested: bool
+
+
+@dataclass(frozen=True)
+class RunUpdate:
+    """What a worker found since the last time: `added` plans are shown from now on, `removed` ids no longer."""
+
+    saved: bytes
+    phase: str
+    progress: Progress
+    added: Sequence[Plan]
+    removed: Sequence[str]
+    rules: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class WorkerBeat:
+    """A sign of life of a worker."""
+
+    name: str
+    host: str
+    pid: int
+    status: str
+    subject: str | None
+    seen_at: datetime

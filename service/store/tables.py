@@ -1,7 +1,7 @@
 """The tables: what is kept of graphs, runs, plans, frontiers and executions.
 
-Graphs are addressed by content, everything else by row. Objective values are rows, so that a new objective is
-no new column. Constraints and indices have derived names, so that migrations can refer to them.
+Graphs are addressed by content, everything else by row. Costs are one JSON value by objective, so that a new
+objective is no new column. Constraints and indices have derived names, so that migrations can refer to them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from service.lifecycle import STATUSES
 from service.store.columns import Moment, PackedJson
 
-SCHEMA_VERSION = 1
-STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -45,18 +44,10 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=CONVENTION)
 
 
-class SchemaVersion(Base):
-    """One row: the version of these tables that the database was made with."""
-
-    __tablename__ = "schema_version"
-
-    version: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-
-
 class GraphRow(Base):
     """A graph: `document` is its gzipped TEG document; `lacks_values` says that large data was left out.
 
-    `is_given` tells programs that people handed in from those that rewriting made.
+    `is_given` tells programs that people handed in from those that rewriting made in the first release.
     """
 
     __tablename__ = "graphs"
@@ -68,13 +59,17 @@ class GraphRow(Base):
     document: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     lacks_values: Mapped[bool]
     is_given: Mapped[bool]
+    summary: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(Moment)
 
     __table_args__ = (Index(None, "created_at", "id"),)
 
 
 class RunRow(Base):
-    """A search: what was asked, on which machine, how it went, and with which versions on which host."""
+    """A run: what was asked, on which machine, how far it is, and with which versions on which host.
+
+    `last_event` is the number of its newest event; raising it is what orders writers of events.
+    """
 
     __tablename__ = "runs"
 
@@ -86,21 +81,29 @@ class RunRow(Base):
     constraints: Mapped[list[str]] = mapped_column(JSON)
     rules: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
     pins: Mapped[dict[str, str]] = mapped_column(JSON)
+    start_from: Mapped[str | None] = mapped_column(String(16))
+    options: Mapped[dict[str, str]] = mapped_column(JSON)
     compute_dtype: Mapped[str | None] = mapped_column(Text)
     budget_seconds: Mapped[float | None] = mapped_column(Float(53))
     budget_evaluations: Mapped[int | None] = mapped_column(BigInteger)
     seed: Mapped[int] = mapped_column(BigInteger)
-    islands: Mapped[int] = mapped_column(Integer)
+    islands: Mapped[int | None] = mapped_column(Integer)
     status: Mapped[str] = mapped_column(String(16), index=True)
+    phase: Mapped[str] = mapped_column(String(16))
     stopped: Mapped[str] = mapped_column(Text)
+    attempt: Mapped[int] = mapped_column(Integer)
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     evaluations: Mapped[int] = mapped_column(BigInteger)
     seconds: Mapped[float] = mapped_column(Float(53))
+    front: Mapped[int] = mapped_column(Integer)
+    hypervolume: Mapped[float] = mapped_column(Float(53))
     timings: Mapped[dict[str, float]] = mapped_column(JSON)
     versions: Mapped[dict[str, str]] = mapped_column(JSON)
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
+    last_event: Mapped[int] = mapped_column(Integer)
     created_at: Mapped[datetime] = mapped_column(Moment)
-
-    graph: Mapped[GraphRow] = relationship()
+    started_at: Mapped[datetime | None] = mapped_column(Moment)
+    ended_at: Mapped[datetime | None] = mapped_column(Moment)
 
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),
@@ -109,9 +112,10 @@ class RunRow(Base):
 
 
 class PlanRow(Base):
-    """A plan that a run found: the rewritten graph, its placements and how they came about.
+    """A plan that a run showed: its placements, how they came about, what it costs, whether it is still shown.
 
-    `plan_id` is derived from what the plan is, so two runs may hold the same one; `key` tells them apart.
+    `plan_id` is derived from what the plan is, so two runs may hold the same one; `key` tells them apart. Its
+    rewritten graph is not stored: the moves make it from the run's.
     """
 
     __tablename__ = "plans"
@@ -119,40 +123,16 @@ class PlanRow(Base):
     key: Mapped[int] = mapped_column(KEY, primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     plan_id: Mapped[str] = mapped_column(String(64), index=True)
-    graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"), index=True)
+    on_frontier: Mapped[bool]
     feasible: Mapped[bool]
+    cost: Mapped[dict[str, float]] = mapped_column(JSON)
+    devices: Mapped[str] = mapped_column(Text)
+    move_count: Mapped[int] = mapped_column(Integer)
     moves: Mapped[list[dict[str, Any]]] = mapped_column(PackedJson)
-    placements: Mapped[dict[str, Any]] = mapped_column(PackedJson, deferred=True)
+    placements: Mapped[dict[str, Any]] = mapped_column(PackedJson)
     verified: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
-    run: Mapped[RunRow] = relationship()
-    costs: Mapped[list[CostRow]] = relationship(order_by="CostRow.key")
-
-    __table_args__ = (UniqueConstraint("run_id", "plan_id"),)
-
-
-class CostRow(Base):
-    """One objective of one plan; `whole` is the exact value of what is counted in whole numbers."""
-
-    __tablename__ = "costs"
-
-    key: Mapped[int] = mapped_column(KEY, primary_key=True)
-    plan_key: Mapped[int] = mapped_column(ForeignKey("plans.key", ondelete="CASCADE"))
-    objective: Mapped[str] = mapped_column(String(64))
-    value: Mapped[float] = mapped_column(Float(53))
-    whole: Mapped[int | None] = mapped_column(BigInteger)
-
-    __table_args__ = (UniqueConstraint("plan_key", "objective"), Index(None, "objective", "value"))
-
-
-class FrontierRow(Base):
-    """A plan's position on the frontier of its run."""
-
-    __tablename__ = "frontier"
-
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    position: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    plan_key: Mapped[int] = mapped_column(ForeignKey("plans.key", ondelete="CASCADE"), unique=True)
+    __table_args__ = (UniqueConstraint("run_id", "plan_id"), Index(None, "run_id", "on_frontier"))
 
 
 class RuleRow(Base):
@@ -179,16 +159,98 @@ class HistoryRow(Base):
     hypervolume: Mapped[float] = mapped_column(Float(53))
 
 
+class EventRow(Base):
+    """Something that happened in a run; numbers begin at 1 and leave no gap."""
+
+    __tablename__ = "events"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    kind: Mapped[str] = mapped_column(String(16))
+    data: Mapped[Any] = mapped_column(JSON)
+    created_at: Mapped[datetime] = mapped_column(Moment)
+
+
 class ExecutionRow(Base):
     """A plan run on the device simulator: counts beside predictions, values beside the reference."""
 
     __tablename__ = "executions"
 
-    key: Mapped[int] = mapped_column(KEY, primary_key=True)
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
     plan_key: Mapped[int] = mapped_column(ForeignKey("plans.key", ondelete="CASCADE"), index=True)
+    status: Mapped[str] = mapped_column(String(16))
     backend: Mapped[str] = mapped_column(String(32))
+    with_values: Mapped[bool]
     seed: Mapped[int | None] = mapped_column(BigInteger)
-    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
-    verified: Mapped[dict[str, Any]] = mapped_column(JSON)
-    trace: Mapped[dict[str, Any] | None] = mapped_column(PackedJson, deferred=True)
+    counts: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    verified: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    trace: Mapped[dict[str, Any] | None] = mapped_column(PackedJson)
     created_at: Mapped[datetime] = mapped_column(Moment)
+    ended_at: Mapped[datetime | None] = mapped_column(Moment)
+
+    __table_args__ = (CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),)
+
+
+class LeaseRow(Base):
+    """An unfinished job: who does it (nobody: it waits), until when, and how many attempts came to nothing.
+
+    `barren` counts attempts since the job last wrote something that the next attempt can go on from.
+    """
+
+    __tablename__ = "leases"
+
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)
+    subject: Mapped[str] = mapped_column(String(16), primary_key=True)
+    number: Mapped[int] = mapped_column(BigInteger, index=True)
+    owner: Mapped[str | None] = mapped_column(Text)
+    attempt: Mapped[int] = mapped_column(Integer)
+    barren: Mapped[int] = mapped_column(Integer)
+    cancel_requested: Mapped[bool]
+    expires_at: Mapped[datetime | None] = mapped_column(Moment)
+
+
+class CheckpointRow(Base):
+    """Where the next attempt at a run goes on; gone when the run has ended."""
+
+    __tablename__ = "checkpoints"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    saved: Mapped[bytes] = mapped_column(LargeBinary)
+    updated_at: Mapped[datetime] = mapped_column(Moment)
+
+
+class IdempotencyRow(Base):
+    """An Idempotency-Key that was used, what for, and what came of it."""
+
+    __tablename__ = "idempotency_keys"
+
+    scope: Mapped[str] = mapped_column(String(64), primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(String(64))
+    subject: Mapped[str] = mapped_column(String(32))
+    created_at: Mapped[datetime] = mapped_column(Moment, index=True)
+
+
+class ArtifactRow(Base):
+    """Something rendered from a plan once, kept for the next who asks; gzipped."""
+
+    __tablename__ = "artifacts"
+
+    plan_key: Mapped[int] = mapped_column(ForeignKey("plans.key", ondelete="CASCADE"), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(32), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime] = mapped_column(Moment)
+
+
+class WorkerRow(Base):
+    """A worker that lives, as of `seen_at`, and what it does."""
+
+    __tablename__ = "workers"
+
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    host: Mapped[str] = mapped_column(Text)
+    pid: Mapped[int] = mapped_column(Integer)
+    status: Mapped[str] = mapped_column(String(16))
+    subject: Mapped[str | None] = mapped_column(String(16))
+    seen_at: Mapped[datetime] = mapped_column(Moment)
