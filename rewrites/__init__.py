@@ -3,7 +3,14 @@
 from rewrites.apply import Applied, apply_all, apply_move, replay
 from rewrites.match import Changes, find, find_near, update
 from rewrites.move import Move, StaleMove
-from rewrites.placement import PLACEMENT, apply_placement, find_placements, placement_moves, replay_plan
+from rewrites.placement import (
+    PLACEMENT,
+    apply_placement,
+    find_placements,
+    is_structural,
+    placement_moves,
+    replay_plan,
+)
 from rewrites.rule import Match, Rule, RuleError, Sizes
 from rewrites.rules import RULES, catalogue, rule_named
 from rewrites.strategies import Saturated, saturate
@@ -29,6 +36,7 @@ __all__ = [
     "find_near",
     "find_placements",
     "find_tied",
+    "is_structural",
     "placement_moves",
     "replay",
     "replay_plan",

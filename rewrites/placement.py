@@ -127,6 +127,11 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
     return moves
 
 
+def is_structural(move: Move) -> bool:
+    """Whether a move rewrites the graph, rather than placing what is there."""
+    return move.rule not in _PLACING
+
+
 def replay_plan(
     graph: Graph, moves: Iterable[Move], mesh_shape: MeshShape, rules: Rules | None = None
 ) -> tuple[Graph, Placements]:
@@ -136,9 +141,8 @@ def replay_plan(
         StaleMove, RuleError: a move does not fit.
     """
     placements = Placements()
-    names = {r.name for r in PLACEMENT} | {"set_option"}
     for move in moves:
-        if move.rule in names:
+        if not is_structural(move):
             placements = apply_placement(graph, placements, move, mesh_shape)
         else:
             graph = replay(graph, [move], rules)
@@ -331,3 +335,5 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         apply=_regather,
     ),
 )
+
+_PLACING = {rule.name for rule in PLACEMENT} | {"set_option"}
