@@ -1,19 +1,52 @@
-"""The store: graphs, runs, plans, frontiers and executions in a database."""
+"""The store: graphs, runs, plans, frontiers, executions, jobs and workers in a database."""
 
 from service.store.codec import mesh_of, mesh_to_document
 from service.store.database import StoreError
-from service.store.records import Execution, FinishedRun, GraphSummary, RunSummary, StoredPlan, StoredRun
+from service.store.records import (
+    Cursor,
+    Execution,
+    FinishedRun,
+    GraphSummary,
+    Idempotency,
+    Job,
+    RunEvent,
+    RunRequest,
+    RunSummary,
+    RunUpdate,
+    SavedGraph,
+    StoredExecution,
+    StoredPlan,
+    StoredRun,
+    Submitted,
+    WorkerBeat,
+)
+from service.store.sessions import AlreadyEnded, KeyReused, LeaseLost, QueueFull, UnknownId
 from service.store.store import Store
 
 __all__ = [
+    "AlreadyEnded",
+    "Cursor",
     "Execution",
     "FinishedRun",
     "GraphSummary",
+    "Idempotency",
+    "Job",
+    "KeyReused",
+    "LeaseLost",
+    "QueueFull",
+    "RunEvent",
+    "RunRequest",
     "RunSummary",
+    "RunUpdate",
+    "SavedGraph",
     "Store",
     "StoreError",
+    "StoredExecution",
     "StoredPlan",
     "StoredRun",
+    "Submitted",
+    "UnknownId",
+    "WorkerBeat",
     "mesh_of",
     "mesh_to_document",
 ]

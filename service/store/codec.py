@@ -1,25 +1,26 @@
-"""Between values and rows: graphs as compressed documents, machines as their file's fields, costs as rows."""
+"""Between values and rows: graphs as compressed documents, machines as their file's fields, plans as moves."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import takewhile
 from typing import Any
+
+from sqlalchemy import Row
 
 from hardware import Mesh, mesh_from_dict
 from optimizer import Plan
-from rewrites import Move
-from service.store.records import GraphSummary, RunSummary, StoredPlan
-from service.store.tables import CostRow, GraphRow, PlanRow, RunRow
+from rewrites import Move, is_structural, replay
+from service.store.records import RunSummary, StoredPlan
 from teg.document import dumps, loads
 from teg.graph import Graph
-from teg.sharding.text import placements_from_document
+from teg.sharding.text import placements_from_document, placements_to_document
 
 LARGEST_DATA_BYTES = 256 * 2**20
-EXACT = 2**63
 
 
 def graph_values(graph: Graph) -> dict[str, Any]:
@@ -40,14 +41,9 @@ def graph_values(graph: Graph) -> dict[str, Any]:
     }
 
 
-def graph_of(row: GraphRow) -> Graph:
-    """The graph of a row read with its document."""
-    return loads(gzip.decompress(row.document))
-
-
-def graph_summary(row: GraphRow) -> GraphSummary:
-    """A graph's row as a value, its document left out."""
-    return GraphSummary(row.id, row.name, row.blocks, row.lacks_values, row.created_at)
+def graph_of(document: bytes) -> Graph:
+    """The graph of a stored document."""
+    return loads(gzip.decompress(document))
 
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
@@ -70,50 +66,57 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value not in ((), {})}
 
 
-def cost_rows(plan: Plan) -> list[CostRow]:
-    """A plan's costs; whole numbers are kept exactly, also where a float would round them."""
-    return [
-        CostRow(
-            objective=name,
-            value=float(value),
-            whole=value if isinstance(value, int) and abs(value) < EXACT else None,
-        )
-        for name, value in plan.cost.items()
-    ]
+def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
+    """The columns of a plan's row that follow from the plan."""
+    moves = [move.to_json() for move in plan.moves]
+    return {
+        "run_id": run_id,
+        "plan_id": plan.id,
+        "on_frontier": True,
+        "feasible": plan.feasible,
+        "cost": dict(plan.cost),
+        "devices": plan.placements.devices or "all",
+        "move_count": len(moves),
+        "moves": moves,
+        "placements": placements_to_document(plan.placements),
+    }
 
 
-def stored_plan(row: PlanRow) -> StoredPlan:
-    """A plan's row, read with its costs, as a value."""
-    cost = {c.objective: c.value if c.whole is None else c.whole for c in row.costs}
+def plan_of(
+    graph: Graph,
+    moves: Sequence[Mapping[str, Any]],
+    placements: Mapping[str, Any],
+    cost: Mapping[str, float],
+    feasible: bool,
+) -> Plan:
+    """A plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite."""
+    history = tuple(Move.from_json(move) for move in moves)
+    rewritten = replay(graph, list(takewhile(is_structural, history)))
+    return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible)
+
+
+def stored_plan(row: Row[Any]) -> StoredPlan:
+    """A plan's row, with or without moves and placements, as a value."""
+    fields = row._mapping
     return StoredPlan(
-        row.key, row.plan_id, row.run_id, row.graph_id, row.feasible, cost, row.moves, row.verified
+        key=fields["key"],
+        id=fields["plan_id"],
+        run_id=fields["run_id"],
+        feasible=fields["feasible"],
+        on_frontier=fields["on_frontier"],
+        cost=fields["cost"],
+        devices=fields["devices"],
+        move_count=fields["move_count"],
+        verified=fields["verified"],
+        moves=fields.get("moves", ()),
+        placements=fields.get("placements"),
     )
 
 
-def plan_of(row: PlanRow, graph: Graph) -> Plan:
-    """A plan as the search made it, from its row read with placements and costs, and its rewritten graph."""
-    moves = tuple(Move.from_json(move) for move in row.moves)
-    cost = stored_plan(row).cost
-    return Plan(graph, placements_from_document(row.placements), moves, cost, row.feasible)
-
-
-def run_summary(row: RunRow) -> RunSummary:
-    """A run's row, read with its graph, as a value."""
-    return RunSummary(
-        id=row.id,
-        graph_id=row.graph_id,
-        graph_name=row.graph.name,
-        mesh_name=row.mesh_name,
-        objectives=tuple(row.objectives),
-        constraints=tuple(row.constraints),
-        budget_seconds=row.budget_seconds,
-        budget_evaluations=row.budget_evaluations,
-        seed=row.seed,
-        islands=row.islands,
-        compute_dtype=row.compute_dtype,
-        status=row.status,
-        stopped=row.stopped,
-        evaluations=row.evaluations,
-        seconds=row.seconds,
-        created_at=row.created_at,
-    )
+def run_summary(row: Row[Any]) -> RunSummary:
+    """A run's row, read with its graph's name and whether its lease asks for an end, as a value."""
+    fields = dict(row._mapping)
+    for name in ("objectives", "constraints", "rules"):
+        fields[name] = tuple(fields[name]) if fields[name] is not None else None
+    fields["cancel_requested"] = bool(fields["cancel_requested"])
+    return RunSummary(**fields)

@@ -89,6 +89,7 @@ class FinishedRun:
     rules: Sequence[str] | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
     compute_dtype: str | None = None
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""Executions in the store: plans that are, were or will be run on the device simulator."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, insert, select
+
+from service.store.queue import submit
+from service.store.records import Execution, Idempotency, StoredExecution, Submitted
+from service.store.sessions import Database, UnknownId
+from service.store.tables import ExecutionRow, PlanRow
+
+_SUMMARY = (
+    ExecutionRow.id,
+    ExecutionRow.plan_key,
+    PlanRow.plan_id,
+    PlanRow.run_id,
+    ExecutionRow.status,
+    ExecutionRow.backend,
+    ExecutionRow.with_values.label("values"),
+    ExecutionRow.seed,
+    ExecutionRow.counts,
+    ExecutionRow.verified,
+    ExecutionRow.problem,
+    ExecutionRow.trace.is_not(None).label("has_trace"),
+    ExecutionRow.created_at,
+    ExecutionRow.ended_at,
+)
+
+
+class Executions:
+    """Runs of plans on the device simulator."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(
+        self,
+        plan_key: int,
+        *,
+        backend: str,
+        values: bool,
+        seed: int,
+        created_at: datetime,
+        queue_limit: int | None = None,
+        idempotency: Idempotency | None = None,
+    ) -> Submitted:
+        """Queue an execution; raises as `Runs.submit`."""
+        execution_id = secrets.token_hex(6)
+        row = {
+            "id": execution_id,
+            "plan_key": plan_key,
+            "status": "queued",
+            "backend": backend,
+            "with_values": values,
+            "seed": seed,
+            "counts": None,
+            "verified": None,
+            "problem": None,
+            "trace": None,
+            "created_at": created_at,
+            "ended_at": None,
+        }
+        with self._database.writing() as connection:
+
+            def write() -> None:
+                connection.execute(insert(ExecutionRow).values(row))
+
+            return submit(
+                connection,
+                "execution",
+                execution_id,
+                created_at,
+                write,
+                queue_limit=queue_limit,
+                idempotency=idempotency,
+            )
+
+    def save(self, plan_key: int, execution: Execution) -> str:
+        """Keep what an execution of a stored plan gave; returns its id."""
+        row = ended_values(plan_key, execution)
+        with self._database.writing() as connection:
+            connection.execute(insert(ExecutionRow).values(row))
+        return str(row["id"])
+
+    def get(self, execution_id: str) -> StoredExecution:
+        """How an execution stands."""
+        query = select(*_SUMMARY).join(PlanRow, PlanRow.key == ExecutionRow.plan_key)
+        with self._database.reading() as connection:
+            row = connection.execute(query.where(ExecutionRow.id == execution_id)).one_or_none()
+        if row is None:
+            raise UnknownId(f"there is no execution {execution_id!r}")
+        return _execution(row)
+
+    def of_plan(self, plan_key: int) -> tuple[StoredExecution, ...]:
+        """The executions of a plan, oldest first."""
+        query = select(*_SUMMARY).join(PlanRow, PlanRow.key == ExecutionRow.plan_key)
+        query = query.where(ExecutionRow.plan_key == plan_key)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(ExecutionRow.created_at, ExecutionRow.id))
+            return tuple(_execution(row) for row in rows)
+
+    def trace(self, execution_id: str) -> dict[str, Any] | None:
+        """What happened when on which device, in Perfetto's form, if it was kept."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                select(ExecutionRow.trace).where(ExecutionRow.id == execution_id)
+            ).one_or_none()
+        if row is None:
+            raise UnknownId(f"there is no execution {execution_id!r}")
+        return None if row.trace is None else dict(row.trace)
+
+
+def ended_values(plan_key: int | None, execution: Execution) -> dict[str, Any]:
+    """The row of an execution that is over."""
+    return {
+        "id": secrets.token_hex(6),
+        "plan_key": plan_key,
+        "status": "succeeded",
+        **outcome_values(execution),
+        "created_at": execution.created_at,
+        "ended_at": execution.created_at,
+    }
+
+
+def outcome_values(execution: Execution) -> dict[str, Any]:
+    """The columns of an execution's row that say what came out."""
+    return {
+        "backend": execution.backend,
+        "with_values": execution.seed is not None,
+        "seed": execution.seed,
+        "counts": dict(execution.counts),
+        "verified": dict(execution.verified),
+        "trace": None if execution.trace is None else dict(execution.trace),
+    }
+
+
+def _execution(row: Row[Any]) -> StoredExecution:
+    return StoredExecution(**{**row._mapping, "has_trace": bool(row.has_trace)})

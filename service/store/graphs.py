@@ -1,0 +1,98 @@
+"""Graphs in the store: addressed by content, so the same graph twice is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Insert, Row, and_, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from service.store.codec import graph_of, graph_values
+from service.store.records import Cursor, GraphSummary, SavedGraph
+from service.store.sessions import Database, UnknownId
+from service.store.tables import Base, GraphRow
+from teg.graph import Graph
+
+_SUMMARY = (
+    GraphRow.id,
+    GraphRow.name,
+    GraphRow.blocks,
+    GraphRow.lacks_values,
+    GraphRow.created_at,
+    GraphRow.summary,
+)
+
+
+class Graphs:
+    """Programs that people handed in."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(
+        self, graph: Graph, created_at: datetime, summary: Mapping[str, Any] | None = None
+    ) -> SavedGraph:
+        """Keep a graph, with what an import said about it."""
+        values = graph_values(graph)
+        with self._database.writing() as connection:
+            return put_graph(connection, values, created_at, summary)
+
+    def load(self, graph_id: str) -> Graph:
+        """The graph with this id, as it was stored."""
+        return graph_of(self.document(graph_id))
+
+    def document(self, graph_id: str) -> bytes:
+        """A graph's TEG document, gzipped."""
+        with self._database.reading() as connection:
+            found = connection.scalar(select(GraphRow.document).where(GraphRow.id == graph_id))
+        if found is None:
+            raise UnknownId(f"there is no graph {graph_id!r}")
+        return bytes(found)
+
+    def get(self, graph_id: str) -> GraphSummary:
+        """What is known of a graph without its document."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(*_SUMMARY).where(GraphRow.id == graph_id)).one_or_none()
+        if row is None:
+            raise UnknownId(f"there is no graph {graph_id!r}")
+        return _graph_summary(row)
+
+    def page(self, limit: int = 50, before: Cursor | None = None) -> tuple[GraphSummary, ...]:
+        """Graphs, newest first; `before` is (created_at, id) of the last one seen."""
+        query = select(*_SUMMARY).where(GraphRow.is_given.is_(True))
+        if before is not None:
+            moment, last = before
+            earlier = GraphRow.created_at < moment
+            query = query.where(or_(earlier, and_(GraphRow.created_at == moment, GraphRow.id < last)))
+        query = query.order_by(GraphRow.created_at.desc(), GraphRow.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            return tuple(_graph_summary(row) for row in connection.execute(query))
+
+
+def put_graph(
+    connection: Connection,
+    values: Mapping[str, Any],
+    created_at: datetime,
+    summary: Mapping[str, Any] | None = None,
+) -> SavedGraph:
+    """Keep a graph within a transaction; `values` are the columns that follow from it."""
+    kept = None if summary is None else dict(summary)
+    row = {**values, "is_given": True, "summary": kept, "created_at": created_at}
+    added = connection.execute(insert_if_new(connection, GraphRow).values(row)).rowcount > 0
+    if not added:  # the first release also kept graphs that rewriting made, and none of them with a summary
+        changes: dict[str, Any] = {"is_given": True} | ({} if kept is None else {"summary": kept})
+        connection.execute(update(GraphRow).where(GraphRow.id == values["id"]).values(changes))
+    return SavedGraph(values["id"], added)
+
+
+def insert_if_new(connection: Connection, table: type[Base]) -> Insert:
+    """An insertion that does nothing where a row with that key is there already."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def _graph_summary(row: Row[Any]) -> GraphSummary:
+    return GraphSummary(**row._mapping)

@@ -1,0 +1,312 @@
+"""Jobs: who does what, until when. All writes of workers are here, and every one of them is fenced.
+
+Fencing: a write first renews the worker's lease by kind, subject, owner and attempt, in the same transaction.
+Where no such lease is there any more the write is refused (LeaseLost) and changes nothing, so that a worker
+that was given up for dead cannot disturb the one that took over. Moments are the workers' own; their clocks
+may differ by less than a lease lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
+
+from service.lifecycle import Event, step
+from service.store.codec import plan_values
+from service.store.executions import ended_values, outcome_values
+from service.store.queue import append_event, append_status, waiting
+from service.store.records import Execution, Job, Kind, RunUpdate
+from service.store.sessions import Database, LeaseLost
+from service.store.tables import (
+    CheckpointRow,
+    ExecutionRow,
+    HistoryRow,
+    LeaseRow,
+    PlanRow,
+    RuleRow,
+    RunRow,
+)
+
+KINDS: tuple[Kind, ...] = ("run", "execution")
+
+
+class Jobs:
+    """The queue and the leases; what workers write about their jobs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
+        """Take the oldest job that nobody does, or whose worker has not been heard of for a lease."""
+        with self._database.reading() as connection:  # workers ask often, and mostly there is nothing to take
+            if connection.execute(_claimable(now, kinds)).first() is None:
+                return None
+        with self._database.writing() as connection:
+            row = connection.execute(_claimable(now, kinds).with_for_update(skip_locked=True)).first()
+            if row is None:
+                return None
+            job = Job(row.kind, row.subject, owner, row.attempt + 1, row.barren + 1, row.cancel_requested)
+            taken = {
+                "owner": owner,
+                "attempt": job.attempt,
+                "barren": job.barren,
+                "expires_at": now + timedelta(seconds=lease_s),
+            }
+            connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(taken))
+            _begin(connection, job, now)
+            return job
+
+    def renew(self, job: Job, now: datetime, lease_s: float) -> bool:
+        """Keep a job; returns whether somebody wants it cancelled."""
+        with self._fenced(job, now, lease_s) as connection:
+            lease = _is(job.kind, job.subject)
+            return bool(connection.scalar(select(LeaseRow.cancel_requested).where(lease)))
+
+    def release(self, job: Job, now: datetime) -> None:
+        """Give a job back to the queue; the attempt does not count against it."""
+        with self._fenced(job, now, 0.0) as connection:
+            free = {"owner": None, "expires_at": None, "barren": max(job.barren - 1, 0)}
+            connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
+            _move(connection, job, "released", now, phase="queued")
+
+    def release_owner(self, owner: str, now: datetime) -> int:
+        """Free what a worker held that is known to be dead; returns how many jobs."""
+        with self._database.writing() as connection:
+            held = update(LeaseRow).where(LeaseRow.owner == owner)
+            return connection.execute(held.values(expires_at=now - timedelta(seconds=1))).rowcount
+
+    def begin(
+        self,
+        job: Job,
+        now: datetime,
+        lease_s: float,
+        *,
+        islands: int,
+        versions: Mapping[str, str],
+        host: Mapping[str, Any],
+    ) -> None:
+        """Keep what a run is made with, by this attempt."""
+        made_with = {"islands": islands, "versions": dict(versions), "host": dict(host)}
+        with self._fenced(job, now, lease_s) as connection:
+            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(made_with))
+
+    def phase(self, job: Job, now: datetime, lease_s: float, phase: str) -> None:
+        """Say what a run does now."""
+        with self._fenced(job, now, lease_s) as connection:
+            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(phase=phase))
+            append_status(connection, job.subject, now)
+
+    def saved(self, run_id: str) -> bytes | None:
+        """Where the last attempt at a run left off."""
+        query = select(CheckpointRow.saved).where(CheckpointRow.run_id == run_id)
+        with self._database.reading() as connection:
+            return connection.scalar(query)
+
+    def checkpoint(self, job: Job, now: datetime, lease_s: float, found: RunUpdate) -> None:
+        """Keep the state of a search and what it has found since, all of it or nothing."""
+        run_id = job.subject
+        with self._fenced(job, now, lease_s, barren=0) as connection:
+            _put_checkpoint(connection, run_id, found.saved, now)
+            if found.removed:
+                gone = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(found.removed))
+                connection.execute(gone.values(on_frontier=False))
+            _put_plans(connection, run_id, found)
+            _put_progress(connection, run_id, found, now)
+            if found.added or found.removed:
+                _put_rules(connection, run_id, found, now)
+
+    def verified(
+        self,
+        job: Job,
+        now: datetime,
+        lease_s: float,
+        plan_id: str,
+        verified: Mapping[str, Any],
+        execution: Execution | None,
+    ) -> None:
+        """Keep what was checked of a plan, and the execution by which it was."""
+        with self._fenced(job, now, lease_s, barren=0) as connection:
+            plan = (PlanRow.run_id == job.subject, PlanRow.plan_id == plan_id)
+            connection.execute(update(PlanRow).where(*plan).values(verified=dict(verified)))
+            if execution is not None:
+                key = connection.scalar(select(PlanRow.key).where(*plan))
+                connection.execute(insert(ExecutionRow).values(ended_values(key, execution)))
+            said = {"plan": f"{job.subject}-{plan_id}", "verified": dict(verified)}
+            append_event(connection, job.subject, "verified", said, now)
+
+    def end_run(
+        self,
+        job: Job,
+        now: datetime,
+        event: Event,
+        *,
+        stopped: str,
+        problem: Mapping[str, Any] | None = None,
+        timings: Mapping[str, float] | None = None,
+    ) -> None:
+        """End a run: it has finished, failed or was cancelled."""
+        with self._fenced(job, now, 0.0) as connection:
+            outcome: dict[str, Any] = {
+                "stopped": stopped,
+                "problem": None if problem is None else dict(problem),
+                "ended_at": now,
+            }
+            if timings is not None:
+                outcome["timings"] = dict(timings)
+            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(outcome))
+            connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
+            connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == job.subject))
+            _move(connection, job, event, now, phase="done")
+
+    def end_execution(
+        self,
+        job: Job,
+        now: datetime,
+        event: Event,
+        *,
+        execution: Execution | None = None,
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End an execution, with what came out or with the reason why nothing did."""
+        with self._fenced(job, now, 0.0) as connection:
+            outcome: dict[str, Any] = {} if execution is None else outcome_values(execution)
+            outcome |= {"ended_at": now, "problem": None if problem is None else dict(problem)}
+            connection.execute(update(ExecutionRow).where(ExecutionRow.id == job.subject).values(outcome))
+            connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
+            _move(connection, job, event, now, phase="done")
+
+    def counts(self) -> dict[str, Any]:
+        """How many runs and executions there are by status, and how many jobs wait."""
+        with self._database.reading() as connection:
+            runs = connection.execute(select(RunRow.status, func.count()).group_by(RunRow.status)).all()
+            by_status = select(ExecutionRow.status, func.count()).group_by(ExecutionRow.status)
+            executions = connection.execute(by_status).all()
+            return {
+                "runs": dict(row.tuple() for row in runs),
+                "executions": dict(row.tuple() for row in executions),
+                "queued": waiting(connection),
+            }
+
+    @contextmanager
+    def _fenced(
+        self, job: Job, now: datetime, lease_s: float, barren: int | None = None
+    ) -> Iterator[Connection]:
+        """A transaction in which this worker has the job."""
+        renewed: dict[str, Any] = {"expires_at": now + timedelta(seconds=lease_s)}
+        if barren is not None:
+            renewed["barren"] = barren
+        with self._database.writing() as connection:
+            mine = and_(
+                _is(job.kind, job.subject), LeaseRow.owner == job.owner, LeaseRow.attempt == job.attempt
+            )
+            if connection.execute(update(LeaseRow).where(mine).values(renewed)).rowcount != 1:
+                raise LeaseLost(f"{job.kind} {job.subject} belongs to another worker by now, or has ended")
+            yield connection
+
+
+def _is(kind: str, subject: str) -> ColumnElement[bool]:
+    return and_(LeaseRow.kind == kind, LeaseRow.subject == subject)
+
+
+def _claimable(now: datetime, kinds: Sequence[Kind]) -> Select[str, str, int, int, bool]:
+    free = or_(LeaseRow.owner.is_(None), LeaseRow.expires_at < now)
+    columns = (LeaseRow.kind, LeaseRow.subject, LeaseRow.attempt, LeaseRow.barren, LeaseRow.cancel_requested)
+    return select(*columns).where(free, LeaseRow.kind.in_(kinds)).order_by(LeaseRow.number).limit(1)
+
+
+def _begin(connection: Connection, job: Job, now: datetime) -> None:
+    """Note a new attempt where users see it."""
+    if job.kind == "run":
+        run = update(RunRow).where(RunRow.id == job.subject)
+        connection.execute(run.values(attempt=job.attempt, started_at=func.coalesce(RunRow.started_at, now)))
+    _move(connection, job, "claimed", now)
+
+
+def _move(connection: Connection, job: Job, event: Event, now: datetime, phase: str | None = None) -> None:
+    """The next status of a job, by its life cycle; runs tell it."""
+    table: type[RunRow] | type[ExecutionRow] = RunRow if job.kind == "run" else ExecutionRow
+    status = connection.scalar(select(table.status).where(table.id == job.subject))
+    changes: dict[str, Any] = {"status": step(status, event)}  # type: ignore[arg-type]
+    if job.kind == "run" and phase is not None:
+        changes["phase"] = phase
+    connection.execute(update(table).where(table.id == job.subject).values(changes))
+    if job.kind == "run":
+        append_status(connection, job.subject, now)
+
+
+def _put_checkpoint(connection: Connection, run_id: str, saved: bytes, now: datetime) -> None:
+    kept = {"saved": saved, "updated_at": now}
+    again = update(CheckpointRow).where(CheckpointRow.run_id == run_id).values(kept)
+    if connection.execute(again).rowcount == 0:
+        connection.execute(insert(CheckpointRow).values(run_id=run_id, **kept))
+
+
+def _put_plans(connection: Connection, run_id: str, found: RunUpdate) -> None:
+    """Show plans; one that was shown before and left comes back as it was."""
+    ids = [plan.id for plan in found.added]
+    known = select(PlanRow.plan_id).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(ids))
+    returning = set(connection.scalars(known)) if ids else set()
+    if returning:
+        back = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(returning))
+        connection.execute(back.values(on_frontier=True))
+    rows = [
+        plan_values(run_id, plan) | {"verified": None} for plan in found.added if plan.id not in returning
+    ]
+    if rows:
+        connection.execute(insert(PlanRow), rows)
+
+
+def _put_progress(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
+    """Where the run is, as a row, a point of its history and events."""
+    progress = found.progress
+    shown = select(func.count()).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
+    size = int(connection.scalar(shown) or 0)
+    before = connection.execute(select(RunRow.phase, RunRow.objectives).where(RunRow.id == run_id)).one()
+    figures = {
+        "evaluations": progress.evaluations,
+        "seconds": progress.seconds,
+        "front": size,
+        "hypervolume": progress.hypervolume,
+    }
+    changes = {**figures, "phase": found.phase}
+    connection.execute(update(RunRow).where(RunRow.id == run_id).values(changes))
+    steps = select(func.coalesce(func.max(HistoryRow.step), -1)).where(HistoryRow.run_id == run_id)
+    point = {"run_id": run_id, "step": int(connection.scalar(steps) or 0) + 1, **figures}
+    connection.execute(insert(HistoryRow).values(point))
+    if found.phase != before.phase:
+        append_status(connection, run_id, now)
+    best = dict(zip(before.objectives, progress.best, strict=False))
+    append_event(
+        connection, run_id, "progress", {**figures, "fraction": progress.fraction, "best": best}, now
+    )
+    if found.added or found.removed:
+        news = {
+            "added": [_shown(run_id, plan_values(run_id, plan)) for plan in found.added],
+            "removed": [f"{run_id}-{plan_id}" for plan_id in found.removed],
+            "size": size,
+        }
+        append_event(connection, run_id, "frontier", news, now)
+
+
+def _shown(run_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan in an event, in the form that a frontier has it."""
+    named = {"id": f"{run_id}-{values['plan_id']}", "plan": values["plan_id"]}
+    kept = ("cost", "feasible", "devices", "move_count")
+    return {**named, **{name: values[name] for name in kept}, "verified": None}
+
+
+def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
+    """The rules' statistics, as rows and as an event."""
+    connection.execute(delete(RuleRow).where(RuleRow.run_id == run_id))
+    rows = [
+        {"run_id": run_id, "rule": rule, "applied": applied, "improved": improved}
+        for rule, (applied, improved) in found.rules.items()
+    ]
+    if rows:
+        connection.execute(insert(RuleRow), rows)
+    said = {row["rule"]: {"applied": row["applied"], "improved": row["improved"]} for row in rows}
+    append_event(connection, run_id, "rules", said, now)

@@ -1,0 +1,93 @@
+"""Plans in the store: found by name, rebuilt by their moves, and what was rendered from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, select
+
+from optimizer import Plan
+from service.store.codec import graph_of, plan_of, stored_plan
+from service.store.database import StoreError
+from service.store.graphs import insert_if_new
+from service.store.records import StoredPlan
+from service.store.sessions import Database, UnknownId
+from service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow
+
+_ALL = tuple(PlanRow.__table__.columns)
+
+
+class Plans:
+    """Plans that runs have shown, whether they still do or not."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, public_id: str) -> StoredPlan:
+        """The plan `RUN-PLAN`, or `PLAN` of the newest run that has it; whole ids."""
+        run_id, _, plan_id = public_id.rpartition("-")
+        query = _plans().where(PlanRow.plan_id == plan_id)
+        if run_id:
+            query = query.where(PlanRow.run_id == run_id)
+        with self._database.reading() as connection:
+            row = connection.execute(query.limit(1)).one_or_none()
+        if row is None:
+            raise UnknownId(f"there is no plan {public_id!r}")
+        return stored_plan(row)
+
+    def find(self, reference: str) -> StoredPlan:
+        """The plan named `PLAN` (of the newest run that has it) or `RUN/PLAN`; beginnings will do."""
+        run_part, _, plan_part = reference.replace("-", "/").rpartition("/")
+        query = _plans().where(PlanRow.plan_id.startswith(plan_part, autoescape=True))
+        if run_part:
+            query = query.where(PlanRow.run_id.startswith(run_part, autoescape=True))
+        with self._database.reading() as connection:
+            found = [stored_plan(row) for row in connection.execute(query)] if plan_part else []
+        if not found:
+            raise UnknownId(f"there is no plan {reference!r}; `tapestry show RUN` lists a run's plans")
+        names = sorted({plan.id for plan in found} if not run_part else {plan.public_id for plan in found})
+        if len(names) > 1:
+            some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            raise StoreError(f"plan {reference!r} is not one plan; it may be {some}")
+        return found[0]
+
+    def load(self, key: int) -> Plan:
+        """The plan with this key as the search made it: rewritten graph, placements, moves, cost."""
+        return self.load_all([key])[0]
+
+    def load_all(self, keys: Sequence[int]) -> list[Plan]:
+        """The plans with these keys, in order; a graph that several rewrite is read once."""
+        columns = (PlanRow.key, PlanRow.moves, PlanRow.placements, PlanRow.cost, PlanRow.feasible)
+        query = select(*columns, RunRow.graph_id).join(RunRow, RunRow.id == PlanRow.run_id)
+        with self._database.reading() as connection:
+            rows = {row.key: row for row in connection.execute(query.where(PlanRow.key.in_(keys)))}
+            missing = [key for key in keys if key not in rows]
+            if missing:
+                raise UnknownId(f"there is no plan with key {missing[0]}")
+            wanted = {row.graph_id for row in rows.values()}
+            documents = connection.execute(
+                select(GraphRow.id, GraphRow.document).where(GraphRow.id.in_(wanted))
+            )
+            graphs = {row.id: graph_of(row.document) for row in documents}
+        ordered = (rows[key] for key in keys)
+        return [plan_of(graphs[r.graph_id], r.moves, r.placements, r.cost, r.feasible) for r in ordered]
+
+    def artifact(self, key: int, kind: str) -> bytes | None:
+        """Something rendered from the plan before, gzipped, if it was kept."""
+        query = select(ArtifactRow.content).where(ArtifactRow.plan_key == key, ArtifactRow.kind == kind)
+        with self._database.reading() as connection:
+            return connection.scalar(query)
+
+    def save_artifact(self, key: int, kind: str, content: bytes, now: datetime) -> None:
+        """Keep something rendered from the plan for the next who asks."""
+        row = {"plan_key": key, "kind": kind, "content": content, "created_at": now}
+        with self._database.writing() as connection:
+            connection.execute(insert_if_new(connection, ArtifactRow).values(row))
+
+
+def _plans() -> Select[Any]:
+    """Plans with everything, those of the newest run first."""
+    query = select(*_ALL).join(RunRow, RunRow.id == PlanRow.run_id)
+    return query.order_by(RunRow.created_at.desc(), RunRow.id.desc(), PlanRow.key)

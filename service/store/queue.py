@@ -1,0 +1,100 @@
+"""Queueing within a transaction: the rows of a new job, limits, and keys that make a request safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from service.store.graphs import insert_if_new
+from service.store.records import Idempotency, Kind, Submitted
+from service.store.sessions import KeyReused, QueueFull
+from service.store.tables import EventRow, IdempotencyRow, LeaseRow, RunRow
+
+KEYS_KEPT = timedelta(hours=24)
+
+
+def submit(
+    connection: Connection,
+    kind: Kind,
+    subject: str,
+    created_at: datetime,
+    write: Callable[[], None],
+    *,
+    queue_limit: int | None,
+    idempotency: Idempotency | None,
+) -> Submitted:
+    """Queue a job whose own rows `write` makes; a request with a known key is answered as before.
+
+    Raises:
+        KeyReused: the key was used for another request.
+        QueueFull: `queue_limit` jobs wait already.
+    """
+    if idempotency is not None:
+        before = _remember(connection, idempotency, subject, created_at)
+        if before is not None:
+            return Submitted(before, True)
+    if queue_limit is not None and waiting(connection) >= queue_limit:
+        raise QueueFull(f"{queue_limit} jobs wait already; try again later")
+    write()
+    row = {
+        "kind": kind,
+        "subject": subject,
+        "number": int(created_at.timestamp() * 1e6),
+        "owner": None,
+        "attempt": 0,
+        "barren": 0,
+        "cancel_requested": False,
+        "expires_at": None,
+    }
+    connection.execute(insert(LeaseRow).values(row))
+    return Submitted(subject, False)
+
+
+def waiting(connection: Connection) -> int:
+    """How many jobs nobody does yet."""
+    return connection.scalar(select(func.count()).select_from(LeaseRow).where(LeaseRow.owner.is_(None))) or 0
+
+
+def _remember(connection: Connection, used: Idempotency, subject: str, now: datetime) -> str | None:
+    """Keep a key; if it is known already, the job it stands for. Of two at once the second waits for the first."""
+    connection.execute(delete(IdempotencyRow).where(IdempotencyRow.created_at < now - KEYS_KEPT))
+    row = {
+        "scope": used.scope,
+        "key": used.key,
+        "fingerprint": used.fingerprint,
+        "subject": subject,
+        "created_at": now,
+    }
+    if connection.execute(insert_if_new(connection, IdempotencyRow).values(row)).rowcount > 0:
+        return None
+    same = (IdempotencyRow.scope == used.scope, IdempotencyRow.key == used.key)
+    known = connection.execute(select(IdempotencyRow.fingerprint, IdempotencyRow.subject).where(*same)).one()
+    if known.fingerprint != used.fingerprint:
+        raise KeyReused(
+            f"the Idempotency-Key {used.key!r} was used before for another request; take a new one"
+        )
+    return str(known.subject)
+
+
+def append_event(connection: Connection, run_id: str, kind: str, data: Any, now: datetime) -> int:
+    """Write the next event of a run; returns its number. The run's row orders those who write at once."""
+    number = connection.scalar(
+        update(RunRow)
+        .where(RunRow.id == run_id)
+        .values(last_event=RunRow.last_event + 1)
+        .returning(RunRow.last_event)
+    )
+    row = {"run_id": run_id, "number": number, "kind": kind, "data": data, "created_at": now}
+    connection.execute(insert(EventRow).values(row))
+    return int(number or 0)
+
+
+def append_status(connection: Connection, run_id: str, now: datetime) -> None:
+    """Write an event that says how a run stands."""
+    row = connection.execute(
+        select(RunRow.status, RunRow.phase, RunRow.attempt, RunRow.problem).where(RunRow.id == run_id)
+    ).one()
+    append_event(connection, run_id, "status", dict(row._mapping), now)

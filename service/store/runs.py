@@ -1,0 +1,387 @@
+"""Runs in the store: asked for, going on, or over."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, update
+
+from service.lifecycle import is_ended, step
+from service.store.codec import graph_values, mesh_to_document, plan_values, run_summary, stored_plan
+from service.store.database import StoreError
+from service.store.executions import ended_values
+from service.store.graphs import put_graph
+from service.store.queue import append_status, submit
+from service.store.records import (
+    Cursor,
+    FinishedRun,
+    Idempotency,
+    RunEvent,
+    RunRequest,
+    RunSummary,
+    StoredPlan,
+    StoredRun,
+    Submitted,
+)
+from service.store.sessions import AlreadyEnded, Database, UnknownId
+from service.store.tables import (
+    EventRow,
+    ExecutionRow,
+    GraphRow,
+    HistoryRow,
+    LeaseRow,
+    PlanRow,
+    RuleRow,
+    RunRow,
+)
+
+STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
+_SUMMARY = (
+    RunRow.id,
+    RunRow.graph_id,
+    GraphRow.name.label("graph_name"),
+    RunRow.mesh_name,
+    RunRow.objectives,
+    RunRow.constraints,
+    RunRow.budget_seconds,
+    RunRow.budget_evaluations,
+    RunRow.seed,
+    RunRow.islands,
+    RunRow.rules,
+    RunRow.pins,
+    RunRow.start_from,
+    RunRow.options,
+    RunRow.compute_dtype,
+    RunRow.status,
+    RunRow.phase,
+    RunRow.stopped,
+    RunRow.attempt,
+    LeaseRow.cancel_requested,
+    RunRow.problem,
+    RunRow.evaluations,
+    RunRow.seconds,
+    RunRow.front,
+    RunRow.hypervolume,
+    RunRow.created_at,
+    RunRow.started_at,
+    RunRow.ended_at,
+)
+_SHOWN = (
+    PlanRow.key,
+    PlanRow.plan_id,
+    PlanRow.run_id,
+    PlanRow.feasible,
+    PlanRow.on_frontier,
+    PlanRow.cost,
+    PlanRow.devices,
+    PlanRow.move_count,
+    PlanRow.verified,
+)
+
+
+class Runs:
+    """Searches: what was asked, how they stand, what they found."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(
+        self,
+        request: RunRequest,
+        created_at: datetime,
+        *,
+        queue_limit: int | None = None,
+        idempotency: Idempotency | None = None,
+    ) -> Submitted:
+        """Queue a run.
+
+        Raises:
+            QueueFull, KeyReused, UnknownId: too much waits; the key meant another request; no such graph.
+        """
+        run_id = secrets.token_hex(6)
+        with self._database.writing() as connection:
+
+            def write() -> None:
+                if connection.scalar(select(GraphRow.id).where(GraphRow.id == request.graph_id)) is None:
+                    raise UnknownId(f"there is no graph {request.graph_id!r}")
+                connection.execute(insert(RunRow).values(_requested(run_id, request, created_at)))
+                append_status(connection, run_id, created_at)
+
+            return submit(
+                connection,
+                "run",
+                run_id,
+                created_at,
+                write,
+                queue_limit=queue_limit,
+                idempotency=idempotency,
+            )
+
+    def save_finished(self, finished: FinishedRun) -> str:
+        """Keep a search that is over, with everything it found; returns the run's id."""
+        run_id = secrets.token_hex(6)
+        graph = graph_values(finished.result.graph)
+        with self._database.writing() as connection:
+            put_graph(connection, graph, finished.created_at)
+            connection.execute(insert(RunRow).values(_finished(run_id, graph["id"], finished)))
+            _put_plans(connection, run_id, finished)
+            _put_statistics(connection, run_id, finished)
+            append_status(connection, run_id, finished.created_at)
+        return run_id
+
+    def get(self, run_id: str) -> RunSummary:
+        """How a run stands, by its whole id."""
+        with self._database.reading() as connection:
+            return run_summary(_one(connection, run_id))
+
+    def page(
+        self,
+        limit: int = 50,
+        before: Cursor | None = None,
+        *,
+        status: str | None = None,
+        graph_id: str | None = None,
+        mesh: str | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first; `before` is (created_at, id) of the last one seen."""
+        query = _summaries()
+        wanted = ((RunRow.status, status), (RunRow.graph_id, graph_id), (RunRow.mesh_name, mesh))
+        for column, value in wanted:
+            if value is not None:
+                query = query.where(column == value)
+        if before is not None:
+            moment, last = before
+            earlier = RunRow.created_at < moment
+            query = query.where(or_(earlier, and_(RunRow.created_at == moment, RunRow.id < last)))
+        query = query.order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            return tuple(run_summary(row) for row in connection.execute(query))
+
+    def find(self, reference: str) -> StoredRun:
+        """The run whose id is, or alone begins with, `reference`."""
+        with self._database.reading() as connection:
+            row = _only(connection, reference)
+            run_id: str = row.id
+            columns = (RunRow.mesh, RunRow.timings, RunRow.versions, RunRow.host)
+            more = connection.execute(select(*columns).where(RunRow.id == run_id)).one()
+            return StoredRun(
+                summary=run_summary(row),
+                mesh=more.mesh,
+                frontier=_frontier(connection, run_id, row.objectives),
+                timings=more.timings,
+                rules=_rules(connection, run_id),
+                history=_history(connection, run_id),
+                versions=more.versions,
+                host=more.host,
+            )
+
+    def request(self, run_id: str) -> RunRequest:
+        """What was asked of a run."""
+        with self._database.reading() as connection:
+            summary = run_summary(_one(connection, run_id))
+            mesh = connection.scalar(select(RunRow.mesh).where(RunRow.id == run_id))
+        return RunRequest(
+            graph_id=summary.graph_id,
+            mesh=mesh or {},
+            objectives=summary.objectives,
+            constraints=summary.constraints,
+            budget_seconds=summary.budget_seconds,
+            budget_evaluations=summary.budget_evaluations,
+            seed=summary.seed,
+            islands=summary.islands,
+            rules=summary.rules,
+            pins=summary.pins,
+            start_from=summary.start_from,
+            compute_dtype=summary.compute_dtype,
+            **summary.options,
+        )
+
+    def frontier(self, run_id: str) -> tuple[StoredPlan, ...]:
+        """The plans that a run shows now, least in its first objective first."""
+        with self._database.reading() as connection:
+            objectives = connection.scalar(select(RunRow.objectives).where(RunRow.id == run_id))
+            if objectives is None:
+                raise UnknownId(f"there is no run {run_id!r}")
+            return _frontier(connection, run_id, objectives)
+
+    def rules(self, run_id: str) -> dict[str, tuple[int, int]]:
+        """By rule: how often it was applied, and how often that improved the frontier."""
+        with self._database.reading() as connection:
+            return _rules(connection, run_id)
+
+    def history(self, run_id: str) -> tuple[dict[str, float], ...]:
+        """A run's frontier over time."""
+        with self._database.reading() as connection:
+            return _history(connection, run_id)
+
+    def events(self, run_id: str, after: int = 0, limit: int = 500) -> tuple[RunEvent, ...]:
+        """What happened in a run after the event with that number."""
+        query = select(EventRow.number, EventRow.kind, EventRow.data, EventRow.created_at)
+        query = query.where(EventRow.run_id == run_id, EventRow.number > after)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(EventRow.number).limit(limit))
+            return tuple(RunEvent(*row) for row in rows)
+
+    def request_cancel(self, run_id: str, now: datetime) -> RunSummary:
+        """Ask a run to end: at once if nobody searches yet, else as soon as its worker hears of it.
+
+        Raises:
+            UnknownId, AlreadyEnded: there is no such run, or it is over.
+        """
+        with self._database.writing() as connection:
+            lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
+            connection.execute(update(LeaseRow).where(*lease).values(cancel_requested=True))  # takes its turn
+            before = _one(connection, run_id)
+            if is_ended(before.status):
+                raise AlreadyEnded(f"run {run_id} has ended ({before.status}); there is nothing to cancel")
+            after = step(before.status, "cancel_requested")
+            if is_ended(after):
+                ended = {"status": after, "phase": "done", "stopped": "cancelled", "ended_at": now}
+                connection.execute(update(RunRow).where(RunRow.id == run_id).values(ended))
+                connection.execute(delete(LeaseRow).where(*lease))
+                append_status(connection, run_id, now)
+            return run_summary(_one(connection, run_id))
+
+
+def _summaries() -> Select[Any]:
+    lease = and_(LeaseRow.kind == "run", LeaseRow.subject == RunRow.id)
+    return select(*_SUMMARY).join(GraphRow, GraphRow.id == RunRow.graph_id).outerjoin(LeaseRow, lease)
+
+
+def _one(connection: Connection, run_id: str) -> Row[Any]:
+    row = connection.execute(_summaries().where(RunRow.id == run_id)).one_or_none()
+    if row is None:
+        raise UnknownId(f"there is no run {run_id!r}")
+    return row
+
+
+def _only(connection: Connection, reference: str) -> Row[Any]:
+    """The run that a reference names: three are enough to see that it is not one."""
+    query = _summaries().where(RunRow.id.startswith(reference, autoescape=True)).order_by(RunRow.id).limit(3)
+    found = connection.execute(query).all() if reference else []
+    exact = [row for row in found if row.id == reference]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise UnknownId(f"there is no run {reference!r}; `tapestry show` lists the runs")
+    raise StoreError(f"run {reference!r} is not one run; it may be {', '.join(row.id for row in found)}")
+
+
+def _frontier(connection: Connection, run_id: str, objectives: Sequence[str]) -> tuple[StoredPlan, ...]:
+    query = select(*_SHOWN).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
+    plans = [stored_plan(row) for row in connection.execute(query)]
+    return tuple(sorted(plans, key=lambda plan: (*(plan.cost[name] for name in objectives), plan.id)))
+
+
+def _rules(connection: Connection, run_id: str) -> dict[str, tuple[int, int]]:
+    query = select(RuleRow.rule, RuleRow.applied, RuleRow.improved).where(RuleRow.run_id == run_id)
+    return {row.rule: (row.applied, row.improved) for row in connection.execute(query.order_by(RuleRow.rule))}
+
+
+def _history(connection: Connection, run_id: str) -> tuple[dict[str, float], ...]:
+    columns = (HistoryRow.seconds, HistoryRow.evaluations, HistoryRow.front, HistoryRow.hypervolume)
+    query = select(*columns).where(HistoryRow.run_id == run_id).order_by(HistoryRow.step)
+    return tuple(dict(row._mapping) for row in connection.execute(query))
+
+
+def _requested(run_id: str, request: RunRequest, created_at: datetime) -> dict[str, Any]:
+    return {
+        "id": run_id,
+        "graph_id": request.graph_id,
+        "mesh_name": request.mesh["name"],
+        "mesh": dict(request.mesh),
+        "objectives": list(request.objectives),
+        "constraints": list(request.constraints),
+        "rules": None if request.rules is None else list(request.rules),
+        "pins": dict(request.pins),
+        "start_from": request.start_from,
+        "options": {name: getattr(request, name) for name in ("devices", "inputs", "outputs", "verify")},
+        "compute_dtype": request.compute_dtype,
+        "budget_seconds": request.budget_seconds,
+        "budget_evaluations": request.budget_evaluations,
+        "seed": request.seed,
+        "islands": request.islands,
+        "status": "queued",
+        "phase": "queued",
+        "stopped": "",
+        "attempt": 0,
+        "problem": None,
+        "evaluations": 0,
+        "seconds": 0.0,
+        "front": 0,
+        "hypervolume": 0.0,
+        "timings": {},
+        "versions": {},
+        "host": {},
+        "last_event": 0,
+        "created_at": created_at,
+        "started_at": None,
+        "ended_at": None,
+    }
+
+
+def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, Any]:
+    result = finished.result
+    request = RunRequest(
+        graph_id=graph_id,
+        mesh=mesh_to_document(result.mesh),
+        objectives=tuple(objective.name for objective in result.objectives),
+        constraints=tuple(str(constraint) for constraint in result.constraints),
+        budget_seconds=finished.budget.seconds,
+        budget_evaluations=finished.budget.evaluations,
+        seed=result.seed,
+        islands=result.islands,
+        rules=tuple(finished.rules) if finished.rules is not None else None,
+        pins=finished.pins,
+        compute_dtype=finished.compute_dtype,
+    )
+    last = result.history[-1] if result.history else None
+    return _requested(run_id, request, finished.created_at) | {
+        "status": STATUS.get(result.stopped, "succeeded"),
+        "phase": "done",
+        "stopped": result.stopped,
+        "attempt": 1,
+        "evaluations": result.evaluations,
+        "seconds": result.seconds,
+        "front": len(result.frontier),
+        "hypervolume": last.hypervolume if last else 0.0,
+        "timings": dict(result.timings),
+        "versions": dict(finished.versions),
+        "host": dict(finished.host),
+        "started_at": finished.created_at,
+        "ended_at": finished.ended_at,
+    }
+
+
+def _put_plans(connection: Connection, run_id: str, finished: FinishedRun) -> None:
+    for plan in finished.result.frontier:
+        verified = finished.verified.get(plan.id)
+        values = plan_values(run_id, plan) | {"verified": None if verified is None else dict(verified)}
+        key = connection.scalar(insert(PlanRow).values(values).returning(PlanRow.key))
+        if plan.id in finished.executions:
+            connection.execute(insert(ExecutionRow).values(ended_values(key, finished.executions[plan.id])))
+
+
+def _put_statistics(connection: Connection, run_id: str, finished: FinishedRun) -> None:
+    rules = [
+        {"run_id": run_id, "rule": rule, "applied": applied, "improved": improved}
+        for rule, (applied, improved) in finished.result.rules.items()
+    ]
+    history = [
+        {
+            "run_id": run_id,
+            "step": number,
+            "seconds": report.seconds,
+            "evaluations": report.evaluations,
+            "front": report.front,
+            "hypervolume": report.hypervolume,
+        }
+        for number, report in enumerate(finished.result.history)
+    ]
+    if rules:
+        connection.execute(insert(RuleRow), rules)
+    if history:
+        connection.execute(insert(HistoryRow), history)

@@ -1,0 +1,48 @@
+"""Workers' signs of life: whether anybody will do what is queued."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select, update
+
+from service.store.records import WorkerBeat
+from service.store.sessions import Database
+from service.store.tables import WorkerRow
+
+_COLUMNS = (
+    WorkerRow.name,
+    WorkerRow.host,
+    WorkerRow.pid,
+    WorkerRow.status,
+    WorkerRow.subject,
+    WorkerRow.seen_at,
+)
+
+
+class Workers:
+    """Who has been heard of, and when."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def beat(
+        self, name: str, now: datetime, *, host: str, pid: int, status: str, subject: str | None
+    ) -> None:
+        """A worker lives, and does that."""
+        said = {"host": host, "pid": pid, "status": status, "subject": subject, "seen_at": now}
+        with self._database.writing() as connection:
+            again = update(WorkerRow).where(WorkerRow.name == name).values(said)
+            if connection.execute(again).rowcount == 0:
+                connection.execute(insert(WorkerRow).values(name=name, **said))
+
+    def alive(self, since: datetime) -> tuple[WorkerBeat, ...]:
+        """Workers that were heard of since then."""
+        query = select(*_COLUMNS).where(WorkerRow.seen_at >= since).order_by(WorkerRow.name)
+        with self._database.reading() as connection:
+            return tuple(WorkerBeat(*row) for row in connection.execute(query))
+
+    def gone(self, name: str) -> None:
+        """A worker has ended."""
+        with self._database.writing() as connection:
+            connection.execute(delete(WorkerRow).where(WorkerRow.name == name))
