@@ -1,0 +1,53 @@
+"""The life of a job: every status with every event, and what is said of steps that cannot be."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from service.lifecycle import ENDED, EVENTS, STATUSES, Event, ImpossibleStep, Status, is_ended, step
+
+NEXT: dict[Status, dict[Event, Status]] = {
+    "queued": {"claimed": "running", "cancel_requested": "cancelled", "failed": "failed"},
+    "running": {
+        "claimed": "running",
+        "released": "queued",
+        "cancel_requested": "running",
+        "finished": "succeeded",
+        "failed": "failed",
+        "cancelled": "cancelled",
+    },
+    "succeeded": {},
+    "failed": {},
+    "cancelled": {},
+}
+
+
+def test_the_table_names_every_status() -> None:
+    assert tuple(NEXT) == STATUSES
+
+
+@pytest.mark.parametrize(("status", "event"), product(STATUSES, EVENTS))
+def test_every_status_with_every_event(status: Status, event: Event) -> None:
+    possible = NEXT[status]
+    if event in possible:
+        assert step(status, event) == possible[event]
+        return
+    with pytest.raises(ImpossibleStep) as caught:
+        step(status, event)
+    hint = f"possible: {', '.join(possible)}" if possible else "it has ended"
+    assert str(caught.value) == f"{event!r} cannot happen to a job that is {status!r}; {hint}"
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_nothing_happens_to_what_has_ended_and_something_to_all_else(status: Status) -> None:
+    assert is_ended(status) == (status in ENDED) == (not NEXT[status])
+
+
+def test_every_life_can_end() -> None:
+    for status in STATUSES:
+        ends = {status}
+        for _ in STATUSES:
+            ends |= {after for now in ends for after in NEXT[now].values()}
+        assert ends & set(ENDED), status
