@@ -57,7 +57,8 @@ def compare(first: Costs, second: Costs, objectives: Sequence[str]) -> tuple[Sid
 
 
 def _side(mine: np.ndarray, theirs: np.ndarray, objectives: Sequence[str], reference: np.ndarray) -> Side:
-    beaten = (theirs[None, :, :] <= mine[:, None, :]).all(axis=2).any(axis=1)
+    no_worse = np.asarray((theirs[None, :, :] <= mine[:, None, :]).all(axis=2))
+    beaten = np.asarray(no_worse.any(axis=1))
     best = mine.min(axis=0)
     return Side(
         len(mine),

@@ -23,6 +23,7 @@ def plan_document(
         "devices": next(options, "all"),
         "cost": dict(cost),
         "feasible": feasible,
+        "move_count": len(moves),
         "moves": [dict(move) for move in moves],
         "verified": None if verified is None else dict(verified),
     }
@@ -70,6 +71,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         "run": summary.id,
         "created_at": summary.created_at.isoformat(),
         "status": summary.status,
+        "problem": summary.problem,
         "graph": summary.graph_name,
         "graph_id": summary.graph_id,
         "mesh": summary.mesh_name,
@@ -81,7 +83,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
         "seed": summary.seed,
         "islands": summary.islands,
         "compute_dtype": summary.compute_dtype,
-        "pins": dict(run.pins),
+        "pins": dict(summary.pins),
         "stopped": summary.stopped,
         "timings": dict(run.timings),
         "rules": {

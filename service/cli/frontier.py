@@ -42,7 +42,7 @@ def print_frontier(
         headers.append(f"{TITLES.get(name, name)} {unit}".rstrip())
         columns.append(texts)
     headers += ["moves", "devices", "verified", ""]
-    columns.append([str(len(plan["moves"])) for plan in ordered])
+    columns.append([str(plan["move_count"]) for plan in ordered])
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])
     columns.append([", ".join(marks.get(plan["id"], ())) for plan in ordered])

@@ -93,7 +93,7 @@ def plans_of(store: Store, reference: str, graph: Graph) -> tuple[Plan, ...]:
                 f"run {found.summary.id} is of {found.summary.graph_name!r}, another program than {graph.name!r}; "
                 "a search can start from a run of the same program only"
             )
-        return tuple(store.plans.load(plan.key) for plan in found.frontier)
+        return tuple(store.plans.load_all([plan.key for plan in found.frontier]))
     except StoreError as error:
         raise CommandError(str(error)) from error
 
@@ -184,9 +184,10 @@ def store_outcome(store: Store, outcome: Outcome) -> str | None:
         rules=request.rules,
         pins=request.pins,
         compute_dtype=request.compute_dtype,
+        ended_at=datetime.now(UTC),
     )
     try:
-        return store.save_run(finished)
+        return store.runs.save_finished(finished)
     except StoreError as error:
         print(f"tapestry: {error}", file=sys.stderr)
         return None

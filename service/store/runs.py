@@ -170,7 +170,7 @@ class Runs:
             return StoredRun(
                 summary=run_summary(row),
                 mesh=more.mesh,
-                frontier=_frontier(connection, run_id, row.objectives),
+                frontier=_frontier(connection, run_id, row.objectives, (*_SHOWN, PlanRow.moves)),
                 timings=more.timings,
                 rules=_rules(connection, run_id),
                 history=_history(connection, run_id),
@@ -270,8 +270,10 @@ def _only(connection: Connection, reference: str) -> Row[Any]:
     raise StoreError(f"run {reference!r} is not one run; it may be {', '.join(row.id for row in found)}")
 
 
-def _frontier(connection: Connection, run_id: str, objectives: Sequence[str]) -> tuple[StoredPlan, ...]:
-    query = select(*_SHOWN).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
+def _frontier(
+    connection: Connection, run_id: str, objectives: Sequence[str], columns: Sequence[Any] = _SHOWN
+) -> tuple[StoredPlan, ...]:
+    query = select(*columns).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
     plans = [stored_plan(row) for row in connection.execute(query)]
     return tuple(sorted(plans, key=lambda plan: (*(plan.cost[name] for name in objectives), plan.id)))
 

@@ -85,9 +85,9 @@ class Shown:
 
     def plans(self) -> list[Plan]:
         """The published plans as the search made them; those of an earlier worker come from the store."""
-        for key in self._values:
-            if key not in self._plans:
-                self._plans[key] = self._store.plans.load(self._stored[key].key)
+        missing = [key for key in self._values if key not in self._plans]
+        loaded = self._store.plans.load_all([self._stored[key].key for key in missing])
+        self._plans |= dict(zip(missing, loaded, strict=True))
         return [self._plans[key] for key in self._values]
 
 
@@ -169,7 +169,7 @@ class SearchJob:
         source = self._task.request.start_from
         if source is None:
             return ()
-        return [self._store.plans.load(plan.key) for plan in self._store.runs.frontier(source)]
+        return self._store.plans.load_all([plan.key for plan in self._store.runs.frontier(source)])
 
     def _optimize(self, resume: Checkpoint | None, start_from: Sequence[Plan]) -> Result:
         request = self._task.request

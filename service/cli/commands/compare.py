@@ -23,9 +23,9 @@ def run(arguments: Namespace) -> int:
     finally:
         store.close()
     objectives = [name for name in first.summary.objectives if name in second.summary.objectives]
-    costs = [[plan.cost for plan in found.frontier] for found in (first, second)]
+    one, other = ([plan.cost for plan in found.frontier] for found in (first, second))
     try:
-        sides = compare(*costs, objectives)
+        sides = compare(one, other, objectives)
     except ValueError as error:
         raise CommandError(str(error)) from error
     if arguments.json:

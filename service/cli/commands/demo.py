@@ -221,7 +221,7 @@ def _claims(outcome: Outcome) -> list[Claim]:
         Claim(
             f"{len(OBJECTIVES)} objectives, no two of which are one in disguise",
             f"largest rank correlation {correlation:.2f} ({one}, {other})",
-            len(OBJECTIVES) >= 4 and correlation < LARGEST_CORRELATION,
+            correlation < LARGEST_CORRELATION,
         ),
         Claim("every sharding is proven", f"{proven} of {count} plans", proven == count),
         Claim(
@@ -246,10 +246,11 @@ def _claims(outcome: Outcome) -> list[Claim]:
 def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims: list[Claim]) -> None:
     marks: dict[str, list[str]] = {}
     for mark, plan in outcome.telling.items():
-        marks.setdefault(plan.id, []).append(mark)
+        marks.setdefault(plan.document["plan"], []).append(mark)
     print(f"\nThe Pareto frontier: {len(outcome.plans)} plans, none of which is beaten by another\n")
     if outcome.plans:
-        print_frontier([plan.document for plan in outcome.plans], OBJECTIVES, marks)
+        documents = [{**plan.document, "id": plan.document["plan"]} for plan in outcome.plans]
+        print_frontier(documents, OBJECTIVES, marks)
     run_ = outcome.run
     print(
         f"\n{run_['evaluations']:,} plans evaluated in {run_['seconds']:.1f} s; "
@@ -275,7 +276,7 @@ def _executed(mark: str, plan: Found, executions: list[dict[str, Any]]) -> list[
     execution = executions[-1]
     errors = execution["verified"]["values"]["max_error"]
     said = ", ".join(f"{sink} {error:.1e}" for sink, error in errors.items() if error is not None)
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for name, title in (("peak_memory_bytes", "peak memory B"), ("traffic_bytes", "traffic B")):
         pair = execution["counts"][name]
         same = verdict(pair["predicted"] == pair["counted"], "equal", "DIFFERENT")

@@ -39,12 +39,12 @@ def run(arguments: Namespace) -> int:
 def _find(store: Store, reference: str) -> StoredRun | StoredPlan:
     """What a reference names: a run if there is such a run, else a plan."""
     if "/" in reference:
-        return store.find_plan(reference)
+        return store.plans.find(reference)
     try:
-        return store.run(reference)
+        return store.runs.find(reference)
     except StoreError as no_run:
         try:
-            return store.find_plan(reference)
+            return store.plans.find(reference)
         except StoreError as no_plan:
             if "not one" in str(no_run) or "not one" in str(no_plan):
                 raise (no_run if "not one" in str(no_run) else no_plan) from None
@@ -54,7 +54,7 @@ def _find(store: Store, reference: str) -> StoredRun | StoredPlan:
 
 
 def _runs(store: Store, as_json: bool) -> None:
-    runs = store.runs(NEWEST)
+    runs = store.runs.page(NEWEST)
     if as_json:
         print_json(
             {
@@ -109,13 +109,14 @@ def _run(found: StoredRun, as_json: bool) -> None:
 
 
 def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
-    executions = store.executions(plan.key)
+    executions = store.executions.of_plan(plan.key)
     document = {
         "run": plan.run_id,
-        "graph_id": plan.graph_id,
         **stored_plan_document(plan),
         "executions": [
             {
+                "id": e.id,
+                "status": e.status,
                 "backend": e.backend,
                 "seed": e.seed,
                 "created_at": e.created_at.isoformat(),

@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
         try:
             subject, execution = _execute(_stored(store, arguments), arguments)
             if subject.key is not None and not arguments.no_store:
-                store.save_execution(subject.key, execution)
+                store.executions.save(subject.key, execution)
         except StoreError as error:
             raise CommandError(str(error)) from error
         finally:
@@ -81,17 +81,16 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
     if arguments.mesh is not None:
         raise CommandError("a stored plan brings its machine along; leave --mesh out")
     if arguments.plan is None:
-        run = store.run(arguments.run)
-        plans = [store.load_plan(plan.key) for plan in run.frontier]
+        run = store.runs.find(arguments.run)
         mesh = mesh_of(run.mesh)
-        chosen = knee(plans, require_objectives(run.summary.objectives, mesh.device))
-        found = run.frontier[plans.index(chosen)]
+        found = knee(run.frontier, require_objectives(run.summary.objectives, mesh.device))
+        chosen = store.plans.load(found.key)
     else:
         reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
-        found = store.find_plan(reference)
-        run, chosen = store.run(found.run_id), store.load_plan(found.key)
+        found = store.plans.find(reference)
+        run, chosen = store.runs.find(found.run_id), store.plans.load(found.key)
         mesh = mesh_of(run.mesh)
-    graph = store.load_graph(run.summary.graph_id)
+    graph = store.graphs.load(run.summary.graph_id)
     if arguments.graph is not None:
         given = read_graph(arguments.graph, arguments.dim)
         if given.structural_hash != graph.structural_hash:
