@@ -1,0 +1,71 @@
+"""What the store is asked for in tests: runs, checkpoints, and moments after noon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from hardware import load_mesh
+from optimizer import Plan, Progress
+from service.store import Job, RunRequest, RunUpdate, Store, mesh_to_document
+from tests.service.programs import NOON, plan_by_hand, two_layers
+
+LEASE_S = 15.0
+
+
+def later(seconds: float) -> datetime:
+    """A moment after noon, when everything here was queued."""
+    return NOON + timedelta(seconds=seconds)
+
+
+def request_for(graph_id: str, mesh: str = "dgx-h100", **asked: Any) -> RunRequest:
+    """A run of two objectives."""
+    document = mesh_to_document(load_mesh(mesh))
+    return RunRequest(graph_id, document, ("time_s", "peak_memory_bytes"), budget_seconds=10.0, **asked)
+
+
+def plans(*costs: tuple[float, int]) -> list[Plan]:
+    """Plans of these times and memories, each another one."""
+    return [plan_by_hand(two_layers(), time_s, memory_bytes) for time_s, memory_bytes in costs]
+
+
+def update_of(
+    added: Sequence[Plan] = (),
+    removed: Sequence[str] = (),
+    *,
+    evaluations: int = 100,
+    phase: str = "searching",
+    rules: dict[str, tuple[int, int]] | None = None,
+    saved: bytes = b"state",
+) -> RunUpdate:
+    """What a worker found in a second."""
+    progress = Progress("searching", 1.0, evaluations, 9, 0.25, (1e-3, 1024.0), 0.1)
+    return RunUpdate(saved, phase, progress, added, removed, rules or {"reshard": (evaluations, 3)})
+
+
+def contents(store: Store, run_id: str) -> dict[str, Any]:
+    """All that the store holds of a run, except until when somebody has it: what a refused write must not change."""
+    return {
+        "run": store.runs.find(run_id),
+        "events": store.runs.events(run_id),
+        "saved": store.jobs.saved(run_id),
+        "counts": store.jobs.counts(),
+        "executions": [store.executions.of_plan(plan.key) for plan in store.runs.frontier(run_id)],
+    }
+
+
+def writes_of(job: Job, now: datetime) -> dict[str, Any]:
+    """Every write that a worker can do about a run, by name: each takes a store."""
+    plan = plans((5e-4, 512))[0]
+    return {
+        "renew": lambda store: store.jobs.renew(job, now, LEASE_S),
+        "release": lambda store: store.jobs.release(job, now),
+        "phase": lambda store: store.jobs.phase(job, now, LEASE_S, "seeding"),
+        "begin": lambda store: store.jobs.begin(
+            job, now, LEASE_S, islands=4, versions={"tapestry": "9"}, host={"cores": 9}
+        ),
+        "checkpoint": lambda store: store.jobs.checkpoint(job, now, LEASE_S, update_of([plan])),
+        "verified": lambda store: store.jobs.verified(job, now, LEASE_S, plan.id, {"sharding": {}}, None),
+        "end_run": lambda store: store.jobs.end_run(job, now, "finished", stopped="budget"),
+    }

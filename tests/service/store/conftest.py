@@ -1,0 +1,37 @@
+"""An open store on every kind of database, and what stands in one when workers begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from service.store import Job, Store
+from tests.service.programs import two_layers
+from tests.service.store.asking import LEASE_S, NOON, later, request_for
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    opened = Store(store_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def graph_id(store: Store) -> str:
+    return store.graphs.save(two_layers(), NOON).id
+
+
+@pytest.fixture
+def run_id(store: Store, graph_id: str) -> str:
+    """A run that waits in the queue."""
+    return store.runs.submit(request_for(graph_id), NOON).id
+
+
+@pytest.fixture
+def job(store: Store, run_id: str) -> Job:
+    """The same run in the hands of `ada`, since a second after it was queued."""
+    taken = store.jobs.claim("ada", later(1), LEASE_S)
+    assert taken is not None and taken.subject == run_id
+    return taken
