@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ import numba
 COMPILED_PACKAGES = ("costmodel", "optimizer")
 
 
-def source_fingerprint() -> str:
-    """A short hash of the sources of the packages with compiled code, and of numba's version."""
+def source_fingerprint(packages: Sequence[str] = COMPILED_PACKAGES) -> str:
+    """A short hash of the sources of packages (those with compiled code), and of numba's version."""
     home = Path(__file__).parent.parent
     digest = hashlib.sha256(numba.__version__.encode())
-    for package in COMPILED_PACKAGES:
-        for path in sorted((home / package).glob("*.py")):
+    for package in packages:
+        for path in sorted((home / package).rglob("*.py")):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -1,23 +1,33 @@
 """How we search: plans, fronts, islands, moves and budgets."""
 
+from costmodel.objectives import Objective
+from optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
 from optimizer.constraints import Constraint, parse_constraint
 from optimizer.optimize import optimize
 from optimizer.plan import Budget, Plan, Progress, Result, Shortfall
+from optimizer.publishing import publish
 from optimizer.report import knee
+from optimizer.snapshot import Snapshot
 from optimizer.verification import Verification, verify_plan
 from optimizer.workers import ProcessIslands
 
 __all__ = [
     "Budget",
+    "Checkpoint",
+    "CheckpointError",
     "Constraint",
+    "Objective",
     "Plan",
     "ProcessIslands",
     "Progress",
     "Result",
     "Shortfall",
+    "Snapshot",
+    "StaleCheckpoint",
     "Verification",
     "knee",
     "optimize",
     "parse_constraint",
+    "publish",
     "verify_plan",
 ]

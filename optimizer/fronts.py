@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import moocore
 import numpy as np
 from deap import base, tools
@@ -94,26 +96,47 @@ def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
     return float(moocore.hv_approx(inside, ref=ones, nsamples=16384))
 
 
-def thin(values: np.ndarray, limit: int) -> list[int]:
+def thin(values: np.ndarray, limit: int, kept: Sequence[int] = ()) -> list[int]:
     """Rows of the non-dominated front of `(n, m)`, at most `limit`, sorted by the first objective.
 
-    The best of every objective first, then greedily the row that dominates most of what is not dominated
-    yet, measured on evenly spread points of the front's box in logarithmic scale.
+    `kept` rows of the front first, however many, then the best of every objective, then greedily the row that
+    dominates most of what is not dominated yet, on evenly spread points of the front's box in logarithmic scale.
     """
     rows = np.flatnonzero(nondominated(values))
     if len(rows) > limit:
-        scaled = np.log(values[rows] + 1e-9)
-        scaled = (scaled - scaled.min(axis=0)) / np.maximum(scaled.max(axis=0) - scaled.min(axis=0), 1e-12)
-        dominated = (scaled[:, None, :] <= spread_points(SPREAD_POINTS, values.shape[1])[None]).all(axis=2)
-        chosen = list(dict.fromkeys(int(k) for k in scaled.argmin(axis=0)))[:limit]
-        covered = dominated[chosen].any(axis=0)
-        while len(chosen) < limit:
-            gain = (dominated & ~covered).sum(axis=1)
-            gain[chosen] = -1
-            chosen.append(int(gain.argmax()))
-            covered |= dominated[chosen[-1]]
-        rows = rows[chosen]
+        scaled = log_scaled(values[rows])
+        first = np.flatnonzero(np.isin(rows, kept)).tolist()
+        chosen = list(dict.fromkeys([*first, *(int(k) for k in scaled.argmin(axis=0))]))
+        chosen = chosen[: max(limit, len(first))]
+        rows = rows[[*chosen, *most_volume(dominated_points(scaled), chosen, limit - len(chosen))]]
     return sorted(rows.tolist(), key=lambda r: tuple(values[r]))
+
+
+def log_scaled(values: np.ndarray) -> np.ndarray:
+    """Rows of `(n, m)` in the box they span, `[0, 1]` per objective, on a logarithmic scale."""
+    logs = np.log(values + 1e-9)
+    return np.asarray((logs - logs.min(axis=0)) / np.maximum(logs.max(axis=0) - logs.min(axis=0), 1e-12))
+
+
+def dominated_points(scaled: np.ndarray) -> np.ndarray:
+    """Which evenly spread points of the unit box each row of `(n, m)` dominates: `(n, points)`."""
+    points = spread_points(SPREAD_POINTS, scaled.shape[1])
+    mask = np.ones((len(scaled), len(points)), dtype=bool)
+    for j in range(scaled.shape[1]):
+        mask &= scaled[:, j, None] <= points[None, :, j]
+    return mask
+
+
+def most_volume(dominated: np.ndarray, chosen: Sequence[int], count: int) -> list[int]:
+    """`count` more rows of `dominated` `(n, points)`, one by one that which adds most to those `chosen`."""
+    covered = dominated[list(chosen)].any(axis=0)
+    taken = list(chosen)
+    for _ in range(count):
+        gain = (dominated & ~covered).sum(axis=1)
+        gain[taken] = -1
+        taken.append(int(gain.argmax()))
+        covered |= dominated[taken[-1]]
+    return taken[len(chosen) :]
 
 
 def spread_points(count: int, dims: int) -> np.ndarray:

@@ -9,14 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
+import numpy as np
+
 from costmodel.objectives import Objective, require_objectives
 from costmodel.view import default_view
 from hardware.mesh import Mesh
+from optimizer.beginning import begin, fingerprint_of, resume_from
+from optimizer.checkpoint import Checkpoint
 from optimizer.constraints import Constraint, all_constraints
 from optimizer.coordinator import Coordinator
-from optimizer.plan import Budget, Progress, Result
+from optimizer.plan import Budget, Plan, Progress, Result
 from optimizer.report import frontier_of, goal_of, shortfall_of
 from optimizer.rules import choose_rules
+from optimizer.snapshot import Publisher, Snapshot
+from optimizer.state import SearchState
 from optimizer.structure import StructuralSearch
 from optimizer.variants import Machine, Settings
 from optimizer.workers import InlineExecutor, ProcessIslands
@@ -48,7 +54,11 @@ def optimize(
     devices: str = "any",
     search: bool = True,
     seeds: bool = True,
+    start_from: Sequence[Plan] = (),
+    resume: Checkpoint | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_checkpoint: Callable[[Snapshot], None] | None = None,
+    checkpoint_s: float = 1.0,
     should_stop: Callable[[], bool] | None = None,
 ) -> Result:
     """Search the plans of `graph` on `mesh`; returns the frontier over `objectives`.
@@ -59,9 +69,16 @@ def optimize(
     the seeds' frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found
     (`stopped` is "interrupted").
 
+    `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
+    objectives; what this machine has not becomes the nearest that it has. `on_checkpoint` is called about every
+    `checkpoint_s` seconds with the state between two rounds, while the islands work on the next, and once at the
+    end; what it raises ends the search. `resume` goes on from such a state as if it had never stopped, its time
+    and evaluations counted in `budget`.
+
     Raises:
-        ValueError: an unknown objective, constraint, rule, pin or option, or an objective the device lacks
-            data for.
+        ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
+            data for, or no plan of this program in `start_from`.
+        StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
     check(graph)
@@ -73,18 +90,45 @@ def optimize(
     _one_of("outputs", outputs, OUTPUT_OPTIONS)
     _one_of("devices", devices, DEVICES)
     _check_pins(graph, pins or {})
-    machines = _machines(mesh, chosen, bounds, whole=devices == "all" or bool(pins))
-    settings = Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=dict(pins or {}))
     count = islands if islands is not None else os.cpu_count() or 1
     if count < 1:
         raise ValueError(f"a search needs at least one island, not {count}")
+    if resume is not None and start_from:
+        raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
+    state = SearchState(
+        _machines(mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
+        Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=dict(pins or {})),
+        StructuralSearch(choose_rules(rules)),
+        count,
+        seed,
+        np.random.default_rng(seed),
+    )
+    if resume is not None or on_checkpoint is not None:
+        state.fingerprint = fingerprint_of(state, graph, mesh, chosen, bounds)
+    report = _phases(state, on_progress)
+    if resume is not None:
+        resume_from(resume, state, graph, report)
+    else:
+        begin(state, graph, seeds, budget.evaluations, start_from, report)
+    publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
-        structural = StructuralSearch(choose_rules(rules))
-        coordinator = Coordinator(machines, settings, structural, count, seed, Path(folder), on_progress)
-        coordinator.start(graph, seeds, budget.evaluations)
+        coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress)
         if search:
-            _run(coordinator, budget, executor, should_stop or (lambda: False))
-    return _result(coordinator, graph, mesh, chosen, bounds)
+            _run(coordinator, executor, should_stop or (lambda: False))
+        else:
+            state.stopped = "seeds"
+        coordinator.finish()
+    return _result(state, graph, mesh, chosen, bounds)
+
+
+def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
+    """Reports what comes before the first round."""
+
+    def report(phase: str) -> None:
+        if on_progress is not None:
+            on_progress(Progress(phase, state.timings["search_s"], state.evaluations, 0, 0.0))
+
+    return report
 
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> None:
@@ -102,7 +146,7 @@ def _check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
 
 def _machines(
     mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
-) -> list[Machine]:
+) -> tuple[Machine, ...]:
     """The mesh and, unless all of it must work, its parts."""
     shape = MeshShape(mesh.axis_sizes)
     machines = []
@@ -112,46 +156,46 @@ def _machines(
         machines.append(
             Machine(devices, used, default_view(part), goal_of(objectives, constraints, used, EPSILON))
         )
-    return machines
+    return tuple(machines)
 
 
-def _run(
-    coordinator: Coordinator, budget: Budget, executor: Executor | None, should_stop: Callable[[], bool]
-) -> None:
+def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:
     """Run the rounds on the given executor, or on processes of our own, one per island."""
-    if executor is not None or coordinator.islands == 1:
-        coordinator.loop(budget, executor or InlineExecutor(), should_stop)
+    islands = coordinator.state.islands
+    if executor is not None or islands == 1:
+        coordinator.loop(executor or InlineExecutor(), should_stop)
         return
-    own = ProcessIslands(coordinator.islands)
+    own = ProcessIslands(islands)
     try:
-        coordinator.loop(budget, own, should_stop)
+        coordinator.loop(own, should_stop)
     finally:
         own.shutdown(wait=False, cancel_futures=True)
 
 
 def _result(
-    coordinator: Coordinator,
+    state: SearchState,
     graph: Graph,
     mesh: Mesh,
     objectives: tuple[Objective, ...],
     constraints: tuple[Constraint, ...],
 ) -> Result:
     began = time.perf_counter()
-    plans = frontier_of(coordinator.variants, constraints)
-    timings = {**coordinator.timings, "report_s": time.perf_counter() - began}
+    plans = frontier_of(state.variants, constraints, state.anchors)
+    timings = {**state.timings, "report_s": time.perf_counter() - began}
     return Result(
         graph,
         mesh,
         objectives,
         constraints,
         plans,
-        coordinator.evaluations,
-        coordinator.timings["search_s"],
-        coordinator.seed,
-        coordinator.islands,
-        coordinator.stopped,
+        state.evaluations,
+        state.timings["search_s"],
+        state.seed,
+        state.islands,
+        state.stopped,
         timings,
-        coordinator.rule_statistics(),
-        tuple(coordinator.history),
-        None if plans else shortfall_of(coordinator.variants, constraints),
+        state.rule_statistics(),
+        tuple(state.history),
+        None if plans else shortfall_of(state.variants, constraints),
+        state.started_from,
     )

@@ -95,7 +95,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Result:
-    """What a search found: the frontier (mutually non-dominated, feasible) and how it was found."""
+    """What a search found: the frontier (mutually non-dominated, feasible) and how it was found.
+
+    `started_from` counts the plans of earlier searches that it began with.
+    """
 
     graph: Graph
     mesh: Mesh
@@ -111,3 +114,4 @@ class Result:
     rules: Mapping[str, tuple[int, int]]
     history: tuple[Progress, ...]
     shortfall: Shortfall | None = None
+    started_from: int = 0

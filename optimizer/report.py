@@ -13,7 +13,7 @@ from costmodel.objectives import OBJECTIVES, POSITION, Objective
 from hardware.mesh import Mesh
 from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from optimizer.constraints import Constraint
-from optimizer.fronts import thin
+from optimizer.fronts import nondominated, thin
 from optimizer.island import Goal
 from optimizer.plan import Plan, Shortfall
 from optimizer.variants import Variant, genes_at
@@ -22,6 +22,7 @@ from teg.sharding.placement import Placements
 
 PICO = 1e-12
 LARGEST_FRONTIER = 64
+TINY = 1e-300  # zeros have a logarithm too
 
 
 def goal_of(
@@ -86,11 +87,25 @@ def plan_of(variant: Variant, index: int, constraints: Sequence[Constraint]) -> 
     )
 
 
-def frontier_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> tuple[Plan, ...]:
-    """The common front of all variants, thinned to a readable size that keeps its extremes and its volume."""
+def frontier_of(
+    variants: Sequence[Variant], constraints: Sequence[Constraint], anchors: np.ndarray | None = None
+) -> tuple[Plan, ...]:
+    """The common front of all variants, thinned to a readable size that keeps its extremes and its volume.
+
+    What comes nearest to `anchors` `(n, m)`, values of plans that were given, stays in any case.
+    """
     members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
     values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
-    return tuple(plan_of(*members[r], constraints) for r in thin(values, LARGEST_FRONTIER))
+    kept = [] if anchors is None else _nearest(values, anchors)
+    return tuple(plan_of(*members[r], constraints) for r in thin(values, LARGEST_FRONTIER, kept))
+
+
+def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
+    """Per anchor the non-dominated row of `values` that is worse by the smallest factor, if it is worse at all."""
+    front = np.flatnonzero(nondominated(values))
+    logs = np.log(values[front] + TINY)
+    worst = (logs[:, None, :] - np.log(anchors + TINY)[None]).max(axis=2)
+    return [] if len(front) == 0 else np.unique(front[worst.argmin(axis=0)]).tolist()
 
 
 def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:

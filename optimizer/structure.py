@@ -12,7 +12,11 @@ from teg.graph import Graph
 
 
 class StructuralSearch:
-    """Which structural moves are left to try, and how often each rule led to a better front."""
+    """Which structural moves are left to try, and how often each rule led to a better front.
+
+    `taken` holds per variant's number the offers that are gone, each as its place in the list at that time:
+    with them the list of what is left can be made again.
+    """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
@@ -21,6 +25,7 @@ class StructuralSearch:
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}
         self.improved = {r.name: 0 for r in self.rules}
+        self.taken: dict[int, list[int]] = {}
         self._offers: dict[int, list[Move]] = {}
 
     def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
@@ -34,13 +39,13 @@ class StructuralSearch:
         self, parent: Variant, rng: np.random.Generator
     ) -> tuple[Graph, tuple[Move, ...], str] | None:
         """A rewritten graph not seen before, its history and the rule; None when there is none to try."""
-        if parent.number not in self._offers:
-            self._offers[parent.number] = find_tied(parent.graph, self.endless)
-        offers = self._offers[parent.number]
+        offers = self._left(parent)
         if not offers:
             return None
         weight = np.array([self._chance(move.rule) for move in offers])
-        move = offers.pop(int(rng.choice(len(offers), p=weight / weight.sum())))
+        place = int(rng.choice(len(offers), p=weight / weight.sum()))
+        move = offers.pop(place)
+        self.taken.setdefault(parent.number, []).append(place)
         try:
             applied = apply_all(parent.graph, [move])
             cleaned = saturate(applied.graph, self.saturating, changes=applied.changes)
@@ -51,6 +56,15 @@ class StructuralSearch:
             return None
         self.known.add(cleaned.graph.structural_hash)
         return cleaned.graph, (*parent.moves, move, *cleaned.moves), move.rule
+
+    def _left(self, parent: Variant) -> list[Move]:
+        """The moves not tried yet on a variant."""
+        if parent.number not in self._offers:
+            offers = find_tied(parent.graph, self.endless)
+            for place in self.taken.get(parent.number, ()):
+                del offers[place]
+            self._offers[parent.number] = offers
+        return self._offers[parent.number]
 
     def _chance(self, rule: str) -> float:
         """A floor for every rule, more for those that helped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from teg.graph import Graph
 
 FRONT_CAPACITY = 256
 POOL_CAPACITY = 32
+LARGEST_VARIANTS = 8
 INHERITED = 24
 FULL_SHARE = 0.75
 COARSER = 1.5
@@ -64,6 +66,17 @@ class Variant:
     space: PlanSpace
     search: SearchSpace
     archive: Archive
+
+    @property
+    def structure(self) -> str:
+        """What the genes depend on: the program and its sites, in order."""
+        return structure_of(self.graph)
+
+
+def structure_of(graph: Graph) -> str:
+    """A hash of a program together with its sites in issue order: equal ones share genes."""
+    sites = "\n".join(block.site for block in graph.blocks)
+    return hashlib.sha256(f"{graph.structural_hash}\n{sites}".encode()).hexdigest()
 
 
 def new_variant(

@@ -1,0 +1,169 @@
+"""How a search begins: compiled for every part of the machine, with its first plans, or where another one stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+
+import numpy as np
+
+from costmodel.compiled import source_fingerprint
+from costmodel.objectives import Objective
+from hardware.mesh import Mesh
+from optimizer.archive import Archive
+from optimizer.checkpoint import FRONT_FIELDS, POOL_FIELDS, Checkpoint, SavedVariant, StaleCheckpoint
+from optimizer.constraints import Constraint
+from optimizer.fronts import weigh_parents
+from optimizer.plan import Plan
+from optimizer.state import SearchState
+from optimizer.variants import Variant, new_variant, plant, plant_seeds, structure_of
+from optimizer.warmstart import start_from_plans
+from rewrites import RuleError, StaleMove, replay
+from teg.graph import Graph
+
+Report = Callable[[str], None]
+
+PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
+LIBRARIES = ("numpy", "numba", "moocore", "deap")
+
+
+def begin(
+    state: SearchState, graph: Graph, seeds: bool, limit: int | None, plans: Sequence[Plan], report: Report
+) -> None:
+    """Compile the graph, simplified, for every machine, and as given for the whole one; plant the first plans.
+
+    `limit` bounds the evaluations spent on seeds.
+
+    Raises:
+        ValueError: there are `plans` to start from, but none is of this program.
+    """
+    began = time.perf_counter()
+    report("compiling")
+    simple, moves = state.structural.simplified(graph)
+    if not state.settings.keeps_pins(simple):
+        simple, moves = graph, ()
+    state.structural.known.update({graph.structural_hash, simple.structural_hash})
+    starts = [(machine, simple, moves) for machine in state.machines]
+    if moves:
+        starts.append((state.machines[0], graph, ()))
+    for number, (machine, program, history) in enumerate(starts):
+        state.variants.append(new_variant(number, machine, program, history, state.settings))
+    own = len(state.variants)
+    if plans:
+        start_from_plans(state, graph, plans)
+    state.timings["compile_s"] += time.perf_counter() - began
+    began = time.perf_counter()
+    report("seeding")
+    for variant in state.variants[:own]:
+        if seeds:
+            left = None if limit is None else max(0, limit - state.evaluations)
+            state.evaluations += plant_seeds(variant, left)
+        else:
+            state.evaluations += plant(variant, variant.space.abstract_genes().strategies[None, :])
+    for variant in state.variants:
+        weigh_parents(variant.archive)
+    state.timings["seeds_s"] += time.perf_counter() - began
+
+
+def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
+    """Bring back the state that was saved; the variants are rewritten and compiled again.
+
+    Raises:
+        StaleCheckpoint: it is of another search, or of another release.
+    """
+    other = [name for name, value in state.fingerprint.items() if saved.fingerprint.get(name) != value]
+    if other:
+        raise StaleCheckpoint(
+            f"the checkpoint is of another {' and another '.join(other)}: start anew, from its plans"
+        )
+    began = time.perf_counter()
+    report("compiling")
+    state.timings.update(saved.timings)
+    for machine, epsilon in zip(state.machines, saved.epsilons, strict=True):
+        machine.goal.epsilon[:] = epsilon
+    state.variants = [_restored(state, graph, variant) for variant in saved.variants]
+    structural = state.structural
+    for name, (applied, improved) in saved.structural.items():
+        structural.applied[name], structural.improved[name] = applied, improved
+    structural.known = set(saved.known)
+    structural.taken = {variant.number: list(variant.taken) for variant in saved.variants}
+    state.rng.bit_generator.state = dict(saved.rng)
+    state.statistics.applied[:] = saved.applied
+    state.statistics.improved[:] = saved.improved
+    state.evaluations, state.rounds = saved.evaluations, saved.rounds
+    state.history = list(saved.history)
+    state.reference, state.anchors = saved.reference, saved.anchors
+    state.best_volume, state.stale_rounds = saved.best_volume, saved.stale_rounds
+    state.started_from, state.stopped = saved.started_from, saved.stopped
+    state.timings["compile_s"] += time.perf_counter() - began
+
+
+def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
+    try:
+        program = replay(graph, saved.moves)
+    except (StaleMove, RuleError) as error:
+        raise StaleCheckpoint(
+            f"the checkpoint's variant {saved.number} cannot be rewritten: {error}"
+        ) from error
+    machine = state.machines[saved.machine]
+    variant = new_variant(saved.number, machine, program, saved.moves, state.settings)
+    if variant.structure != saved.structure or not _fits(variant, saved.archive):
+        raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
+    variant.archive.size[:] = saved.archive.size
+    for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.archive.size, strict=True):
+        for name in names:
+            getattr(variant.archive, name)[:count] = getattr(saved.archive, name)
+    return variant
+
+
+def _fits(variant: Variant, saved: Archive) -> bool:
+    """Whether saved rows have the form of the variant's, and genes that compiled code may use as indices."""
+    for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.size, strict=True):
+        for name in names:
+            own, rows = getattr(variant.archive, name), getattr(saved, name)
+            if not 0 <= count <= len(own) or rows.shape != (count, *own.shape[1:]) or rows.dtype != own.dtype:
+                return False
+    most = variant.space.space.strategy_count
+    genes = np.concatenate([saved.genes, saved.pool_genes])
+    edges = np.concatenate([saved.prefetch, saved.regather, saved.pool_prefetch, saved.pool_regather])
+    return bool((genes >= 0).all() and (genes < most).all() and (edges >= 0).all())
+
+
+def fingerprint_of(
+    state: SearchState,
+    graph: Graph,
+    mesh: Mesh,
+    objectives: Sequence[Objective],
+    constraints: Sequence[Constraint],
+) -> dict[str, str]:
+    """What a checkpoint of this search depends on, by what a reader would call it."""
+    request = {
+        "objectives": [o.name for o in objectives],
+        "constraints": [(c.objective, c.bound) for c in constraints],
+        "settings": asdict(state.settings),
+        "rules": [rule.name for rule in state.structural.rules],
+        "parts": [machine.devices for machine in state.machines],
+        "islands": state.islands,
+        "seed": state.seed,
+    }
+    return {
+        "release": _release(),
+        "program": structure_of(graph)[:32],
+        "machine": _digest(asdict(mesh)),
+        "request": _digest(request),
+    }
+
+
+@cache
+def _release() -> str:
+    """All code whose change would change a search."""
+    return _digest([source_fingerprint(PACKAGES), *(version(name) for name in LIBRARIES)])
+
+
+def _digest(document: object) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,96 @@
+"""What a search shows of itself while it runs: its front, plans on demand, and a checkpoint to go on from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from costmodel.objectives import Objective
+from optimizer.checkpoint import Checkpoint, freeze
+from optimizer.constraints import Constraint
+from optimizer.fronts import nondominated
+from optimizer.plan import Budget, Plan, Progress
+from optimizer.report import plan_of
+from optimizer.state import SearchState
+from optimizer.variants import Variant
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A search between two rounds; a value that stays as it is while the search goes on.
+
+    `values` `(n, m)` is the common front of feasible plans over all variants, mutually non-dominated and not
+    thinned; `plan(i)` builds row `i`. `rules` says per rule how often it was applied and how often it helped.
+    `is_last` marks the end of the search, `stopped` then why it ended.
+    """
+
+    progress: Progress
+    objectives: tuple[Objective, ...]
+    values: np.ndarray
+    rules: Mapping[str, tuple[int, int]]
+    is_last: bool
+    _checkpoint: Checkpoint
+    _members: Sequence[tuple[Variant, int]]
+    _constraints: tuple[Constraint, ...]
+
+    @property
+    def stopped(self) -> str:
+        """Why the search has ended; empty while it goes on."""
+        return self._checkpoint.stopped
+
+    def plan(self, row: int) -> Plan:
+        """Row `row` of `values` as a plan."""
+        return plan_of(*self._members[row], self._constraints)
+
+    def checkpoint(self) -> Checkpoint:
+        """The complete state, from which `optimize(resume=...)` goes on."""
+        return self._checkpoint
+
+
+class Publisher:
+    """Calls back with a snapshot about every `period_s` seconds, and once at the end."""
+
+    def __init__(
+        self,
+        call: Callable[[Snapshot], None] | None,
+        period_s: float,
+        objectives: tuple[Objective, ...],
+        constraints: tuple[Constraint, ...],
+    ) -> None:
+        self._call, self._period_s = call, period_s
+        self._objectives, self._constraints = objectives, constraints
+        self._next_s = 0.0
+
+    def offer(
+        self, state: SearchState, rng: Mapping[str, Any], budget: Budget, is_last: bool = False
+    ) -> None:
+        """Call back if it is time; `rng` is the generator's state between the rounds."""
+        now = time.perf_counter()
+        if self._call is None or (now < self._next_s and not is_last):
+            return
+        self._next_s = now + self._period_s
+        self._call(self._snapshot(state, rng, budget, is_last))
+
+    def _snapshot(
+        self, state: SearchState, rng: Mapping[str, Any], budget: Budget, is_last: bool
+    ) -> Snapshot:
+        checkpoint = freeze(state, rng)
+        pairs = zip(state.variants, checkpoint.variants, strict=True)
+        frozen = [replace(variant, archive=saved.archive) for variant, saved in pairs]
+        values, owner = state.all_values()
+        row_of = np.concatenate([np.arange(len(v.archive.value)) for v in frozen])
+        front = np.flatnonzero(nondominated(values))
+        return Snapshot(
+            state.history[-1] if state.history else state.progress("searching", budget, values),
+            self._objectives,
+            values[front],
+            state.rule_statistics(),
+            is_last,
+            checkpoint,
+            [(frozen[int(owner[k])], int(row_of[k])) for k in front],
+            self._constraints,
+        )
