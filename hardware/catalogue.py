@@ -278,9 +278,13 @@ def _unknown(kind: str, name: str, known: tuple[str, ...]) -> CatalogueError:
     )
 
 
-def device_names() -> tuple[str, ...]:
-    """Names of the devices in the catalogue, sorted; aliases left out."""
-    return tuple(_devices())
+def _by_alias() -> dict[str, Device]:
+    return {alias: device for device in _devices().values() for alias in (device.name, *device.aliases)}
+
+
+def device_names(with_aliases: bool = False) -> tuple[str, ...]:
+    """Names of the devices in the catalogue, sorted; their aliases only where asked for."""
+    return tuple(_by_alias() if with_aliases else _devices())
 
 
 def mesh_names() -> tuple[str, ...]:
@@ -298,7 +302,7 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
         path = fspath(name_or_path)
         return device_from_dict(_own_file(path), path)
     name = fspath(name_or_path)
-    by_name = {alias: device for device in _devices().values() for alias in (device.name, *device.aliases)}
+    by_name = _by_alias()
     if name not in by_name:
         raise _unknown("device", name, tuple(by_name))
     return by_name[name]

@@ -1,12 +1,75 @@
-"""Where Tapestry keeps its things: environment variables, read when asked for, and what they default to."""
+"""What can be set from outside: environment variables, read when asked for, overridden by the command line."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HOME = "TAPESTRY_HOME"
 DATABASE_URL = "TAPESTRY_DATABASE_URL"
+HOST = "TAPESTRY_HOST"
+PORT = "TAPESTRY_PORT"
+API_KEY = "TAPESTRY_API_KEY"
+ALLOWED_HOSTS = "TAPESTRY_ALLOWED_HOSTS"
+
+SHORTEST_KEY = 16
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for. Sizes in bytes, times in seconds."""
+
+    body_bytes: int = 8 * 2**20
+    document_bytes: int = 64 * 2**20
+    upload_bytes: int = 512 * 2**20
+    graph_blocks: int = 100_000
+    explicit_nodes: int = 500_000
+    run_seconds: float = 3600.0
+    run_evaluations: int = 10**9
+    run_islands: int = 64
+    queued_jobs: int = 100
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a server needs to know. `allowed_hosts` are names it answers to beyond its own address."""
+
+    database_url: str
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_key: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
+            raise SettingsError(
+                f"{API_KEY} is too short to keep anybody out: at least {SHORTEST_KEY} characters"
+            )
+        if self.api_key is None and not self.is_loopback:
+            raise SettingsError(
+                f"listening on {self.host} lets others in, so a key is needed: set {API_KEY} to a secret of "
+                f"at least {SHORTEST_KEY} characters, or listen on 127.0.0.1"
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def with_port(self, port: int) -> ServiceSettings:
+        return replace(self, port=port)
 
 
 def home_folder(environment: Mapping[str, str]) -> Path:
@@ -18,3 +81,35 @@ def home_folder(environment: Mapping[str, str]) -> Path:
 def database_url(environment: Mapping[str, str], given: str | None = None) -> str:
     """The database to use: the one `given`, else `$TAPESTRY_DATABASE_URL`, else a file in the home folder."""
     return given or environment.get(DATABASE_URL) or f"sqlite:///{home_folder(environment) / 'tapestry.db'}"
+
+
+def service_settings(
+    environment: Mapping[str, str],
+    *,
+    database_url: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+) -> ServiceSettings:
+    """The settings of a server: what is given, else the environment's, else the default.
+
+    Raises:
+        SettingsError: a value that cannot be used.
+    """
+    return ServiceSettings(
+        database_url=_database_url(environment, database_url),
+        host=host or environment.get(HOST) or "127.0.0.1",
+        port=port if port is not None else _port(environment.get(PORT)),
+        api_key=environment.get(API_KEY) or None,
+        allowed_hosts=tuple(name for name in environment.get(ALLOWED_HOSTS, "").split(",") if name),
+    )
+
+
+_database_url = database_url
+
+
+def _port(text: str | None) -> int:
+    if text is None:
+        return 8000
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
+        raise SettingsError(f"{PORT} is a number from 0 to 65535, not {text!r}")
+    return int(text)

@@ -1,0 +1,215 @@
+"""What a run may ask for: raw values in, a checked request out, or every fault at once with its place.
+
+Texts that come from outside are names of catalogues here, never paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from costmodel.objectives import NAMES, require_objectives
+from hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
+from optimizer import parse_constraint
+from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
+from rewrites import catalogue
+from service.checking import MODES
+from service.settings import Limits
+from service.store import RunRequest, mesh_to_document
+from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from teg.sharding.text import parse_spec
+
+DEFAULT_SECONDS = 10.0
+NEAR = 3
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong: where (a JSON pointer), what, and what would be allowed."""
+
+    pointer: str
+    detail: str
+    allowed: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"pointer": self.pointer, "detail": self.detail}
+        if self.allowed:
+            document["allowed"] = list(self.allowed)
+        return document
+
+
+class InvalidRequest(ValueError):
+    """A request that cannot be carried out as it was given; `faults` say why, all of them."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults))
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run as somebody asks for it, types checked and nothing else."""
+
+    graph_id: str
+    mesh: str | Mapping[str, Any]
+    objectives: Sequence[str] = DEFAULT_OBJECTIVES
+    constraints: Sequence[str] = ()
+    seconds: float | None = None
+    evaluations: int | None = None
+    seed: int = 0
+    islands: int | None = None
+    rules: Sequence[str] | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+    start_from: str | None = None
+    compute_dtype: str | None = None
+    devices: str = "any"
+    inputs: str = "chosen"
+    outputs: str = "sharded"
+    verify: str = "auto"
+
+
+class _Faults:
+    """Collects what is wrong, so that a user hears of everything at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Fault] = []
+
+    def add(self, pointer: str, detail: str, allowed: Sequence[str] = ()) -> None:
+        self.found.append(Fault(pointer, " ".join(detail.split()), tuple(allowed)))
+
+    def one_of(self, pointer: str, value: str, known: Sequence[str], what: str) -> bool:
+        """Whether a name is known; near ones are told if not."""
+        if value in known:
+            return True
+        near = get_close_matches(value, known, n=NEAR)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        self.add(pointer, f"there is no {what} {_shown(value)}{hint}", known)
+        return False
+
+    def attempt(self, pointer: str, action: Callable[[], Any]) -> Any:
+        """The action's value; if it refuses, None and a fault."""
+        try:
+            return action()
+        except ValueError as error:
+            self.add(pointer, str(error))
+            return None
+
+
+def check_request(asked: Asked, limits: Limits) -> RunRequest:
+    """Everything about a request that needs no database and no graph.
+
+    Raises:
+        InvalidRequest: with every fault that was found.
+    """
+    faults = _Faults()
+    mesh = _mesh(asked.mesh, faults)
+    _objectives(asked.objectives, mesh, faults)
+    _constraints(asked.constraints, mesh, faults)
+    _budget(asked, limits, faults)
+    if asked.rules is not None:
+        _rules(asked.rules, faults)
+    for site, spec in asked.pins.items():
+        faults.attempt(f"/pins/{escape(site)}", lambda spec=spec: parse_spec(spec))
+    if asked.compute_dtype is not None and mesh is not None:
+        _compute_dtype(asked.compute_dtype, mesh, faults)
+    for name, known in (
+        ("devices", DEVICES),
+        ("inputs", INPUT_OPTIONS),
+        ("outputs", OUTPUT_OPTIONS),
+        ("verify", MODES),
+    ):
+        faults.one_of(f"/{name}", getattr(asked, name), known, "choice")
+    if faults.found or mesh is None:
+        raise InvalidRequest(faults.found)
+    unlimited = asked.seconds is None and asked.evaluations is None
+    return RunRequest(
+        graph_id=asked.graph_id,
+        mesh=mesh_to_document(mesh),
+        objectives=tuple(asked.objectives),
+        constraints=tuple(asked.constraints),
+        budget_seconds=DEFAULT_SECONDS if unlimited else asked.seconds,
+        budget_evaluations=asked.evaluations,
+        seed=asked.seed,
+        islands=asked.islands,
+        rules=None if asked.rules is None else tuple(asked.rules),
+        pins=dict(asked.pins),
+        start_from=asked.start_from,
+        compute_dtype=asked.compute_dtype,
+        devices=asked.devices,
+        inputs=asked.inputs,
+        outputs=asked.outputs,
+        verify=asked.verify,
+    )
+
+
+def escape(name: str) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 80 else value[:77] + "...")
+
+
+def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
+    if isinstance(given, str):
+        return load_mesh(given) if faults.one_of("/mesh", given, mesh_names(), "mesh") else None
+    device = given.get("device")
+    if isinstance(device, str) and not faults.one_of(
+        "/mesh/device", device, device_names(with_aliases=True), "device"
+    ):
+        return None
+    try:
+        return mesh_from_dict(given, "mesh")
+    except CatalogueError as error:
+        faults.add("/mesh", str(error))
+        return None
+
+
+def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
+    if not names:
+        faults.add("/objectives", "at least one objective is needed", NAMES)
+    for k, name in enumerate(names):
+        if not faults.one_of(f"/objectives/{k}", name, NAMES, "objective"):
+            continue
+        if name in names[:k]:
+            faults.add(f"/objectives/{k}", f"{name} is there twice")
+        elif mesh is not None:
+            faults.attempt(f"/objectives/{k}", lambda name=name: require_objectives([name], mesh.device))
+
+
+def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
+    for k, text in enumerate(texts):
+        bound = faults.attempt(f"/constraints/{k}", lambda text=text: parse_constraint(text))
+        if bound is not None and mesh is not None:
+            needs = [bound.objective]
+            faults.attempt(f"/constraints/{k}", lambda needs=needs: require_objectives(needs, mesh.device))
+
+
+def _budget(asked: Asked, limits: Limits, faults: _Faults) -> None:
+    if asked.seconds is not None and not 0 < asked.seconds <= limits.run_seconds:
+        faults.add("/budget/seconds", f"expected more than 0 and at most {limits.run_seconds:g} seconds")
+    if asked.evaluations is not None and not 0 < asked.evaluations <= limits.run_evaluations:
+        faults.add("/budget/evaluations", f"expected 1 to {limits.run_evaluations:,} evaluations")
+    if asked.islands is not None and not 0 < asked.islands <= limits.run_islands:
+        faults.add("/islands", f"expected 1 to {limits.run_islands} islands")
+    if not 0 <= asked.seed < 2**63:
+        faults.add("/seed", f"expected a whole number from 0 to {2**63 - 1}")
+
+
+def _compute_dtype(name: str, mesh: Mesh, faults: _Faults) -> None:
+    device = mesh.device
+    try:
+        device.contraction_dtype(name)
+    except ValueError as error:
+        faults.add(
+            "/compute_dtype", str(error), sorted({*device.peak_flops_per_s, *device.compute_dtype_default})
+        )
+
+
+def _rules(names: Sequence[str], faults: _Faults) -> None:
+    known = tuple(catalogue())
+    for k, name in enumerate(names):
+        faults.one_of(f"/rules/{k}", name, known, "rule")
