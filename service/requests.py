@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from costmodel.objectives import NAMES, require_objectives
 from hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
@@ -20,6 +20,8 @@ from service.settings import Limits
 from service.store import RunRequest, mesh_to_document
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from teg.sharding.text import parse_spec
+
+T = TypeVar("T")
 
 DEFAULT_SECONDS = 10.0
 NEAR = 3
@@ -88,10 +90,10 @@ class _Faults:
         self.add(pointer, f"there is no {what} {_shown(value)}{hint}", known)
         return False
 
-    def attempt(self, pointer: str, action: Callable[[], Any]) -> Any:
+    def attempt(self, pointer: str, action: Callable[..., T], *arguments: Any) -> T | None:
         """The action's value; if it refuses, None and a fault."""
         try:
-            return action()
+            return action(*arguments)
         except ValueError as error:
             self.add(pointer, str(error))
             return None
@@ -111,7 +113,7 @@ def check_request(asked: Asked, limits: Limits) -> RunRequest:
     if asked.rules is not None:
         _rules(asked.rules, faults)
     for site, spec in asked.pins.items():
-        faults.attempt(f"/pins/{escape(site)}", lambda spec=spec: parse_spec(spec))
+        faults.attempt(f"/pins/{escape(site)}", parse_spec, spec)
     if asked.compute_dtype is not None and mesh is not None:
         _compute_dtype(asked.compute_dtype, mesh, faults)
     for name, known in (
@@ -177,15 +179,14 @@ def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> Non
         if name in names[:k]:
             faults.add(f"/objectives/{k}", f"{name} is there twice")
         elif mesh is not None:
-            faults.attempt(f"/objectives/{k}", lambda name=name: require_objectives([name], mesh.device))
+            faults.attempt(f"/objectives/{k}", require_objectives, [name], mesh.device)
 
 
 def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
     for k, text in enumerate(texts):
-        bound = faults.attempt(f"/constraints/{k}", lambda text=text: parse_constraint(text))
+        bound = faults.attempt(f"/constraints/{k}", parse_constraint, text)
         if bound is not None and mesh is not None:
-            needs = [bound.objective]
-            faults.attempt(f"/constraints/{k}", lambda needs=needs: require_objectives(needs, mesh.device))
+            faults.attempt(f"/constraints/{k}", require_objectives, [bound.objective], mesh.device)
 
 
 def _budget(asked: Asked, limits: Limits, faults: _Faults) -> None:
