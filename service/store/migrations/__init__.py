@@ -5,7 +5,7 @@ only when one is not. A step, once released, is never changed: it works on the t
 """
 
 FIRST = "0001"
-REVISIONS = (FIRST,)
+REVISIONS = (FIRST, "0002")
 HEAD = REVISIONS[-1]
 
 __all__ = ["FIRST", "HEAD", "REVISIONS"]

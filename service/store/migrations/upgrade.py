@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Lock
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect
 
-LOCATION = "service.store:migrations"
 _ONE_AT_A_TIME = Lock()  # Alembic keeps what it works on in globals
 
 
-def upgrade(connection: Connection, found: str, target: str = "head") -> None:
-    """Take all steps after `found`, the revision of the tables that are there, up to `target`."""
+def upgrade(connection: Connection, found: str | None, target: str = "head") -> None:
+    """Take the steps after `found`, the revision of the tables that are there (None: no tables), up to `target`."""
     config = configuration(connection)
     with _ONE_AT_A_TIME:
-        if not inspect(connection).has_table("alembic_version"):
+        if found is not None and not inspect(connection).has_table("alembic_version"):
             command.stamp(config, found)
         command.upgrade(config, target)
 
@@ -24,6 +24,6 @@ def upgrade(connection: Connection, found: str, target: str = "head") -> None:
 def configuration(connection: Connection) -> Config:
     """Alembic's settings, without a file: where the steps are, and the connection on which to take them."""
     config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", LOCATION)
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config

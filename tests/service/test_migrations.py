@@ -1,0 +1,273 @@
+"""Databases come up to date by themselves: empty ones, those of older releases, with many openers at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, delete, inspect, select, text
+
+from service.store.database import StoreError, open_database, writing
+from service.store.migrations import FIRST, HEAD, REVISIONS
+from service.store.migrations.upgrade import configuration, upgrade
+from service.store.schema import LOCK, VERSIONS
+from service.store.tables import Base, ExecutionRow, GraphRow, HistoryRow, PlanRow, RuleRow, RunRow
+from tests.service.first_release import MOVES, NOON, PLACEMENTS, ROWS, TRACE, VERIFIED, make_first_release
+from tests.service.schemas import description
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Engine]:
+    engine = open_database(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def open_and_close(url: str) -> list[str]:
+    """What a process does that starts: at the module's level, so that another process can do it."""
+    with opened(url) as engine, engine.connect() as connection:
+        return list(connection.scalars(select(VERSIONS.c.version_num)))
+
+
+def migrated(url: str) -> Engine:
+    """An empty database after all steps one by one."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        upgrade(connection, None)
+    return engine
+
+
+def test_the_list_of_revisions_is_that_of_the_steps(empty_url: str) -> None:
+    engine = create_engine(empty_url)
+    with engine.connect() as connection:
+        steps = ScriptDirectory.from_config(configuration(connection)).walk_revisions()
+        assert tuple(step.revision for step in steps) == REVISIONS[::-1]
+    engine.dispose()
+
+
+def test_the_steps_lead_to_exactly_the_tables_of_the_program(new_database: Callable[[], str]) -> None:
+    by_steps = migrated(new_database())
+    with by_steps.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+    with opened(new_database()) as at_once:
+        assert description(by_steps) == description(at_once)
+        assert set(inspect(at_once).get_table_names()) == {*Base.metadata.tables, VERSIONS.name}
+    by_steps.dispose()
+
+
+def test_nothing_of_the_first_release_is_lost(empty_url: str) -> None:
+    make_first_release(empty_url)
+    with opened(empty_url) as engine, engine.connect() as connection:
+        assert list(connection.scalars(select(VERSIONS.c.version_num))) == [HEAD]
+        check_graphs_and_runs(connection)
+        check_plans(connection)
+        check_executions(connection)
+        (rule,) = connection.execute(select(RuleRow.__table__)).mappings()
+        assert dict(rule) == ROWS["rule_statistics"][0]
+        history = connection.execute(select(HistoryRow.__table__).order_by(HistoryRow.step)).mappings()
+        assert [dict(row) for row in history] == ROWS["history"]
+
+
+def check_graphs_and_runs(connection: Connection) -> None:
+    graphs = connection.execute(select(GraphRow.__table__).order_by(GraphRow.id)).mappings()
+    assert [dict(row) for row in graphs] == [{**graph, "summary": None} for graph in ROWS["graphs"]]
+    runs = connection.execute(select(RunRow.__table__).order_by(RunRow.id)).mappings()
+    ended = {
+        "phase": "done",
+        "attempt": 1,
+        "last_event": 0,
+        "options": {"devices": "any", "inputs": "chosen", "outputs": "sharded", "verify": "auto"},
+        "start_from": None,
+        "problem": None,
+        "started_at": NOON,
+        "ended_at": NOON + timedelta(seconds=1.5),
+    }
+    assert [dict(row) for row in runs] == [
+        {**ROWS["runs"][0], **ended, "front": 2, "hypervolume": 0.5},
+        {**ROWS["runs"][1], **ended, "front": 0, "hypervolume": 0.0},
+    ]
+
+
+def check_plans(connection: Connection) -> None:
+    common = {"feasible": True, "placements": PLACEMENTS}
+    plans = connection.execute(select(PlanRow.__table__).order_by(PlanRow.key)).mappings()
+    found = [dict(row) for row in plans]
+    assert found == [
+        {
+            **common,
+            "key": 1,
+            "run_id": "run1",
+            "plan_id": "p1",
+            "on_frontier": True,
+            "verified": VERIFIED,
+            "cost": {"time_s": 0.1, "compute_flops": 2**60 + 1},
+            "devices": "all",
+            "move_count": 1,
+            "moves": MOVES[1],
+        },
+        {
+            **common,
+            "key": 2,
+            "run_id": "run1",
+            "plan_id": "p2",
+            "on_frontier": True,
+            "verified": None,
+            "cost": {"time_s": 1e-300, "compute_flops": 2.0**70},
+            "devices": "gpu:4",
+            "move_count": 2,
+            "moves": MOVES[2],
+        },
+        {
+            **common,
+            "key": 3,
+            "run_id": "run2",
+            "plan_id": "p1",
+            "on_frontier": False,
+            "verified": None,
+            "cost": {"time_s": 1 / 3},
+            "devices": "all",
+            "move_count": 0,
+            "moves": [],
+        },
+    ]
+    assert type(found[0]["cost"]["compute_flops"]) is int
+
+
+def check_executions(connection: Connection) -> None:
+    executions = connection.execute(select(ExecutionRow.__table__).order_by(ExecutionRow.id)).mappings()
+    common = {"plan_key": 1, "status": "succeeded", "problem": None, "created_at": NOON, "ended_at": NOON}
+    said = {"counts": {"time_s": 1e-3}, "verified": VERIFIED}
+    assert [dict(row) for row in executions] == [
+        {
+            **common,
+            **said,
+            "id": "000000000001",
+            "backend": "numpy",
+            "with_values": True,
+            "seed": 7,
+            "trace": TRACE,
+        },
+        {
+            **common,
+            **said,
+            "id": "00000000012c",
+            "backend": "dry",
+            "with_values": False,
+            "seed": None,
+            "trace": None,
+        },
+    ]
+
+
+def test_references_and_keys_work_on_after_the_steps(empty_url: str) -> None:
+    make_first_release(empty_url)
+    with opened(empty_url) as engine, writing(engine).begin() as connection:
+        plan = {"run_id": "run2", "plan_id": "p9", "on_frontier": True, "feasible": True, "cost": {}}
+        moves = {"devices": "all", "move_count": 0, "moves": [], "placements": {}}
+        made = connection.execute(PlanRow.__table__.insert().values(**plan, **moves))
+        assert made.inserted_primary_key == (4,)
+        connection.execute(delete(RunRow).where(RunRow.id == "run1"))
+        assert list(connection.scalars(select(PlanRow.key).order_by(PlanRow.key))) == [3, 4]
+        assert list(connection.scalars(select(ExecutionRow.id))) == []
+        with pytest.raises(Exception, match=r"(?i)foreign key"):
+            connection.execute(delete(GraphRow).where(GraphRow.id == "a" * 32))
+
+
+def test_a_step_that_fails_changes_nothing(empty_url: str) -> None:
+    broken = [{**plan, "moves": b"no moves"} for plan in ROWS["plans"]]
+    make_first_release(empty_url, {**ROWS, "plans": broken})
+    before = create_engine(empty_url)
+    tables = description(before)
+    with pytest.raises(StoreError, match=f"could not be brought up to date from version {FIRST} to {HEAD}"):
+        open_database(empty_url)
+    assert description(before) == tables
+    with before.connect() as connection:
+        assert connection.scalar(text("SELECT version FROM schema_version")) == 1
+        assert connection.scalar(text("SELECT count(*) FROM costs")) == len(ROWS["costs"])
+    before.dispose()
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["empty", "first release"])
+def test_openers_on_many_threads_take_turns(empty_url: str, is_old: bool) -> None:
+    if is_old:
+        make_first_release(empty_url)
+    barrier = threading.Barrier(6)
+
+    def start(_: int) -> list[str]:
+        barrier.wait()
+        return open_and_close(empty_url)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(start, range(6))) == [[HEAD]] * 6
+    if is_old:
+        with opened(empty_url) as engine, engine.connect() as connection:
+            check_plans(connection)
+
+
+def test_openers_in_many_processes_take_turns(empty_url: str) -> None:
+    make_first_release(empty_url)
+    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(open_and_close, [empty_url] * 3)) == [[HEAD]] * 3
+    with opened(empty_url) as engine, engine.connect() as connection:
+        check_plans(connection)
+
+
+def test_an_opener_waits_for_the_turn_of_another(empty_url: str) -> None:
+    """Not by chance: another process holds the turn, gives it back, and only then are there tables."""
+    other = create_engine(empty_url)
+    with other.connect() as connection, ThreadPoolExecutor(1) as pool:
+        if other.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+        else:
+            connection.exec_driver_sql("BEGIN EXCLUSIVE")
+        waiting = pool.submit(open_and_close, empty_url)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.3)
+        connection.rollback() if other.dialect.name == "postgresql" else connection.exec_driver_sql(
+            "ROLLBACK"
+        )
+        assert waiting.result(timeout=30) == [HEAD]
+    other.dispose()
+
+
+def test_a_current_database_is_opened_without_a_turn_and_without_alembic(store_url: str) -> None:
+    with opened(store_url) as engine, writing(engine).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+        program = (
+            "import sys; from service.store.database import open_database; "
+            f"open_database({store_url!r}).dispose(); sys.exit('alembic' in sys.modules)"
+        )
+        assert subprocess.run([sys.executable, "-c", program], timeout=20).returncode == 0
+
+
+def test_tables_of_a_newer_release_are_refused(store_url: str) -> None:
+    with opened(store_url) as engine, writing(engine).begin() as connection:
+        connection.execute(VERSIONS.update().values(version_num="0099"))
+    with pytest.raises(StoreError) as caught:
+        open_database(store_url)
+    assert f"has tables of version 0099, this program knows versions up to {HEAD}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("table", ["aunts", "runs", "alembic_version"])
+def test_tables_of_another_program_are_refused_and_left_alone(empty_url: str, table: str) -> None:
+    other = create_engine(empty_url)
+    with other.begin() as connection:
+        connection.execute(text(f"CREATE TABLE {table} (name TEXT)"))
+    with pytest.raises(StoreError, match=f"holds tables of another program .{table}.; give one of its own"):
+        open_database(empty_url)
+    assert inspect(other).get_table_names() == [table]
+    other.dispose()
