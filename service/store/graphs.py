@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Row, and_, or_, select, update
+from sqlalchemy import Connection, Row, and_, literal, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from service.store.codec import graph_of, graph_values
@@ -80,18 +80,21 @@ def put_graph(
     """Keep a graph within a transaction; `values` are the columns that follow from it."""
     kept = None if summary is None else dict(summary)
     row = {**values, "is_given": True, "summary": kept, "created_at": created_at}
-    added = connection.execute(insert_if_new(connection, GraphRow).values(row)).rowcount > 0
+    added = insert_if_new(connection, GraphRow, row)
     if not added:  # the first release also kept graphs that rewriting made, and none of them with a summary
         changes: dict[str, Any] = {"is_given": True} | ({} if kept is None else {"summary": kept})
         connection.execute(update(GraphRow).where(GraphRow.id == values["id"]).values(changes))
     return SavedGraph(values["id"], added)
 
 
-def insert_if_new(connection: Connection, table: type[Base]) -> Insert:
-    """An insertion that does nothing where a row with that key is there already."""
-    if connection.dialect.name == "postgresql":
-        return postgresql.insert(table).on_conflict_do_nothing()
-    return sqlite.insert(table).on_conflict_do_nothing()
+def insert_if_new(connection: Connection, table: type[Base], row: Mapping[str, Any]) -> bool:
+    """Insert a row unless one with its key is there already; returns whether it was inserted.
+
+    A row returned says so on every database; counts of rows do not, PostgreSQL's driver gives none here.
+    """
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    query = dialect.insert(table).values(row).on_conflict_do_nothing().returning(literal(1))
+    return connection.execute(query).first() is not None
 
 
 def _graph_summary(row: Row[Any]) -> GraphSummary:

@@ -84,7 +84,7 @@ class Plans:
         """Keep something rendered from the plan for the next who asks."""
         row = {"plan_key": key, "kind": kind, "content": content, "created_at": now}
         with self._database.writing() as connection:
-            connection.execute(insert_if_new(connection, ArtifactRow).values(row))
+            insert_if_new(connection, ArtifactRow, row)
 
 
 def _plans() -> Select[Any]:

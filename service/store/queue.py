@@ -68,7 +68,7 @@ def _remember(connection: Connection, used: Idempotency, subject: str, now: date
         "subject": subject,
         "created_at": now,
     }
-    if connection.execute(insert_if_new(connection, IdempotencyRow).values(row)).rowcount > 0:
+    if insert_if_new(connection, IdempotencyRow, row):
         return None
     same = (IdempotencyRow.scope == used.scope, IdempotencyRow.key == used.key)
     known = connection.execute(select(IdempotencyRow.fingerprint, IdempotencyRow.subject).where(*same)).one()
