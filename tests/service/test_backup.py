@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, insert, select
 
+from service.store import Store
 from service.store.database import open_database, writing
 from service.store.tables import GraphRow
 from tests.service.conftest import Run, complaint
 from tests.service.databases import Postgres
-from tests.service.programs import NOON
+from tests.service.programs import NOON, finished_run, two_layers
 
 
 def add_graphs(engine: Engine, first: int, count: int) -> None:
@@ -61,6 +62,18 @@ def test_a_copy_is_a_database_by_itself(tapestry: Run, database: Path, tmp_path:
     assert answer.out.splitlines()[1].startswith("restore: ")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("copy")) == ["copy.db"]
     assert graphs_in(f"sqlite:///{copy}") == 5
+
+
+def test_a_copy_holds_the_runs(tapestry: Run, database: Path, tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{database}")
+    run_id = store.runs.save_finished(finished_run(two_layers()))
+    copy = f"sqlite:///{tmp_path / 'copy.db'}"
+    assert tapestry("backup", tmp_path / "copy.db", "--database-url", f"sqlite:///{database}").code == 0
+    other = Store(copy)
+    assert other.runs.find(run_id) == store.runs.find(run_id)
+    assert other.runs.frontier(run_id) == store.runs.frontier(run_id) != ()
+    other.close()
+    store.close()
 
 
 def test_the_default_database_and_json(tapestry: Run, home: Path, tmp_path: Path) -> None:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Table
+from sqlalchemy import Table, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from service.settings import database_url, home_folder
 from service.store import Store, StoreError
-from service.store.migrations import HEAD
+from service.store.database import open_database
 from service.store.tables import Base
+from tests.service.databases import Postgres
 
 
 def failure(url: str) -> str:
     with pytest.raises(StoreError) as caught:
         Store(url)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
 
 
 def test_the_default_is_a_file_in_the_home_folder(tmp_path: Path) -> None:
@@ -45,8 +47,67 @@ def test_urls_of_other_forms(url: str) -> None:
 
 
 def test_a_missing_driver_is_named() -> None:
-    text = failure("postgresql+psycopg2cffi://user@localhost/name")
-    assert "driver is not installed" in text
+    said = failure("postgresql+psycopg2cffi://user@localhost/name")
+    assert "driver is not installed" in said
+
+
+def test_a_place_that_may_not_be_written_to_is_said_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.store.database.os.access", lambda place, mode: mode != os.W_OK)
+    assert "its folder cannot be written to" in failure(f"sqlite:///{tmp_path / 'store.db'}")
+    assert not (tmp_path / "store.db").exists()
+
+
+@pytest.mark.parametrize("given", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_postgresql_means_the_driver_that_comes_along(given: str, postgres: Postgres) -> None:
+    url = postgres.create_with_tables()
+    engine = open_database(url.replace("postgresql+psycopg", given))
+    assert engine.url.drivername == "postgresql+psycopg"
+    engine.dispose()
+    postgres.drop(url)
+
+
+def test_a_server_that_is_not_there_is_one_line_without_the_password() -> None:
+    said = failure("postgresql://user:hunter2@127.0.0.1:1/name")
+    assert "Connection refused" in said and "hunter2" not in said
+
+
+def test_how_connections_are_set(store_url: str) -> None:
+    engine = open_database(store_url)
+    asked = {
+        "sqlite": {
+            "PRAGMA journal_mode": "wal",
+            "PRAGMA synchronous": 1,
+            "PRAGMA foreign_keys": 1,
+            "PRAGMA busy_timeout": 30_000,
+        },
+        "postgresql": {
+            "SHOW transaction_isolation": "read committed",
+            "SHOW idle_in_transaction_session_timeout": "1min",
+        },
+    }[engine.dialect.name]
+    with engine.connect() as connection:
+        assert {question: connection.scalar(text(question)) for question in asked} == asked
+    engine.dispose()
+
+
+def test_a_server_that_was_started_again_is_noticed(postgres: Postgres) -> None:
+    url = postgres.create_with_tables()
+    engine, other = open_database(url), open_database(url)
+    ended = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
+    with other.connect() as connection:
+        assert connection.scalars(ended).all() == [True]
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT 1")) == 1
+    engine.dispose()
+    other.dispose()
+    postgres.drop(url)
 
 
 def test_passwords_are_not_repeated() -> None:
@@ -77,23 +138,12 @@ def test_tables_of_another_program(tmp_path: Path) -> None:
     assert "holds tables of another program (aunts)" in failure(f"sqlite:///{path}")
 
 
-def test_tables_of_a_newer_release(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    Store(f"sqlite:///{path}").close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0099'")
-    connection.close()
-    assert f"has tables of version 0099, this program knows versions up to {HEAD}" in failure(
-        f"sqlite:///{path}"
-    )
-
-
 def test_readers_do_not_wait_for_writers(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = Store(f"sqlite:///{path}")
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
-    assert store.runs() == ()
+    assert store.runs.page() == ()
     assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     writer.execute("ROLLBACK")
     writer.close()
@@ -102,6 +152,6 @@ def test_readers_do_not_wait_for_writers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", Base.metadata.sorted_tables, ids=lambda table: table.name)
 def test_the_tables_are_tables_of_postgresql_too(table: Table) -> None:
-    text = str(CreateTable(table).compile(dialect=postgresql.dialect()))
-    assert f"pk_{table.name}" in text
+    statement = str(CreateTable(table).compile(dialect=postgresql.dialect()))
+    assert f"pk_{table.name}" in statement
     assert all(index.name for index in table.indexes)

@@ -147,7 +147,8 @@ def _fill_plans(bind: sa.Connection) -> None:
     }
     shown = set(bind.scalars(sa.select(FRONTIER.c.plan_key)))
     for key in bind.scalars(sa.select(PLANS.c.key)).all():
-        moves = json.loads(gzip.decompress(bind.scalar(sa.select(PLANS.c.moves).where(PLANS.c.key == key))))
+        packed: bytes = bind.execute(sa.select(PLANS.c.moves).where(PLANS.c.key == key)).scalar_one()
+        moves = json.loads(gzip.decompress(packed))
         devices = (m["choice"] for m in moves if (m["rule"], m["place"]) == ("set_option", "devices"))
         bind.execute(
             PLANS.update()
