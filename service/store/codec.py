@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import Row
@@ -15,6 +15,7 @@ from sqlalchemy import Row
 from hardware import Mesh, mesh_from_dict
 from optimizer import Plan
 from rewrites import Move, is_structural, replay
+from service.store.database import StoreError
 from service.store.records import RunSummary, StoredPlan
 from teg.document import dumps, loads
 from teg.graph import Graph
@@ -74,12 +75,22 @@ def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
         "plan_id": plan.id,
         "on_frontier": True,
         "feasible": plan.feasible,
-        "cost": dict(plan.cost),
+        "cost": _figures(plan),
         "devices": plan.placements.devices or "all",
         "move_count": len(moves),
         "moves": moves,
         "placements": placements_to_document(plan.placements),
     }
+
+
+def _figures(plan: Plan) -> dict[str, float]:
+    """A plan's costs, which JSON keeps to the last digit; it has no word for what is not a number."""
+    for objective, value in plan.cost.items():
+        if not math.isfinite(value):
+            raise StoreError(
+                f"plan {plan.id}: its {objective} is {value}, not a number to compare; nothing was stored"
+            )
+    return dict(plan.cost)
 
 
 def plan_of(
@@ -91,7 +102,7 @@ def plan_of(
 ) -> Plan:
     """A plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite."""
     history = tuple(Move.from_json(move) for move in moves)
-    rewritten = replay(graph, list(takewhile(is_structural, history)))
+    rewritten = replay(graph, [move for move in history if is_structural(move)])
     return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible)
 
 

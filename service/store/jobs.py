@@ -20,7 +20,7 @@ from service.store.codec import plan_values
 from service.store.executions import ended_values, outcome_values
 from service.store.queue import append_event, append_status, waiting
 from service.store.records import Execution, Job, Kind, RunUpdate
-from service.store.sessions import Database, LeaseLost
+from service.store.sessions import Database, LeaseLost, UnknownId
 from service.store.tables import (
     CheckpointRow,
     ExecutionRow,
@@ -114,10 +114,9 @@ class Jobs:
             if found.removed:
                 gone = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(found.removed))
                 connection.execute(gone.values(on_frontier=False))
-            _put_plans(connection, run_id, found)
-            _put_progress(connection, run_id, found, now)
-            if found.added or found.removed:
-                _put_rules(connection, run_id, found, now)
+            shown = _put_plans(connection, run_id, found)
+            _put_progress(connection, run_id, found, shown, now)
+            _put_rules(connection, run_id, found, now)
 
     def verified(
         self,
@@ -131,9 +130,11 @@ class Jobs:
         """Keep what was checked of a plan, and the execution by which it was."""
         with self._fenced(job, now, lease_s, barren=0) as connection:
             plan = (PlanRow.run_id == job.subject, PlanRow.plan_id == plan_id)
-            connection.execute(update(PlanRow).where(*plan).values(verified=dict(verified)))
+            checked = update(PlanRow).where(*plan).values(verified=dict(verified)).returning(PlanRow.key)
+            key = connection.scalar(checked)
+            if key is None:
+                raise UnknownId(f"there is no plan {plan_id!r} in run {job.subject}")
             if execution is not None:
-                key = connection.scalar(select(PlanRow.key).where(*plan))
                 connection.execute(insert(ExecutionRow).values(ended_values(key, execution)))
             said = {"plan": f"{job.subject}-{plan_id}", "verified": dict(verified)}
             append_event(connection, job.subject, "verified", said, now)
@@ -182,12 +183,9 @@ class Jobs:
     def counts(self) -> dict[str, Any]:
         """How many runs and executions there are by status, and how many jobs wait."""
         with self._database.reading() as connection:
-            runs = connection.execute(select(RunRow.status, func.count()).group_by(RunRow.status)).all()
-            by_status = select(ExecutionRow.status, func.count()).group_by(ExecutionRow.status)
-            executions = connection.execute(by_status).all()
             return {
-                "runs": dict(row.tuple() for row in runs),
-                "executions": dict(row.tuple() for row in executions),
+                "runs": _by_status(connection, RunRow),
+                "executions": _by_status(connection, ExecutionRow),
                 "queued": waiting(connection),
             }
 
@@ -210,6 +208,11 @@ class Jobs:
 
 def _is(kind: str, subject: str) -> ColumnElement[bool]:
     return and_(LeaseRow.kind == kind, LeaseRow.subject == subject)
+
+
+def _by_status(connection: Connection, table: type[RunRow] | type[ExecutionRow]) -> dict[str, int]:
+    query = select(table.status, func.count().label("jobs")).group_by(table.status)
+    return {row.status: row.jobs for row in connection.execute(query)}
 
 
 def _claimable(now: datetime, kinds: Sequence[Kind]) -> Select[str, str, int, int, bool]:
@@ -245,22 +248,26 @@ def _put_checkpoint(connection: Connection, run_id: str, saved: bytes, now: date
         connection.execute(insert(CheckpointRow).values(run_id=run_id, **kept))
 
 
-def _put_plans(connection: Connection, run_id: str, found: RunUpdate) -> None:
-    """Show plans; one that was shown before and left comes back as it was."""
+def _put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[dict[str, Any]]:
+    """Show plans; one that was shown before and left comes back as it was. Returns them as a frontier has them."""
     ids = [plan.id for plan in found.added]
-    known = select(PlanRow.plan_id).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(ids))
-    returning = set(connection.scalars(known)) if ids else set()
+    known = select(PlanRow.plan_id, PlanRow.verified).where(
+        PlanRow.run_id == run_id, PlanRow.plan_id.in_(ids)
+    )
+    returning = {row.plan_id: row.verified for row in connection.execute(known)} if ids else {}
     if returning:
         back = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(returning))
         connection.execute(back.values(on_frontier=True))
-    rows = [
-        plan_values(run_id, plan) | {"verified": None} for plan in found.added if plan.id not in returning
-    ]
-    if rows:
-        connection.execute(insert(PlanRow), rows)
+    rows = [plan_values(run_id, plan) | {"verified": returning.get(plan.id)} for plan in found.added]
+    new = [row for row in rows if row["plan_id"] not in returning]
+    if new:
+        connection.execute(insert(PlanRow), new)
+    return [_shown(run_id, row) for row in rows]
 
 
-def _put_progress(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
+def _put_progress(
+    connection: Connection, run_id: str, found: RunUpdate, added: Sequence[Mapping[str, Any]], now: datetime
+) -> None:
     """Where the run is, as a row, a point of its history and events."""
     progress = found.progress
     shown = select(func.count()).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
@@ -285,7 +292,7 @@ def _put_progress(connection: Connection, run_id: str, found: RunUpdate, now: da
     )
     if found.added or found.removed:
         news = {
-            "added": [_shown(run_id, plan_values(run_id, plan)) for plan in found.added],
+            "added": added,
             "removed": [f"{run_id}-{plan_id}" for plan_id in found.removed],
             "size": size,
         }
@@ -295,12 +302,16 @@ def _put_progress(connection: Connection, run_id: str, found: RunUpdate, now: da
 def _shown(run_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """A plan in an event, in the form that a frontier has it."""
     named = {"id": f"{run_id}-{values['plan_id']}", "plan": values["plan_id"]}
-    kept = ("cost", "feasible", "devices", "move_count")
-    return {**named, **{name: values[name] for name in kept}, "verified": None}
+    kept = ("cost", "feasible", "devices", "move_count", "verified")
+    return named | {name: values[name] for name in kept}
 
 
 def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
-    """The rules' statistics, as rows and as an event."""
+    """The rules' statistics where they have changed, as rows and as an event."""
+    columns = (RuleRow.rule, RuleRow.applied, RuleRow.improved)
+    stored = connection.execute(select(*columns).where(RuleRow.run_id == run_id))
+    if {row.rule: (row.applied, row.improved) for row in stored} == dict(found.rules):
+        return
     connection.execute(delete(RuleRow).where(RuleRow.run_id == run_id))
     rows = [
         {"run_id": run_id, "rule": rule, "applied": applied, "improved": improved}

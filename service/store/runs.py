@@ -28,6 +28,7 @@ from service.store.records import (
 )
 from service.store.sessions import AlreadyEnded, Database, UnknownId
 from service.store.tables import (
+    CheckpointRow,
     EventRow,
     ExecutionRow,
     GraphRow,
@@ -242,6 +243,7 @@ class Runs:
                 ended = {"status": after, "phase": "done", "stopped": "cancelled", "ended_at": now}
                 connection.execute(update(RunRow).where(RunRow.id == run_id).values(ended))
                 connection.execute(delete(LeaseRow).where(*lease))
+                connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == run_id))
                 append_status(connection, run_id, now)
             return run_summary(_one(connection, run_id))
 

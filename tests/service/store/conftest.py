@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from service.store import Job, Store
-from tests.service.programs import two_layers
-from tests.service.store.asking import LEASE_S, NOON, later, request_for
+from tests.service.programs import NOON, two_layers
+from tests.service.store.asking import LEASE_S, later, request_for
 
 
 @pytest.fixture

@@ -1,0 +1,175 @@
+"""Checkpoints: state, frontier, history and events of a search move on together, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.store import Job, Store, StoreError
+from tests.service.programs import NOON, finished_run, two_layers, verified
+from tests.service.store.asking import LEASE_S, contents, later, plans, update_of
+
+
+def ids(store: Store, run_id: str) -> list[str]:
+    return [plan.id for plan in store.runs.frontier(run_id)]
+
+
+def kinds(store: Store, job: Job, after: int) -> list[str]:
+    return [event.kind for event in store.runs.events(job.subject, after)]
+
+
+def last_event(store: Store, job: Job) -> int:
+    return store.runs.events(job.subject)[-1].number
+
+
+def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
+    slow, fast = plans((2e-3, 1024), (1e-3, 2048))
+    before = last_event(store, job)
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([slow, fast], saved=b"\x00state"))
+    assert store.jobs.saved(job.subject) == b"\x00state"
+    assert ids(store, job.subject) == [fast.id, slow.id]
+    summary = store.runs.get(job.subject)
+    assert (summary.phase, summary.evaluations, summary.seconds) == ("searching", 100, 1.0)
+    assert (summary.front, summary.hypervolume) == (2, 0.25)
+    point = {"seconds": 1.0, "evaluations": 100, "front": 2, "hypervolume": 0.25}
+    assert store.runs.history(job.subject) == (point,)
+    assert store.runs.rules(job.subject) == {"reshard": (100, 3)}
+    status, progress, frontier, rules = store.runs.events(job.subject, before)
+    assert status.data["phase"] == "searching"
+    assert progress.data == point | {"fraction": 0.1, "best": {"time_s": 1e-3, "peak_memory_bytes": 1024.0}}
+    assert [plan["id"] for plan in frontier.data["added"]] == [
+        f"{job.subject}-{slow.id}",
+        f"{job.subject}-{fast.id}",
+    ]
+    assert frontier.data["added"][0] | {"cost": None} == {
+        "id": f"{job.subject}-{slow.id}",
+        "plan": slow.id,
+        "cost": None,
+        "feasible": True,
+        "devices": "all",
+        "move_count": 2,
+        "verified": None,
+    }
+    assert (frontier.data["removed"], frontier.data["size"]) == ([], 2)
+    assert rules.data == {"reshard": {"applied": 100, "improved": 3}}
+
+
+def test_the_next_checkpoint_replaces_the_state_and_adds_to_the_history(store: Store, job: Job) -> None:
+    for second in range(1, 4):
+        update = update_of(evaluations=100 * second, saved=b"%d" % second)
+        store.jobs.checkpoint(job, later(1 + second), LEASE_S, update)
+    assert store.jobs.saved(job.subject) == b"3"
+    assert [point["evaluations"] for point in store.runs.history(job.subject)] == [100, 200, 300]
+    assert store.runs.rules(job.subject) == {"reshard": (300, 3)}
+
+
+def test_what_has_not_changed_is_not_told(store: Store, job: Job) -> None:
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of(plans((1e-3, 1024))))
+    before = last_event(store, job)
+    store.jobs.checkpoint(job, later(3), LEASE_S, update_of())
+    assert kinds(store, job, before) == ["progress"]
+
+
+def test_a_plan_that_leaves_keeps_its_row_and_may_come_back(store: Store, job: Job) -> None:
+    first, second = plans((1e-3, 1024), (2e-3, 512))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([first]))
+    key = store.runs.frontier(job.subject)[0].key
+    store.jobs.verified(job, later(3), LEASE_S, first.id, verified(first), None)
+    before = last_event(store, job)
+    store.jobs.checkpoint(job, later(4), LEASE_S, update_of([second], [first.id]))
+    assert ids(store, job.subject) == [second.id]
+    gone = store.plans.get(f"{job.subject}-{first.id}")
+    assert (gone.key, gone.on_frontier, gone.verified) == (key, False, verified(first))
+    event = next(e for e in store.runs.events(job.subject, before) if e.kind == "frontier")
+    assert (event.data["removed"], event.data["size"]) == ([f"{job.subject}-{first.id}"], 1)
+    store.jobs.checkpoint(job, later(5), LEASE_S, update_of([first], [second.id]))
+    assert ids(store, job.subject) == [first.id]
+    assert store.runs.frontier(job.subject)[0].key == key
+
+
+def test_a_plan_that_comes_back_is_told_with_what_was_checked(store: Store, job: Job) -> None:
+    (plan,) = plans((1e-3, 1024))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([plan]))
+    store.jobs.verified(job, later(3), LEASE_S, plan.id, verified(plan), None)
+    store.jobs.checkpoint(job, later(4), LEASE_S, update_of(removed=[plan.id]))
+    before = last_event(store, job)
+    store.jobs.checkpoint(job, later(5), LEASE_S, update_of([plan]))
+    event = next(e for e in store.runs.events(job.subject, before) if e.kind == "frontier")
+    assert [shown["verified"] for shown in event.data["added"]] == [verified(plan)]
+
+
+def test_a_plan_shown_already_is_shown_once(store: Store, job: Job) -> None:
+    """An attempt that goes on from an older state may find again what is there."""
+    (plan,) = plans((1e-3, 1024))
+    for second in (2, 3):
+        store.jobs.checkpoint(job, later(second), LEASE_S, update_of([plan]))
+    assert ids(store, job.subject) == [plan.id]
+    assert store.runs.get(job.subject).front == 1
+
+
+def test_a_checkpoint_that_fails_leaves_nothing(store: Store, job: Job) -> None:
+    first, second = plans((1e-3, 1024), (2e-3, 512))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([first], saved=b"before"))
+    before = contents(store, job.subject)
+    twice = update_of([second, second], [first.id], evaluations=999, saved=b"after")
+    with pytest.raises(StoreError, match="nothing was stored"):
+        store.jobs.checkpoint(job, later(3), LEASE_S, twice)
+    assert contents(store, job.subject) == before
+    store.jobs.checkpoint(job, later(4), LEASE_S, update_of([second]))  # the lease is as good as ever
+    assert ids(store, job.subject) == [first.id, second.id]
+
+
+@pytest.mark.parametrize("figure", [float("nan"), float("inf")])
+def test_a_figure_that_is_not_one_is_never_stored(store: Store, job: Job, figure: float) -> None:
+    (plan,) = plans((1e-3, 1024))
+    before = contents(store, job.subject)
+    broken = replace(plan, cost={**plan.cost, "energy_j": figure})
+    with pytest.raises(StoreError, match="energy_j"):
+        store.jobs.checkpoint(job, later(2), LEASE_S, update_of([broken]))
+    assert contents(store, job.subject) == before
+
+
+def test_whole_numbers_stay_exact(store: Store, job: Job) -> None:
+    (plan,) = plans((1e-3, 1024))
+    exact = replace(
+        plan, cost={**plan.cost, "compute_flops": 2**62, "traffic_bytes": 2**53 + 1, "energy_j": 0.1}
+    )
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([exact]))
+    (shown,) = store.runs.frontier(job.subject)
+    assert dict(shown.cost) == dict(exact.cost)
+    assert isinstance(shown.cost["compute_flops"], int) and isinstance(shown.cost["energy_j"], float)
+    frontier = next(event for event in store.runs.events(job.subject) if event.kind == "frontier")
+    assert frontier.data["added"][0]["cost"] == dict(exact.cost)
+
+
+def test_what_was_checked_is_kept_and_told_as_it_comes(store: Store, job: Job) -> None:
+    (plan,) = plans((1e-3, 1024))
+    execution = next(iter(finished_run(two_layers()).executions.values()))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([plan]))
+    before = last_event(store, job)
+    store.jobs.verified(job, later(3), LEASE_S, plan.id, verified(plan), execution)
+    (shown,) = store.runs.frontier(job.subject)
+    assert shown.verified == verified(plan)
+    (kept,) = store.executions.of_plan(shown.key)
+    assert (kept.status, kept.values, kept.has_trace, kept.created_at) == ("succeeded", True, True, NOON)
+    (event,) = store.runs.events(job.subject, before)
+    assert (event.kind, event.created_at) == ("verified", later(3))
+    assert event.data == {"plan": f"{job.subject}-{plan.id}", "verified": verified(plan)}
+
+
+def test_a_plan_that_was_never_shown_cannot_be_checked(store: Store, job: Job) -> None:
+    before = contents(store, job.subject)
+    with pytest.raises(StoreError, match="no plan 'nonesuch'"):
+        store.jobs.verified(job, later(3), LEASE_S, "nonesuch", {"sharding": {}}, None)
+    assert contents(store, job.subject) == before
+
+
+def test_the_rules_of_the_last_checkpoint_are_kept_also_when_no_plan_was_found(
+    store: Store, job: Job
+) -> None:
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of(plans((1e-3, 1024)), rules={"fuse": (1, 1)}))
+    before = last_event(store, job)
+    store.jobs.checkpoint(job, later(3), LEASE_S, update_of(rules={"fuse": (2, 1), "hoist": (1, 0)}))
+    assert store.runs.rules(job.subject) == {"fuse": (2, 1), "hoist": (1, 0)}
+    assert kinds(store, job, before) == ["progress", "rules"]
