@@ -59,15 +59,10 @@ def block_costs(
     )
     energy = (
         energy_pj(device, compute_dtype or dtype, flops, moved, 0, kind=work.kind)
-        if has_energy(device)
+        if device.missing_energy_figure is None
         else ticks * 0
     )
     return BlockCosts(ticks.max(axis=1), energy.sum(axis=1), flops)
-
-
-def has_energy(device: Device) -> bool:
-    """Whether the device's energy figures are known; without them `energy_j` is refused, not computed."""
-    return None not in (device.joules_per_flop, device.joules_per_memory_byte, device.joules_per_link_byte)
 
 
 def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:

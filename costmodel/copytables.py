@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.blockcost import has_energy
 from costmodel.copyloops import (
     KINDS,
     MeshArrays,
@@ -71,7 +70,10 @@ def copy_table(
     ticks[~reduces & fetched.nested[holding, column]] = -1
     traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[holding, column]) * item
     device = mesh.device
-    energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector") if has_energy(device) else traffic * 0
+    if device.missing_energy_figure is None:
+        energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector")
+    else:
+        energy = traffic * 0
     # what is reduced and then fetched from is staged itself: a second row for every request
     also = reduced.staging + fetched.volume[ids[len(made) :]]
     staged = np.concatenate([np.zeros((1, layout.device_count), np.int64), reduced.staging, also])

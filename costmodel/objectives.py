@@ -19,6 +19,12 @@ class Objective:
     figures: tuple[str, ...] = ()
     direction: str = "minimize"
 
+    def missing(self, device: Device) -> str | None:
+        """The first figure that the device lacks for this objective."""
+        if self.name == "energy_j":
+            return device.missing_energy_figure
+        return next((figure for figure in self.figures if getattr(device, figure) is None), None)
+
 
 OBJECTIVES: tuple[Objective, ...] = (
     Objective("time_s", "s", "makespan of one execution of the graph"),
@@ -60,11 +66,9 @@ def require_objectives(names: Sequence[str], device: Device) -> tuple[Objective,
             hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(NAMES)}"
             raise ValueError(f"unknown objective {name!r}; {hint}")
         objective = OBJECTIVES[POSITION[name]]
-        for figure in objective.figures:
-            if getattr(device, figure) is None:
-                raise ValueError(
-                    f"objective {name!r} cannot be computed: device {device.name!r} has no {figure}"
-                )
+        figure = objective.missing(device)
+        if figure is not None:
+            raise ValueError(f"objective {name!r} cannot be computed: device {device.name!r} has no {figure}")
         if objective in chosen:
             raise ValueError(f"objective {name!r} is named twice")
         chosen.append(objective)

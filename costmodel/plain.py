@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from costmodel.blockcost import base_flops, has_energy, tile_sizes
+from costmodel.blockcost import base_flops, tile_sizes
 from costmodel.planspace import LIVES_ON
 from hardware.mesh import Mesh
 from hardware.timing import block_ticks, energy_pj, step_ticks
@@ -110,7 +110,7 @@ class _Plain:
                 link = max(link, compute) + ticks
                 done[copy.result] = link
                 self.tally.traffic_bytes += traffic
-                if has_energy(self.mesh.device):
+                if self.mesh.device.missing_energy_figure is None:
                     self.tally.energy_pj += int(
                         energy_pj(self.mesh.device, "float32", 0, 0, traffic, kind="vector")
                     )
@@ -217,7 +217,7 @@ class _Plain:
             )
             slowest = max(slowest, int(ticks))
             self.flops[d] += flops
-            if has_energy(device):
+            if device.missing_energy_figure is None:
                 used = self.compute_dtype or dtype
                 self.tally.energy_pj += int(energy_pj(device, used, flops, moved, 0, kind=work.kind))
         return slowest

@@ -64,13 +64,14 @@ class StrategyFamily:
             ValueError: the text is no spec, or no strategy of this view gives it.
         """
         specs = self.made[0] if self.made else self.needed[0]
-        wanted = parse_spec(pin, len(specs[0].dims))
+        try:
+            wanted = parse_spec(pin, len(specs[0].dims))
+        except ValueError as error:
+            raise ValueError(f"pin {site!r}: {error}") from error
         kept = [k for k, spec in enumerate(specs) if spec == wanted]
         if not kept:
             some = ", ".join(dict.fromkeys(str(s) for s in specs[:8]))
-            raise ValueError(
-                f"pin {site}={pin}: no strategy of this block gives that spec; possible are {some}, ..."
-            )
+            raise ValueError(f"pin {site!r}: no strategy of this block gives {pin}; possible are {some}, ...")
         self.keep(kept)
 
     def keep(self, numbers: Sequence[int]) -> None:

@@ -88,6 +88,20 @@ class Device:
             raise TypeError(f"Device.{name} is a {type(value).__name__}, not one number")
         return float(value)
 
+    @property
+    def missing_energy_figure(self) -> str | None:
+        """The first figure without which the energy of work on this device is not known; None if all are there.
+
+        Flops need one for the vector units and for every precision with a peak.
+        """
+        for name in ("idle_power_w", "joules_per_flop", "joules_per_memory_byte", "joules_per_link_byte"):
+            if getattr(self, name) is None:
+                return name
+        for precision in (VECTOR, *self.peak_flops_per_s):
+            if precision not in (self.joules_per_flop or {}):
+                return f"joules_per_flop.{precision}"
+        return None
+
     def contraction_dtype(self, dtype: str) -> str:
         """The precision at which a contraction of `dtype` runs: its own, else the vendor's default.
 

@@ -5,11 +5,11 @@ from optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
 from optimizer.constraints import Constraint, parse_constraint
 from optimizer.optimize import optimize
 from optimizer.plan import Budget, Plan, Progress, Result, Shortfall
+from optimizer.processes import ProcessIslands
 from optimizer.publishing import publish
 from optimizer.report import knee
 from optimizer.snapshot import Snapshot
 from optimizer.verification import Verification, verify_plan
-from optimizer.workers import ProcessIslands
 
 __all__ = [
     "Budget",

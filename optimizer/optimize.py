@@ -19,13 +19,14 @@ from optimizer.checkpoint import Checkpoint
 from optimizer.constraints import Constraint, all_constraints
 from optimizer.coordinator import Coordinator
 from optimizer.plan import Budget, Plan, Progress, Result
+from optimizer.processes import ProcessIslands
 from optimizer.report import frontier_of, goal_of, shortfall_of
 from optimizer.rules import choose_rules
 from optimizer.snapshot import Publisher, Snapshot
 from optimizer.state import SearchState
 from optimizer.structure import StructuralSearch
 from optimizer.variants import Machine, Settings
-from optimizer.workers import InlineExecutor, ProcessIslands
+from optimizer.workers import InlineExecutor
 from teg.graph import Graph
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from teg.sharding.mesh import MeshShape

@@ -57,7 +57,7 @@ def costs_of(raw: np.ndarray, mesh: Mesh) -> dict[str, float]:
     """Every objective the device has figures for, in its unit; bytes and flops as whole numbers."""
     cost: dict[str, float] = {}
     for objective in OBJECTIVES:
-        if any(getattr(mesh.device, figure) is None for figure in objective.figures):
+        if objective.missing(mesh.device) is not None:
             continue
         if objective.name == "time_s":
             cost[objective.name] = float(seconds(raw[TIME]))

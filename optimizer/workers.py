@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import signal
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,7 +47,6 @@ class EpochResult:
 
 
 T = TypeVar("T")
-ATTEMPTS = 3
 
 _loaded: dict[str, tuple[Space, SearchSpace, State]] = {}
 LARGEST_SHELF = 6
@@ -107,66 +103,3 @@ class InlineExecutor(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the coordinator, which keeps the front; workers finish their epoch."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-class ProcessIslands(Executor):
-    """A pool of processes that outlives its workers: when one is killed, the pool is rebuilt and tasks go again.
-
-    Tasks must be pure functions. A task that brings its worker down `ATTEMPTS` times fails.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._lock = Lock()
-        self._pool = self._new_pool()
-
-    def _new_pool(self) -> ProcessPoolExecutor:
-        context = get_context("spawn")
-        return ProcessPoolExecutor(self.count, mp_context=context, initializer=_leave_interrupts)
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run in a worker; as `concurrent.futures.Executor.submit`."""
-        outer: Future[T] = Future()
-        self._try(outer, 1, lambda pool: pool.submit(fn, *args, **kwargs))
-        return outer
-
-    def _try(self, outer: Future[T], attempt: int, start: Callable[[ProcessPoolExecutor], Future[T]]) -> None:
-        pool = self._pool
-
-        def finish(inner: Future[T]) -> None:
-            error = inner.exception() if not inner.cancelled() else None
-            if isinstance(error, BrokenExecutor) and attempt < ATTEMPTS:
-                self._replace(pool)
-                self._try(outer, attempt + 1, start)
-            elif inner.cancelled():
-                outer.cancel()
-            elif error is not None:
-                outer.set_exception(error)
-            else:
-                outer.set_result(inner.result())
-
-        try:
-            inner = start(pool)
-        except BrokenExecutor as error:
-            if attempt >= ATTEMPTS:
-                outer.set_exception(error)
-                return
-            self._replace(pool)
-            self._try(outer, attempt + 1, start)
-            return
-        inner.add_done_callback(finish)
-
-    def _replace(self, broken: ProcessPoolExecutor) -> None:
-        with self._lock:
-            if self._pool is broken:
-                self._pool = self._new_pool()
-                broken.shutdown(wait=False, cancel_futures=True)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As `concurrent.futures.Executor.shutdown`."""
-        self._pool.shutdown(wait, cancel_futures=cancel_futures)

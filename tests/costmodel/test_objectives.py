@@ -16,6 +16,7 @@ from costmodel.kernel import (
     TRAFFIC,
 )
 from costmodel.objectives import NAMES, OBJECTIVES, require_objectives
+from costmodel.plain import plain_cost
 from costmodel.planspace import Genes, PlanSpace
 from hardware import load_device, mesh_from_dict
 from hardware.mesh import Mesh
@@ -141,6 +142,27 @@ def test_an_objective_that_lacks_a_figure_is_refused_not_zero(objective: str, fi
     mesh = replace(mesh_from_dict(PAIR), device=device)
     space, genes = gathered_weight(mesh)
     assert objective not in costs_of(space.evaluate(genes), mesh), "nor is it reported"
+
+
+@pytest.mark.parametrize("precision", ["vector", "fp32"])
+def test_energy_needs_a_figure_per_precision_but_nothing_else_does(precision: str) -> None:
+    rates = {name: rate for name, rate in PAIR["device"]["joules_per_flop"].items() if name != precision}
+    mesh = mesh_from_dict({**PAIR, "device": {**PAIR["device"], "joules_per_flop": rates}})
+    with pytest.raises(
+        ValueError, match=f"'energy_j' cannot be computed.*has no joules_per_flop.{precision}"
+    ):
+        require_objectives(["energy_j"], mesh.device)
+
+    space, genes = gathered_weight(mesh)
+    cost = costs_of(space.evaluate(genes), mesh)
+    assert "energy_j" not in cost
+    whole, _ = gathered_weight(mesh_from_dict(PAIR))
+    known = costs_of(whole.evaluate(genes), mesh_from_dict(PAIR))
+    assert cost == {name: value for name, value in known.items() if name != "energy_j"}
+    assert (
+        plain_cost(space.graph, space.placements(genes), mesh).vector().tolist()
+        == space.evaluate(genes).tolist()
+    )
 
 
 def test_an_objective_without_any_figure_missing_is_taken_whatever_else_is_unknown() -> None:

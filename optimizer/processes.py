@@ -1,0 +1,144 @@
+"""A pool of processes for the islands: it outlives its workers, and its workers do not outlive it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from threading import Condition, Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+ATTEMPTS = 3
+
+
+def _enter_service(lifeline: Connection) -> None:
+    """What a worker does first: leave signals to its owner, and watch for the owner's end.
+
+    Ctrl-C and SIGTERM often reach a whole group of processes; the owner keeps the front, or drains, and ends
+    its workers itself.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Thread(target=_end_with_owner, args=(lifeline,), name="end with owner", daemon=True).start()
+
+
+def _end_with_owner(lifeline: Connection) -> None:
+    """Wait until the owner has died, or has let go of this pool; then end, whatever is being done."""
+    owner = parent_process()
+    wait([lifeline, *([owner.sentinel] if owner is not None else [])])
+    os._exit(0)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """A pool of workers, and the pipe at whose other end they wait for it to be closed."""
+
+    executor: ProcessPoolExecutor
+    lifeline: Connection
+    far_end: Connection
+
+    def let_go(self) -> None:
+        """End workers that are still there: they do not hear SIGTERM, with which a broken pool ends them."""
+        self.lifeline.close()
+        self.far_end.close()
+
+
+def _new_pool(count: int) -> _Pool:
+    context = get_context("spawn")
+    far_end, lifeline = context.Pipe(duplex=False)
+    executor = ProcessPoolExecutor(count, mp_context=context, initializer=_enter_service, initargs=(far_end,))
+    return _Pool(executor, lifeline, far_end)
+
+
+class ProcessIslands(Executor):
+    """A pool of processes that outlives its workers: when one is killed, the pool is rebuilt and tasks go again.
+
+    Tasks must be pure functions. A task that brings its worker down `ATTEMPTS` times fails. When the owner of
+    the pool dies, however it dies, its workers end too.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool = _new_pool(count)
+        self._change = Condition()
+        self._in_hand = 0
+        self._is_closed = False
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run in a worker; as `concurrent.futures.Executor.submit`, but that a running task may be cancelled too.
+
+        It is then finished all the same, and nobody hears of it.
+        """
+        outer: Future[T] = Future()
+        with self._change:
+            if self._is_closed:
+                raise RuntimeError("this pool was shut down and takes no more tasks")
+            self._in_hand += 1
+        self._try(outer, 1, lambda pool: pool.submit(fn, *args, **kwargs))
+        return outer
+
+    def _try(self, outer: Future[T], attempt: int, start: Callable[[ProcessPoolExecutor], Future[T]]) -> None:
+        pool = self._pool
+
+        def finish(inner: Future[T]) -> None:
+            error = inner.exception() if not inner.cancelled() else None
+            if isinstance(error, BrokenExecutor) and attempt < ATTEMPTS and not outer.cancelled():
+                self._replace(pool)
+                self._try(outer, attempt + 1, start)
+                return
+            if inner.cancelled():
+                outer.cancel()
+            if outer.set_running_or_notify_cancel():
+                if error is not None:
+                    outer.set_exception(error)
+                else:
+                    outer.set_result(inner.result())
+            self._settle()
+
+        try:
+            inner = start(pool.executor)
+        except BrokenExecutor as error:
+            self._replace(pool)
+            if attempt < ATTEMPTS:
+                self._try(outer, attempt + 1, start)
+                return
+            outer.set_exception(error)
+            self._settle()
+            return
+        inner.add_done_callback(finish)
+
+    def _replace(self, broken: _Pool) -> None:
+        with self._change:
+            if self._pool is not broken:
+                return
+            self._pool = _new_pool(self.count)
+        broken.executor.shutdown(wait=False, cancel_futures=True)
+        broken.let_go()
+
+    def _settle(self) -> None:
+        """A worker is done with a task; after a shutdown the last one takes the workers with it."""
+        with self._change:
+            self._in_hand -= 1
+            self._change.notify_all()
+            self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        if self._is_closed and self._in_hand == 0:
+            self._pool.let_go()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As `concurrent.futures.Executor.shutdown`; tasks that run are finished, then the workers end."""
+        with self._change:
+            self._is_closed = True
+        self._pool.executor.shutdown(wait=False, cancel_futures=cancel_futures)
+        with self._change:
+            if wait:
+                self._change.wait_for(lambda: self._in_hand == 0)
+            self._end_if_over()
+        if wait:
+            self._pool.executor.shutdown(wait=True)
