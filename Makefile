@@ -10,7 +10,7 @@ CODE   := teg hardware rewrites costmodel optimizer service
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test browser test-fast lint format bench migration lock docs clean
+.PHONY: help venv demo serve test browser test-fast lint format bench migration lock docs clean
 
 help:  ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ venv: $(READY)  ## make the environment (.venv) from the hashed lock
 
 demo: $(READY)  ## GPT-2 small on eight GPUs: import, search, execute and check three plans
 	$(BIN)/tapestry demo
+
+serve: $(READY)  ## the API and the dashboard on http://127.0.0.1:8000, with a worker beside them
+	$(BIN)/tapestry serve
 
 test: lint browser  ## everything: style, types, dependencies, all tests
 	$(BIN)/python -m pip check
