@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costmodel.objectives import Objective
 from service.checking import Checked
 from service.store.records import StoredPlan, StoredRun
+
+TITLES = {
+    "time_s": "time",
+    "peak_memory_bytes": "peak memory",
+    "total_memory_bytes": "total memory",
+    "compute_flops": "compute",
+    "peak_compute_flops": "peak compute",
+    "traffic_bytes": "traffic",
+    "memory_waste_bytes": "memory waste",
+    "compute_waste_flops": "compute waste",
+    "energy_j": "energy",
+    "price_usd": "price",
+}
 
 
 def plan_document(
@@ -56,6 +70,30 @@ def result_document(result: Any, checked: Checked) -> dict[str, Any]:
             )
             for plan in result.frontier
         ],
+    }
+
+
+def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
+    """A plan of a run's frontier as the service shows it; its moves are asked for by its id."""
+    return {
+        "id": plan.public_id,
+        "plan": plan.id,
+        "cost": dict(plan.cost),
+        "feasible": plan.feasible,
+        "devices": plan.devices,
+        "move_count": plan.move_count,
+        "verified": None if plan.verified is None else dict(plan.verified),
+    }
+
+
+def objective_document(objective: Objective) -> dict[str, str]:
+    """Something that plans are judged by."""
+    return {
+        "name": objective.name,
+        "unit": objective.unit,
+        "direction": objective.direction,
+        "title": TITLES.get(objective.name, objective.name),
+        "formula": objective.formula,
     }
 
 

@@ -7,19 +7,7 @@ from typing import Any
 
 from costmodel.objectives import OBJECTIVES, POSITION
 from service.cli.output import column, paint, print_table
-
-TITLES = {
-    "time_s": "time",
-    "peak_memory_bytes": "peak memory",
-    "total_memory_bytes": "total memory",
-    "compute_flops": "compute",
-    "peak_compute_flops": "peak compute",
-    "traffic_bytes": "traffic",
-    "memory_waste_bytes": "memory waste",
-    "compute_waste_flops": "compute waste",
-    "energy_j": "energy",
-    "price_usd": "price",
-}
+from service.presentation import TITLES
 
 
 def unit_of(objective: str) -> str:

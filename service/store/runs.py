@@ -162,22 +162,16 @@ class Runs:
             return tuple(run_summary(row) for row in connection.execute(query))
 
     def find(self, reference: str) -> StoredRun:
-        """The run whose id is, or alone begins with, `reference`."""
+        """The run whose id is, or alone begins with, `reference`, with its plans and their moves."""
         with self._database.reading() as connection:
             row = _only(connection, reference)
-            run_id: str = row.id
-            columns = (RunRow.mesh, RunRow.timings, RunRow.versions, RunRow.host)
-            more = connection.execute(select(*columns).where(RunRow.id == run_id)).one()
-            return StoredRun(
-                summary=run_summary(row),
-                mesh=more.mesh,
-                frontier=_frontier(connection, run_id, row.objectives, (*_SHOWN, PlanRow.moves)),
-                timings=more.timings,
-                rules=_rules(connection, run_id),
-                history=_history(connection, run_id),
-                versions=more.versions,
-                host=more.host,
-            )
+            plans = _frontier(connection, row.id, row.objectives, (*_SHOWN, PlanRow.moves))
+            return _stored(connection, row, plans)
+
+    def details(self, run_id: str) -> StoredRun:
+        """A run by its whole id, without its plans."""
+        with self._database.reading() as connection:
+            return _stored(connection, _one(connection, run_id), ())
 
     def request(self, run_id: str) -> RunRequest:
         """What was asked of a run."""
@@ -258,6 +252,21 @@ def _one(connection: Connection, run_id: str) -> Row[Any]:
     if row is None:
         raise UnknownId(f"there is no run {run_id!r}")
     return row
+
+
+def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]) -> StoredRun:
+    columns = (RunRow.mesh, RunRow.timings, RunRow.versions, RunRow.host)
+    more = connection.execute(select(*columns).where(RunRow.id == row.id)).one()
+    return StoredRun(
+        summary=run_summary(row),
+        mesh=more.mesh,
+        frontier=plans,
+        timings=more.timings,
+        rules=_rules(connection, row.id),
+        history=_history(connection, row.id),
+        versions=more.versions,
+        host=more.host,
+    )
 
 
 def _only(connection: Connection, reference: str) -> Row[Any]:

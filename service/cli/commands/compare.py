@@ -6,10 +6,11 @@ from argparse import Namespace
 from typing import Any
 
 from service.cli.errors import OK, CommandError
-from service.cli.frontier import TITLES, unit_of
+from service.cli.frontier import unit_of
 from service.cli.output import print_json, print_table, quantity
 from service.cli.searching import open_store
 from service.comparison import Side, compare
+from service.presentation import TITLES
 from service.store import StoredRun, StoreError
 
 

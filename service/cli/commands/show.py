@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.cli.errors import OK, CommandError
-from service.cli.frontier import TITLES, checks_of, print_frontier, unit_of
+from service.cli.frontier import checks_of, print_frontier, unit_of
 from service.cli.output import print_json, print_table, quantity
 from service.cli.searching import open_store
-from service.presentation import run_document, stored_plan_document
+from service.presentation import TITLES, run_document, stored_plan_document
 from service.store import Store, StoredPlan, StoredRun, StoreError
 
 NEWEST = 20

@@ -16,9 +16,10 @@ from hardware import Mesh
 from optimizer import Plan, knee
 from service.checking import abstract_plan, execute_plan, failures_of, fits_in_memory, reference_values
 from service.cli.errors import FAILED, OK, CommandError
-from service.cli.frontier import TITLES, unit_of
+from service.cli.frontier import unit_of
 from service.cli.output import print_json, print_table, quantity, verdict
 from service.cli.searching import open_store, read_graph, read_mesh
+from service.presentation import TITLES
 from service.store import Execution, Store, StoreError, mesh_of
 from teg.graph import Graph
 
