@@ -90,7 +90,7 @@ def optimize(
     _one_of("inputs", inputs, INPUT_OPTIONS)
     _one_of("outputs", outputs, OUTPUT_OPTIONS)
     _one_of("devices", devices, DEVICES)
-    _check_pins(graph, pins or {})
+    check_pins(graph, pins or {})
     count = islands if islands is not None else os.cpu_count() or 1
     if count < 1:
         raise ValueError(f"a search needs at least one island, not {count}")
@@ -137,7 +137,7 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> None:
         raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
 
 
-def _check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
+def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
     for site in pins:
         if site not in graph.by_site:
             raise ValueError(f"pin {site!r}: the graph has no block of that site")

@@ -42,7 +42,8 @@ class Listening:
         except ServingError:
             self._store.close()
             raise
-        self._worker = EmbeddedWorker(self._store, _options(settings, islands)) if worker else None
+        options = [] if islands is None else ["--islands", str(islands)]
+        self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
         config = uvicorn.Config(
             create_app(settings),
             log_config=None,
@@ -82,11 +83,6 @@ class Listening:
         finally:
             self._server.should_exit = True
             thread.join(2 * GRACE_S)
-
-
-def _options(settings: ServiceSettings, islands: int | None) -> list[str]:
-    chosen = [] if islands is None else ["--islands", str(islands)]
-    return ["--database-url", settings.database_url, *chosen]
 
 
 def _bind(host: str, port: int) -> socket.socket:

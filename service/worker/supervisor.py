@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from service.settings import DATABASE_URL
 from service.store import Store, StoreError
 from service.worker.loop import new_name
 
@@ -24,8 +26,10 @@ class EmbeddedWorker:
     """Keeps one worker process alive. The child reads its standard input and drains when that ends, so it
     outlives its parent, however that dies, by no more than a checkpoint."""
 
-    def __init__(self, store: Store, options: Sequence[str]) -> None:
+    def __init__(self, store: Store, database_url: str, options: Sequence[str]) -> None:
         self._store, self._options = store, tuple(options)
+        # Not as an argument: a database's password would be seen by everybody who lists processes.
+        self._environment = {**os.environ, DATABASE_URL: database_url}
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
@@ -57,7 +61,9 @@ class EmbeddedWorker:
         while not self._stopping.is_set():
             name, began_s = new_name(), time.monotonic()
             command = [sys.executable, "-m", "service.cli", "worker", "--embedded", "--name", name]
-            self._child = subprocess.Popen([*command, *self._options], stdin=subprocess.PIPE)
+            self._child = subprocess.Popen(
+                [*command, *self._options], stdin=subprocess.PIPE, env=self._environment
+            )
             code = self._child.wait()
             self._free(name)
             if self._stopping.is_set():

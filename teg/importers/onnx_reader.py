@@ -81,12 +81,12 @@ def read_model(source: Any, dims: Mapping[str, int] | None = None, name: str | N
     return Model(name or label, opset, inputs, initializers, roles, nodes, outputs)
 
 
-def _load(source: Any) -> tuple[Any, str, str]:
-    """The model, a short name for it, and the folder of its external data."""
+def _load(source: Any) -> tuple[Any, str, str | None]:
+    """The model, a short name for it, and the folder of its external data; None: it may have none."""
     if isinstance(source, onnx.ModelProto):
-        return _checked(source, source.graph.name or "model"), source.graph.name or "model", ""
+        return _checked(source, source.graph.name or "model"), source.graph.name or "model", None
     if isinstance(source, (bytes, bytearray)):
-        return _parse(bytes(source), "the given bytes"), "model", ""
+        return _parse(bytes(source), "the given bytes"), "model", None
     path = Path(source)
     try:
         content = path.read_bytes()
@@ -210,9 +210,14 @@ def element_type(code: int, where: str) -> str:
     return name
 
 
-def _array(tensor: Any, folder: str) -> np.ndarray:
+def _array(tensor: Any, folder: str | None) -> np.ndarray:
+    if folder is None and tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise ImportFailure(
+            f"the data of initializer {tensor.name!r} lies in another file, which is not read here; "
+            "put the data into the model itself (onnx.save with save_as_external_data=False)"
+        )
     try:
-        array = numpy_helper.to_array(tensor, base_dir=folder)
+        array = numpy_helper.to_array(tensor, base_dir=folder or "")
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise ImportFailure(f"cannot read the data of initializer {tensor.name!r}: {error}") from None
     expected = numpy_dtype(element_type(tensor.data_type, f"initializer {tensor.name!r}"))
@@ -221,14 +226,14 @@ def _array(tensor: Any, folder: str) -> np.ndarray:
     return np.asarray(array)
 
 
-def _node(node: Any, position: int, folder: str) -> Node:
+def _node(node: Any, position: int, folder: str | None) -> Node:
     attributes = {a.name: _attribute(a, folder) for a in node.attribute}
     first = next((o for o in node.output if o), "")
     name = node.name or (f"{first}.{node.op_type}" if first else f"{node.op_type}.{position}")
     return Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node)
 
 
-def _attribute(attribute: Any, folder: str) -> Any:
+def _attribute(attribute: Any, folder: str | None) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode(errors="replace")

@@ -1,0 +1,66 @@
+"""The catalogues: machines, devices, rules, operators, objectives; read once, the same for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.responses import JSONResponse, Response
+
+from service import catalogues
+from service.api.context import problems
+from service.api.models import CatalogueAnswer
+from service.api.problems import Problem
+from service.requests import Fault
+
+HEADERS = {"Cache-Control": "private, max-age=60"}
+CATALOGUES: tuple[tuple[str, Callable[[], list[dict[str, Any]]], str], ...] = (
+    ("meshes", catalogues.meshes, "Machines that plans can be made for."),
+    ("devices", catalogues.devices, "Devices that machines are made of, every figure with its unit."),
+    ("rules", catalogues.rules, "How programs and placements may be changed."),
+    ("operators", catalogues.operators, "What blocks of a program may compute."),
+    ("objectives", catalogues.objectives, "What plans can be judged by."),
+)
+
+
+def new_router() -> APIRouter:
+    """The endpoints of all catalogues: the list of each, and each member by its name."""
+    router = APIRouter(prefix="/v1", tags=["catalogues"])
+    for name, read, summary in CATALOGUES:
+        _add(router, name, cache(read), summary)
+    return router
+
+
+def _add(router: APIRouter, name: str, read: Callable[[], list[dict[str, Any]]], summary: str) -> None:
+    def list_all() -> Response:
+        return JSONResponse({"items": read()}, headers=HEADERS)
+
+    def get_one(member: Annotated[str, Path(max_length=200)]) -> Response:
+        by_name = {item["name"]: item for item in read()}
+        if member not in by_name:
+            near = tuple(get_close_matches(member, by_name, n=3))
+            fault = Fault("#path/member", f"nothing among the {name} is called {member!r}", near)
+            raise Problem(404, "unknown_id", fault.detail, (fault,))
+        return JSONResponse(by_name[member], headers=HEADERS)
+
+    list_all.__doc__ = summary
+    get_one.__doc__ = f"One of the {name} by its name."
+    router.add_api_route(
+        f"/{name}",
+        list_all,
+        response_model=CatalogueAnswer,
+        responses=problems(),
+        operation_id=f"list_{name}",
+        summary=f"List {name}",
+    )
+    router.add_api_route(
+        f"/{name}/{{member}}",
+        get_one,
+        response_model=dict[str, Any],
+        responses=problems(404, 422),
+        operation_id=f"get_{name}",
+        summary=f"Get one of the {name}",
+    )

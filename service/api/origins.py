@@ -1,0 +1,64 @@
+"""Where requests may come from: this host by its own names, and no page of another site.
+
+A service on loopback has no key, so a web page that a person looks at must not be able to use it: neither by
+posting a form to it, nor by a name of its own that it makes lead here (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.problems import respond
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SAFE = ("GET", "HEAD", "OPTIONS")
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
+        b"object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
+    ),
+)
+
+
+class SameOrigin:
+    """Refuses other hosts' names where `hosts` are given, and writes that pages of other sites began."""
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...] | None) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if self._hosts is not None and (urlsplit(f"//{host}").hostname or "") not in self._hosts:
+            said = f"this service does not answer to the name {host!r}; allow it by TAPESTRY_ALLOWED_HOSTS"
+            await respond(421, "unknown_host", said)(scope, receive, send)
+            return
+        if scope["method"] not in SAFE and _is_foreign(headers, host):
+            said = "a page of another site began this request; only this service's own pages may write"
+            await respond(403, "cross_site", said)(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *HEADERS]}
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+
+def _is_foreign(headers: Headers, host: str) -> bool:
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != host

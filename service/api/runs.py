@@ -1,0 +1,180 @@
+"""`/v1/runs`: searches are asked for, listed, looked at and cancelled. Workers do them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from costmodel.objectives import OBJECTIVES, POSITION
+from service.api import tasks
+from service.api.context import Context, Parts, problems
+from service.api.idempotency import REPLAYED, Key, idempotency
+from service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunBody, RunDetailAnswer, RunsAnswer
+from service.api.pages import cursor_of, read_cursor
+from service.lifecycle import Status, is_ended
+from service.presentation import objective_document, shown_plan_document
+from service.requests import Asked, Fault, InvalidRequest, check_request
+from service.store import RunRequest, RunSummary, UnknownId
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=AcceptedAnswer,
+    responses=problems(400, 404, 409, 413, 415, 422, 429),
+)
+def post_run(body: RunBody, response: Response, parts: Parts, key: Key = None) -> dict[str, Any]:
+    """Ask for a search; a worker makes it. The answer's Location is where it can be followed."""
+    request = _checked(body, parts)
+    submitted = parts.store.runs.submit(
+        request,
+        datetime.now(UTC),
+        queue_limit=parts.settings.limits.queued_jobs,
+        idempotency=idempotency(key, "POST /v1/runs", body.model_dump(mode="json")),
+    )
+    if submitted.is_replay:
+        response.headers[REPLAYED] = "true"
+    run = parts.store.runs.get(submitted.id)
+    response.headers["Location"] = f"/v1/runs/{run.id}"
+    return {"id": run.id, "status": run.status, "links": _links(run.id)}
+
+
+@router.get("", response_model=RunsAnswer, responses=problems(422))
+def list_runs(
+    parts: Parts,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200, description="next of the page before")] = None,
+    status: Status | None = None,
+    graph_id: Annotated[str | None, Query(max_length=64)] = None,
+    mesh: Annotated[str | None, Query(max_length=200)] = None,
+) -> dict[str, Any]:
+    """Runs, newest first."""
+    before = read_cursor(cursor)
+    found = parts.store.runs.page(limit + 1, before, status=status, graph_id=graph_id, mesh=mesh)
+    page = found[:limit]
+    following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
+    return {"items": [run_document(run) for run in page], "next": following}
+
+
+@router.get("/{run_id}", response_model=RunDetailAnswer, responses=problems(404))
+def get_run(run_id: str, request: Request, parts: Parts) -> Response:
+    """How a run stands, its machine, history, rule statistics and surroundings."""
+    found = parts.store.runs.details(run_id)
+    document = run_document(found.summary) | {
+        "machine": dict(found.mesh),
+        "history": [dict(point) for point in found.history],
+        "rule_statistics": {r: {"applied": a, "improved": i} for r, (a, i) in found.rules.items()},
+        "versions": dict(found.versions),
+        "host": dict(found.host),
+        "timings": dict(found.timings),
+    }
+    return JSONResponse(document, headers={"Cache-Control": "no-cache"})
+
+
+@router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=problems(404))
+def get_frontier(run_id: str, parts: Parts) -> Response:
+    """The plans that a run shows now; one that was shown leaves only for one that is no worse in anything."""
+    run = parts.store.runs.get(run_id)
+    document = {
+        "run": run.id,
+        "status": run.status,
+        "objectives": [objective_document(OBJECTIVES[POSITION[name]]) for name in run.objectives],
+        "plans": [shown_plan_document(plan) for plan in parts.store.runs.frontier(run_id)],
+    }
+    return JSONResponse(document, headers={"Cache-Control": "no-cache"})
+
+
+@router.post("/{run_id}/cancel", status_code=202, response_model=RunAnswer, responses=problems(404, 409))
+def cancel_run(run_id: str, parts: Parts) -> dict[str, Any]:
+    """Ask a run to end; what it has found stays."""
+    return run_document(parts.store.runs.request_cancel(run_id, datetime.now(UTC)))
+
+
+def run_document(run: RunSummary) -> dict[str, Any]:
+    """How a run stands, as JSON."""
+    return {
+        "id": run.id,
+        "status": run.status,
+        "phase": run.phase,
+        "graph_id": run.graph_id,
+        "graph": run.graph_name,
+        "mesh": run.mesh_name,
+        "objectives": list(run.objectives),
+        "constraints": list(run.constraints),
+        "budget": {"seconds": run.budget_seconds, "evaluations": run.budget_evaluations},
+        "seed": run.seed,
+        "islands": run.islands,
+        "rules": None if run.rules is None else list(run.rules),
+        "pins": dict(run.pins),
+        "start_from": run.start_from,
+        "compute_dtype": run.compute_dtype,
+        **run.options,
+        "evaluations": run.evaluations,
+        "seconds": run.seconds,
+        "front": run.front,
+        "hypervolume": run.hypervolume,
+        "attempt": run.attempt,
+        "stopped": run.stopped,
+        "problem": run.problem,
+        "cancel_requested": run.cancel_requested and not is_ended(run.status),
+        "created_at": _moment(run.created_at),
+        "started_at": _moment(run.started_at),
+        "ended_at": _moment(run.ended_at),
+        "links": _links(run.id),
+    }
+
+
+def _moment(value: datetime | None) -> str | None:
+    return None if value is None else value.astimezone(UTC).isoformat()
+
+
+def _links(run_id: str) -> dict[str, str]:
+    path = f"/v1/runs/{run_id}"
+    return {
+        "self": path,
+        "frontier": f"{path}/frontier",
+        "events": f"{path}/events",
+        "cancel": f"{path}/cancel",
+        "page": f"/runs/{run_id}",
+    }
+
+
+def _checked(body: RunBody, parts: Context) -> RunRequest:
+    """The request, if it can be carried out: names, bounds, and what it refers to."""
+    fields = body.model_dump(exclude={"budget"})
+    asked = Asked(**fields, seconds=body.budget.seconds, evaluations=body.budget.evaluations)
+    faults = list(_references(body, parts))
+    try:
+        request = check_request(asked, parts.settings.limits)
+    except InvalidRequest as error:
+        raise InvalidRequest([*error.faults, *faults]) from error
+    if not faults and body.pins:
+        url = parts.settings.database_url
+        faults += parts.desk.do(tasks.faults_of_pins, body.graph_id, dict(body.pins), url)
+    if faults:
+        raise InvalidRequest(faults)
+    return request
+
+
+def _references(body: RunBody, parts: Context) -> list[Fault]:
+    """What the request names that is not there."""
+    try:
+        parts.store.graphs.get(body.graph_id)
+    except UnknownId as error:
+        return [Fault("/graph_id", f"{error}; post it first (/v1/graphs)")]
+    if body.start_from is None:
+        return []
+    try:
+        source = parts.store.runs.get(body.start_from)
+    except UnknownId as error:
+        return [Fault("/start_from", str(error))]
+    if source.graph_id != body.graph_id:
+        return [Fault("/start_from", f"run {source.id} is of another graph, {source.graph_id}")]
+    if not parts.store.runs.frontier(source.id):
+        return [Fault("/start_from", f"run {source.id} has no plans to start from ({source.status})")]
+    return []

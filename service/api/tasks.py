@@ -1,0 +1,127 @@
+"""What the desk does for the API: read programs, check what needs them, unfold plans. Plain values in and out."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+
+from optimizer.optimize import check_pins
+from service.graphs import summarise
+from service.requests import Fault, escape
+from service.store import Store, mesh_of
+from teg.document import DocumentError, dumps, loads
+from teg.graph import Graph
+from teg.importers import ImportFailure, from_onnx
+from teg.issues import Issue
+from teg.sharding.expand import expand
+from teg.sharding.materialise import materialise
+from teg.sharding.mesh import MeshShape
+from teg.validate import InvalidGraph, check
+
+MOST_FAULTS = 100
+EXPLICIT = "explicit-graph"
+DOT = "dot"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What became of a program that was handed in: its id, or why it is none."""
+
+    id: str = ""
+    is_new: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+@lru_cache(maxsize=2)
+def store_at(url: str) -> Store:
+    """The store, opened once per process."""
+    return Store(url)
+
+
+def save_document(path: str, url: str, blocks: int, size: int) -> Saved:
+    """Keep the program of a TEG document in a private file."""
+    try:
+        graph = loads(Path(path).read_bytes(), max_blocks=blocks, max_bytes=size)
+        check(graph)
+    except (DocumentError, InvalidGraph) as error:
+        return Saved(faults=tuple(_fault(issue) for issue in error.issues[:MOST_FAULTS]))
+    return _save(graph, url)
+
+
+def save_onnx(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> Saved:
+    """Keep the program of an ONNX model in a private file; no other file is read."""
+    try:
+        graph = from_onnx(Path(path).read_bytes(), dims=dims, name=name)
+    except ImportFailure as error:
+        return Saved(faults=(Fault("/file", " ".join(str(error).split())),))
+    if len(graph.blocks) > blocks:
+        said = f"the program has {len(graph.blocks):,} blocks; at most {blocks:,} are accepted"
+        return Saved(faults=(Fault("/file", said),))
+    return _save(graph, url)
+
+
+def _save(graph: Graph, url: str) -> Saved:
+    saved = store_at(url).graphs.save(graph, datetime.now(UTC), summarise(graph).to_json())
+    return Saved(saved.id, saved.is_new)
+
+
+def _fault(issue: Issue) -> Fault:
+    """An issue with its JSON path as a JSON pointer."""
+    return Fault(pointer_of(issue.path), f"{issue.message}; {issue.expected}")
+
+
+def pointer_of(path: str) -> str:
+    """The JSON pointer (RFC 6901) of a JSON path such as `$.blocks[12].inputs[0]` or `$['a b']`."""
+    pointer, rest = "", path.removeprefix("$")
+    while rest:
+        if rest.startswith("['"):
+            name, k = "", 2
+            while rest[k] != "'":
+                k += rest[k] == "\\"
+                name += rest[k]
+                k += 1
+            pointer, rest = f"{pointer}/{escape(name)}", rest[k + 2 :]
+        elif rest.startswith("["):
+            number, _, rest = rest[1:].partition("]")
+            pointer = f"{pointer}/{number}"
+        else:
+            end = min((k for k, c in enumerate(rest[1:], 1) if c in ".["), default=len(rest))
+            pointer, rest = f"{pointer}/{escape(rest[1:end])}", rest[end:]
+    return pointer
+
+
+def faults_of_pins(graph_id: str, pins: Mapping[str, str], url: str) -> tuple[Fault, ...]:
+    """Which pins the program has no place for."""
+    graph = store_at(url).graphs.load(graph_id)
+    faults = []
+    for site, spec in pins.items():
+        try:
+            check_pins(graph, {site: spec})
+        except ValueError as error:
+            faults.append(Fault(f"/pins/{escape(site)}", str(error), _sites_near(graph, site)))
+    return tuple(faults)
+
+
+def _sites_near(graph: Graph, site: str) -> tuple[str, ...]:
+    return tuple(get_close_matches(site, graph.by_site, n=5))
+
+
+def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
+    """Unfold a plan into its explicit graph and keep that; says why if it cannot."""
+    store = store_at(url)
+    mesh = mesh_of(store.runs.request(run_id).mesh)
+    plan = store.plans.load(key)
+    try:
+        explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+        graph = materialise(explicit, limit).graph
+    except ValueError as error:
+        return " ".join(str(error).split())
+    store.plans.save_artifact(
+        key, EXPLICIT, gzip.compress(dumps(graph).encode(), 6, mtime=0), datetime.now(UTC)
+    )
+    return ""

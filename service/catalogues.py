@@ -1,0 +1,62 @@
+"""The catalogues as JSON: what the command line and the API list of machines, rules, operators and objectives."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from costmodel.objectives import OBJECTIVES
+from hardware import Mesh, device_names, load_device, load_mesh, mesh_names
+from rewrites import PLACEMENT, catalogue
+from service.presentation import objective_document
+from service.store import mesh_to_document
+from teg.operators import catalogue as operator_catalogue
+
+
+def meshes() -> list[dict[str, Any]]:
+    """Machines, with their devices written out; `device_count` is the product of the axes."""
+    return [mesh_document(load_mesh(name)) for name in mesh_names()]
+
+
+def mesh_document(mesh: Mesh) -> dict[str, Any]:
+    """A machine as a mesh file has it, and how many devices that makes."""
+    return {**mesh_to_document(mesh), "device_count": mesh.device_count}
+
+
+def devices() -> list[dict[str, Any]]:
+    """Devices with all their figures; unknown ones are null."""
+    return [asdict(load_device(name)) for name in device_names()]
+
+
+def rules() -> list[dict[str, Any]]:
+    """Structural rules, those of plug-ins included, then placement rules.
+
+    Raises:
+        ValueError: a plug-in cannot be loaded.
+    """
+    structural = [_rule(r.name, r.kind, r.domain, r.doc, r.source) for r in catalogue().values()]
+    return structural + [_rule(r.name, "placement", "exact", r.doc, r.source) for r in PLACEMENT]
+
+
+def _rule(name: str, kind: str, domain: str, doc: str, source: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": kind,
+        "domain": domain,
+        "summary": doc.partition("\n")[0],
+        "doc": doc,
+        "source": source,
+    }
+
+
+def operators() -> list[dict[str, Any]]:
+    """Operators that blocks may refer to."""
+    return [
+        {"name": o.name, "is_view": o.view, "summary": (o.infer.__doc__ or "").partition("\n")[0]}
+        for o in operator_catalogue().values()
+    ]
+
+
+def objectives() -> list[dict[str, Any]]:
+    """What plans can be judged by; `needs` are device figures without which an objective is refused."""
+    return [{**objective_document(o), "needs": list(o.figures)} for o in OBJECTIVES]
