@@ -1,0 +1,143 @@
+"""One handler per page. A handler knows no run, graph or plan: it names what its script asks `/v1` for."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import FileResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.templating import Jinja2Templates
+
+from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
+from service.checking import MODES
+from service.dashboard.vendor import PATH as PLOTLY_PATH
+from service.dashboard.vendor import plotly_script, plotly_url
+from service.examples import DEMO_MODEL, example_model
+from service.graphs import GraphFileError
+from service.requests import DEFAULT_SECONDS
+from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+
+FOLDER = Path(__file__).parent
+STATIC = FOLDER / "static"
+EXAMPLES = "/examples"
+DEMO_MESH = "dgx-h100"
+
+# What happened, in the words of an error page.
+EXPLANATIONS = {
+    404: ("There is no such page", "The address may be mistyped, or what it named may be gone."),
+    500: ("Something went wrong in this program", "Its log says more. Trying again may help."),
+}
+
+router = APIRouter()
+_templates = Jinja2Templates(FOLDER / "templates")
+
+
+def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    shared = {"version": version("tapestry"), "plotly_url": plotly_url()}
+    return _templates.TemplateResponse(
+        request, template, {**shared, **values}, status, headers={"Cache-Control": "no-cache"}
+    )
+
+
+def error_page(request: Request, status: int, detail: str = "") -> Response:
+    """An error as a page for people; programs get problem documents."""
+    title, explanation = EXPLANATIONS.get(status, ("This did not work", "The address cannot be shown."))
+    return _page(request, "error.html", status, title=title, detail=detail or explanation)
+
+
+def example_names() -> list[str]:
+    """The models that this installation brings along; the demo's first."""
+    try:
+        folder = example_model(DEMO_MODEL).parent
+    except GraphFileError:
+        return []
+    names = sorted(path.name for path in folder.glob("*.onnx"))
+    return sorted(names, key=lambda name: name != DEMO_MODEL)
+
+
+@router.get("/")
+def runs_page(request: Request) -> Response:
+    """All runs, or an invitation to begin the first."""
+    demo = {
+        "model": f"{EXAMPLES}/{DEMO_MODEL}",
+        "run": {
+            "mesh": DEMO_MESH,
+            "objectives": list(DEFAULT_OBJECTIVES),
+            "budget": {"seconds": DEFAULT_SECONDS},
+            "seed": 0,
+        },
+    }
+    return _page(request, "runs.html", demo=demo if DEMO_MODEL in example_names() else None)
+
+
+@router.get("/runs")
+def runs_address() -> Response:
+    """What people type who cut a run's address."""
+    return RedirectResponse("/", 308)
+
+
+@router.get("/runs/new")
+def new_run_page(request: Request) -> Response:
+    """The form for a run."""
+    return _page(
+        request,
+        "new_run.html",
+        examples=example_names(),
+        defaults=DEFAULT_OBJECTIVES,
+        default_seconds=DEFAULT_SECONDS,
+        devices=DEVICES,
+        inputs=INPUT_OPTIONS,
+        outputs=OUTPUT_OPTIONS,
+        modes=MODES,
+    )
+
+
+@router.get("/runs/{run_id}")
+def run_page(request: Request, run_id: str) -> Response:
+    """One run, live."""
+    return _page(request, "run.html", run_id=run_id)
+
+
+@router.get("/plans/{plan_id}")
+def plan_page(request: Request, plan_id: str) -> Response:
+    """One plan: costs, checks, decisions, executions."""
+    return _page(request, "plan.html", plan_id=plan_id)
+
+
+@router.get("/graphs/{graph_id}")
+def graph_page(request: Request, graph_id: str) -> Response:
+    """One program and its runs."""
+    return _page(request, "graph.html", graph_id=graph_id)
+
+
+@router.get("/login")
+def login_page(
+    request: Request,
+    next: Annotated[str, Query(max_length=2000)] = "/",
+    wrong: Annotated[str, Query(max_length=8)] = "",
+) -> Response:
+    """The form for the key; the API takes what it sends."""
+    return _page(request, "login.html", next=next, wrong=bool(wrong))
+
+
+@router.get("/favicon.ico")
+def favicon() -> Response:
+    """The icon where browsers look when a page names none, such as beside a JSON document."""
+    return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
+
+
+@router.get(EXAMPLES + "/{name}")
+def example(name: str) -> Response:
+    """A model that came along, for the demo and the form."""
+    if name not in example_names():
+        raise HTTPException(404, f"there is no example {name!r}; there are {', '.join(example_names())}")
+    return FileResponse(example_model(name), media_type="application/octet-stream", filename=name)
+
+
+@router.get(PLOTLY_PATH)
+async def plotly(request: Request) -> Response:
+    """The plotting library."""
+    return await run_in_threadpool(plotly_script, request)
