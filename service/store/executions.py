@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Connection, Row, insert, select
 
 from service.store.queue import submit
 from service.store.records import Execution, Idempotency, StoredExecution, Submitted
@@ -67,7 +68,7 @@ class Executions:
         with self._database.writing() as connection:
 
             def write() -> None:
-                connection.execute(insert(ExecutionRow).values(row))
+                _put(connection, row)
 
             return submit(
                 connection,
@@ -83,7 +84,7 @@ class Executions:
         """Keep what an execution of a stored plan gave; returns its id."""
         row = ended_values(plan_key, execution)
         with self._database.writing() as connection:
-            connection.execute(insert(ExecutionRow).values(row))
+            _put(connection, row)
         return str(row["id"])
 
     def get(self, execution_id: str) -> StoredExecution:
@@ -114,7 +115,14 @@ class Executions:
         return None if row.trace is None else dict(row.trace)
 
 
-def ended_values(plan_key: int | None, execution: Execution) -> dict[str, Any]:
+def _put(connection: Connection, row: Mapping[str, Any]) -> None:
+    key = row["plan_key"]
+    if connection.scalar(select(PlanRow.key).where(PlanRow.key == key)) is None:
+        raise UnknownId(f"there is no plan with key {key}")
+    connection.execute(insert(ExecutionRow).values(row))
+
+
+def ended_values(plan_key: int, execution: Execution) -> dict[str, Any]:
     """The row of an execution that is over."""
     return {
         "id": secrets.token_hex(6),

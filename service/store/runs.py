@@ -373,7 +373,7 @@ def _put_plans(connection: Connection, run_id: str, finished: FinishedRun) -> No
     for plan in finished.result.frontier:
         verified = finished.verified.get(plan.id)
         values = plan_values(run_id, plan) | {"verified": None if verified is None else dict(verified)}
-        key = connection.scalar(insert(PlanRow).values(values).returning(PlanRow.key))
+        key = connection.execute(insert(PlanRow).values(values).returning(PlanRow.key)).scalar_one()
         if plan.id in finished.executions:
             connection.execute(insert(ExecutionRow).values(ended_values(key, finished.executions[plan.id])))
 
