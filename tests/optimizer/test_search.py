@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hardware import load_mesh
+from hardware import device_from_dict, load_mesh
 from optimizer import Budget, Progress, Result, optimize
 from optimizer.fronts import hypervolume
 from optimizer.report import values_of
@@ -88,6 +90,27 @@ def test_pins_that_cannot_be_are_explained(pins: dict[str, str], message: str) -
 def test_unknown_wishes_are_answered(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         search(**options)
+
+
+@pytest.mark.parametrize("missing", ["vector", "fp32"])
+def test_energy_figures_are_missed_only_where_energy_is_asked_for(missing: str) -> None:
+    device = EIGHT.device
+    known = {name: rate for name, rate in (device.joules_per_flop or {}).items() if name != missing}
+    fields = {name: value for name, value in asdict(device).items() if value not in (None, (), {})}
+    mesh = replace(
+        EIGHT, device=device_from_dict(json.loads(json.dumps(fields | {"joules_per_flop": known})))
+    )
+
+    found = search(mesh=mesh, objectives=("time_s", "traffic_bytes"), evaluations=500)
+
+    assert {"time_s", "price_usd"} <= set(found.frontier[0].cost)
+    assert "energy_j" not in found.frontier[0].cost
+    for wish in (
+        {"objectives": ("time_s", "energy_j")},
+        {"constraints": ("energy_j<=1J",), "objectives": ("time_s",)},
+    ):
+        with pytest.raises(ValueError, match=f"'energy_j' cannot be computed.*joules_per_flop.{missing}"):
+            search(mesh=mesh, **wish)
 
 
 def test_a_budget_is_positive() -> None:
