@@ -87,7 +87,8 @@ class ProcessIslands(Executor):
 
         def finish(inner: Future[T]) -> None:
             error = inner.exception() if not inner.cancelled() else None
-            if isinstance(error, BrokenExecutor) and attempt < ATTEMPTS and not outer.cancelled():
+            is_over = self._is_closed or outer.cancelled()
+            if isinstance(error, BrokenExecutor) and attempt < ATTEMPTS and not is_over:
                 self._replace(pool)
                 self._try(outer, attempt + 1, start)
                 return
@@ -130,6 +131,13 @@ class ProcessIslands(Executor):
     def _end_if_over(self) -> None:
         if self._is_closed and self._in_hand == 0:
             self._pool.let_go()
+
+    def abandon(self) -> None:
+        """End the workers now, whatever they do; tasks in hand fail."""
+        with self._change:
+            self._is_closed = True
+        self._pool.let_go()
+        self._pool.executor.shutdown(wait=True, cancel_futures=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As `concurrent.futures.Executor.shutdown`; tasks that run are finished, then the workers end."""

@@ -32,7 +32,9 @@ class Listening:
         ServingError: the address is taken or not allowed, or the database cannot be used.
     """
 
-    def __init__(self, settings: ServiceSettings, *, worker: bool, islands: int | None) -> None:
+    def __init__(
+        self, settings: ServiceSettings, *, worker: bool, islands: int | None, log_level: str
+    ) -> None:
         try:
             self._store = Store(settings.database_url)
         except StoreError as error:
@@ -42,7 +44,7 @@ class Listening:
         except ServingError:
             self._store.close()
             raise
-        options = [] if islands is None else ["--islands", str(islands)]
+        options = ["--log-level", log_level, *([] if islands is None else ["--islands", str(islands)])]
         self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
         config = uvicorn.Config(
             create_app(settings),

@@ -70,7 +70,7 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
         beside.join()
         heart.stop()
         for pool in (islands, bench):
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.abandon()  # a round or an execution whose result nobody takes any more
         log.info("worker %s has ended", settings.name)
 
 

@@ -121,15 +121,15 @@ class SearchJob:
             LeaseLost: somebody else has the run.
             ValueError: the request cannot be carried out.
         """
+        saved = self._saved()
         self._store.jobs.begin(
             self._job,
             datetime.now(UTC),
             self._held.lease_s,
-            islands=self._task.islands,
+            islands=self._task.islands if saved is None else saved.islands,
             versions=versions(),
             host=host(),
         )
-        saved = self._saved()
         if saved is not None and saved.stopped:
             stopped, timings = saved.stopped, dict(saved.timings)
         else:
@@ -180,7 +180,7 @@ class SearchJob:
             budget=Budget(request.budget_seconds, request.budget_evaluations),
             seed=request.seed,
             constraints=request.constraints,
-            islands=self._task.islands,
+            islands=self._task.islands if resume is None else resume.islands,
             executor=self._pool,
             rules=request.rules,
             pins=request.pins,

@@ -32,6 +32,7 @@ from service.settings import ServiceSettings, SettingsError, service_settings
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 FEWEST_PLANS = 8
+LOG_LEVEL = "error"
 LARGEST_CORRELATION = 0.95
 
 
@@ -75,7 +76,7 @@ class Claim:
 
 def run(arguments: Namespace) -> int:
     """Serve, post the model and a run, follow it, print what it found; then serve on, on a terminal."""
-    start_logging("error")
+    start_logging(LOG_LEVEL)
     stays = not (arguments.once or arguments.json) and sys.stdin.isatty() and sys.stdout.isatty()
     settings = _settings(arguments)
     with ExitStack() as stack:
@@ -105,11 +106,11 @@ def _settings(arguments: Namespace) -> ServiceSettings:
 def _listening(settings: ServiceSettings, islands: int | None, any_port: bool) -> Iterator[Listening]:
     """The service at its port, or at a free one when somebody has that and nobody asked for it."""
     try:
-        server = Listening(settings, worker=True, islands=islands)
+        server = Listening(settings, worker=True, islands=islands, log_level=LOG_LEVEL)
     except ServingError as error:
         if not any_port or "cannot listen" not in str(error):
             raise CommandError(str(error)) from error
-        server = Listening(settings.with_port(0), worker=True, islands=islands)
+        server = Listening(settings.with_port(0), worker=True, islands=islands, log_level=LOG_LEVEL)
     with server:
         yield server
 

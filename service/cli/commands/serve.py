@@ -17,7 +17,13 @@ def run(arguments: Namespace) -> int:
     start_logging(arguments.log_level)
     settings = settings_of(arguments)
     try:
-        with Listening(settings, worker=not arguments.no_worker, islands=arguments.islands) as server:
+        server = Listening(
+            settings,
+            worker=not arguments.no_worker,
+            islands=arguments.islands,
+            log_level=arguments.log_level,
+        )
+        with server:
             print(f"Tapestry listens on {server.address}", file=sys.stderr, flush=True)
             server.serve()
     except ServingError as error:

@@ -9,7 +9,6 @@ import sys
 import threading
 from argparse import Namespace
 from types import FrameType
-from typing import NoReturn
 
 from service.cli.errors import OK
 from service.cli.searching import islands_of, open_store
@@ -21,7 +20,7 @@ NICENESS = 5
 log = logging.getLogger("tapestry.worker")
 
 
-def run(arguments: Namespace) -> NoReturn:
+def run(arguments: Namespace) -> int:
     """Work until SIGTERM or Ctrl-C; what is in hand goes back to the queue with everything found so far."""
     start_logging(arguments.log_level)
     store = open_store(arguments.database_url)
@@ -45,10 +44,7 @@ def run(arguments: Namespace) -> NoReturn:
         work(store, settings, draining)
     finally:
         store.close()
-    sys.stderr.flush()
-    # Not sys.exit, which would wait for executions whose result nobody takes any more; processes without
-    # their owner end by themselves.
-    os._exit(OK)
+    return OK
 
 
 def _drain_with_parent(draining: threading.Event) -> None:
