@@ -45,6 +45,10 @@ class Plans:
             query = query.where(PlanRow.run_id.startswith(run_part, autoescape=True))
         with self._database.reading() as connection:
             found = [stored_plan(row) for row in connection.execute(query)] if plan_part else []
+            if not found and run_part:
+                run = select(RunRow.id).where(RunRow.id.startswith(run_part, autoescape=True))
+                if connection.execute(run.limit(1)).first() is None:
+                    raise UnknownId(f"there is no run {run_part!r}; `tapestry show` lists the runs")
         if not found:
             raise UnknownId(f"there is no plan {reference!r}; `tapestry show RUN` lists a run's plans")
         names = sorted({plan.id for plan in found} if not run_part else {plan.public_id for plan in found})

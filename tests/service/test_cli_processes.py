@@ -65,7 +65,7 @@ def test_ctrl_c_keeps_the_frontier(tmp_path: Path, environment: dict[str, str], 
     found = json.loads(out)
     assert found["frontier"] and all(plan["verified"] is not None for plan in found["frontier"])
     store = Store(f"sqlite:///{tmp_path / 'home' / 'tapestry.db'}")
-    assert store.run(found["run"]).summary.status == "cancelled"
+    assert store.runs.find(found["run"]).summary.status == "cancelled"
     store.close()
 
 
@@ -81,5 +81,5 @@ def test_the_demo_holds_what_it_claims(environment: dict[str, str], tmp_path: Pa
     assert len(found["frontier"]) >= 8 and len(found["objectives"]) >= 4
     assert sum(plan["verified"]["values"]["executed"] for plan in found["frontier"]) >= 1
     store = Store(f"sqlite:///{tmp_path / 'home' / 'tapestry.db'}")
-    assert len(store.run(found["run"]).frontier) == len(found["frontier"])
+    assert len(store.runs.frontier(found["id"])) == len(found["frontier"])
     store.close()

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from hardware import load_mesh
 from service import checking
-from service.cli import searching
-from service.store import StoreError
+from service.store import RunRequest, Store, StoreError, mesh_to_document
+from service.store.runs import Runs
 from teg.document import load, save
 from tests.service.conftest import Answer, Run, complaint
-from tests.service.programs import two_layers
+from tests.service.programs import NOON, two_layers
 
 BUDGET = ("--mesh", "dgx-h100", "--evaluations", 3000, "--islands", 1, "--quiet")
 OBJECTIVES = ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
@@ -33,7 +34,8 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
     assert isinstance(found["seconds"], float)
     assert found["frontier"]
     for plan in found["frontier"]:
-        assert set(plan) == {"id", "devices", "cost", "feasible", "moves", "verified"}
+        assert set(plan) == {"id", "devices", "cost", "feasible", "move_count", "moves", "verified"}
+        assert plan["move_count"] == len(plan["moves"])
         assert set(OBJECTIVES) <= set(plan["cost"])
         assert plan["feasible"] is True
         assert all(set(move) == {"rule", "place", "choice"} for move in plan["moves"])
@@ -149,7 +151,7 @@ def test_a_database_that_fails_at_the_end_takes_no_result_away(
     def refuse(*_: Any) -> str:
         raise StoreError("the database refused to write; nothing was stored: disk is full")
 
-    monkeypatch.setattr(searching.Store, "save_run", refuse)
+    monkeypatch.setattr(Runs, "save_finished", refuse)
     answer = tapestry("optimize", document, *BUDGET, "--json")
     assert answer.code == 1
     assert answer.json["frontier"] and answer.json["run"] is None
@@ -220,3 +222,25 @@ def test_simulate_checks_whose_plan_it_is(tapestry: Run, document: Path, tmp_pat
     other = tmp_path / "other.json"
     save(two_layers(width=32), other)
     assert "was found for 'two_layers'" in complaint(tapestry("simulate", other, "--plan", plan, "--dry"))
+
+
+def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -> None:
+    """Waiting, searching and failed: what the service has in hand is seen from the command line too."""
+    store = Store(f"sqlite:///{home / 'tapestry.db'}")
+    graph_id = store.graphs.save(two_layers(), NOON).id
+    mesh = mesh_to_document(load_mesh("dgx-h100"))
+    run_id = store.runs.submit(RunRequest(graph_id, mesh, ("time_s", "energy_j")), NOON).id
+    waiting = tapestry("show", run_id).out
+    assert f"run {run_id}: two_layers on dgx-h100, queued (queued)\n" in waiting
+    assert "0 plans evaluated in 0.0 s, seed 0, islands as its worker has cores\nbounds: none\n" in waiting
+    job = store.jobs.claim("a worker", NOON, 15.0)
+    assert job is not None
+    store.jobs.phase(job, NOON, 15.0, "seeding")
+    assert "running (seeding)" in tapestry("show", run_id).out
+    why = {"code": "no_feasible_plan", "title": "No feasible plan", "detail": "the bound is too small"}
+    store.jobs.end_run(job, NOON, "failed", stopped="budget", problem=why)
+    store.close()
+    assert "failed (budget)" in tapestry("show", run_id).out
+    assert "\nNo feasible plan: the bound is too small\n" in tapestry("show", run_id).out
+    found = tapestry("show", run_id, "--json").json
+    assert (found["status"], found["problem"], found["frontier"]) == ("failed", why, [])

@@ -28,7 +28,7 @@ def test_the_table_names_every_status() -> None:
     assert tuple(NEXT) == STATUSES
 
 
-@pytest.mark.parametrize(("status", "event"), product(STATUSES, EVENTS))
+@pytest.mark.parametrize(("status", "event"), list(product(STATUSES, EVENTS)))
 def test_every_status_with_every_event(status: Status, event: Event) -> None:
     possible = NEXT[status]
     if event in possible:

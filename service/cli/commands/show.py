@@ -10,6 +10,7 @@ from service.cli.errors import OK, CommandError
 from service.cli.frontier import checks_of, print_frontier, unit_of
 from service.cli.output import print_json, print_table, quantity
 from service.cli.searching import open_store
+from service.lifecycle import is_ended
 from service.presentation import TITLES, run_document, stored_plan_document
 from service.store import Store, StoredPlan, StoredRun, StoreError
 
@@ -97,14 +98,16 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print_json(document)
         return
     summary = found.summary
+    stands = summary.stopped if is_ended(summary.status) else summary.phase
+    islands = "islands as its worker has cores" if summary.islands is None else f"{summary.islands} islands"
+    print(f"run {summary.id}: {summary.graph_name} on {summary.mesh_name}, {summary.status} ({stands})")
     print(
-        f"run {summary.id}: {summary.graph_name} on {summary.mesh_name}, {summary.status} ({summary.stopped})"
+        f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s, seed {summary.seed}, {islands}"
     )
-    print(
-        f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s, "
-        f"seed {summary.seed}, {summary.islands} islands"
-    )
-    print(f"bounds: {', '.join(summary.constraints)}\n")
+    print(f"bounds: {', '.join(summary.constraints) or 'none'}")
+    if summary.problem is not None:
+        print(f"{summary.problem['title']}: {summary.problem['detail']}")
+    print()
     print_frontier(document["frontier"], document["objectives"], {})
 
 

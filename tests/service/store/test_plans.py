@@ -105,12 +105,24 @@ def test_beginnings_will_do_to_find_a_plan_but_not_to_get_one(store: Store) -> N
             store.plans.get(reference)
 
 
-@pytest.mark.parametrize(
-    "reference", ["", "nonesuch", "100%", "_", "nonesuch/plan", "nonesuch-plan", "/", "-"]
-)
+@pytest.mark.parametrize("reference", ["", "nonesuch", "100%", "_", "/", "-"])
 def test_names_of_no_plan_are_said(store: Store, reference: str) -> None:
     store.runs.save_finished(finished_run(two_layers()))
-    with pytest.raises(StoreError, match="there is no plan"):
+    with pytest.raises(UnknownId, match=f"there is no plan '{reference}'"):
+        store.plans.find(reference)
+
+
+@pytest.mark.parametrize("reference", ["", "nonesuch", "100%", "_"])
+def test_names_of_no_plan_of_a_run_are_said(store: Store, reference: str) -> None:
+    run_id = store.runs.save_finished(finished_run(two_layers()))
+    with pytest.raises(UnknownId, match=f"there is no plan '{run_id}/{reference}'"):
+        store.plans.find(f"{run_id}/{reference}")
+
+
+@pytest.mark.parametrize("reference", ["nonesuch/plan", "nonesuch-plan", "_/plan"])
+def test_plans_of_no_run_are_said(store: Store, reference: str) -> None:
+    store.runs.save_finished(finished_run(two_layers()))
+    with pytest.raises(UnknownId, match=f"there is no run '{reference[: -len('/plan')]}'"):
         store.plans.find(reference)
 
 
