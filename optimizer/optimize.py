@@ -138,6 +138,11 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> None:
 
 
 def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
+    """Refuse pins of sites that the graph lacks or that have no placement.
+
+    Raises:
+        ValueError: the first such pin.
+    """
     for site in pins:
         if site not in graph.by_site:
             raise ValueError(f"pin {site!r}: the graph has no block of that site")

@@ -1,0 +1,63 @@
+"""A store, and a worker's hands in this process: jobs are done inline, so that tests can stop them where they like."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hardware import load_mesh
+from optimizer.workers import InlineExecutor
+from service.store import RunRequest, Store, mesh_to_document
+from service.worker.heart import Held
+from service.worker.searching import SearchJob
+from teg.graph import Graph
+
+LEASE_S = 60.0
+OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(f"sqlite:///{tmp_path / 'worker.db'}")
+    yield opened
+    opened.close()
+
+
+class Bench:
+    """Asks for runs, and does them as a worker would."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.draining = threading.Event()
+
+    def ask(self, graph: Graph, **asked: object) -> str:
+        """Queue a run; returns its id."""
+        now = datetime.now(UTC)
+        fields = {"mesh": mesh_to_document(load_mesh("dgx-h100")), "objectives": OBJECTIVES, "islands": 1}
+        if not {"budget_seconds", "budget_evaluations"} & set(asked):
+            fields["budget_evaluations"] = 20_000
+        request = RunRequest(graph_id=self.store.graphs.save(graph, now).id, **{**fields, **asked})
+        return self.store.runs.submit(request, now).id
+
+    def claim(self, owner: str = "worker") -> Held:
+        job = self.store.jobs.claim(owner, datetime.now(UTC), LEASE_S)
+        assert job is not None
+        return Held(job, LEASE_S, self.draining)
+
+    def do(self, held: Held) -> None:
+        SearchJob(self.store, held, InlineExecutor(), islands=1, checkpoint_s=0.0).do()
+
+    def run(self, graph: Graph, **asked: object) -> str:
+        """A run from the request to its end."""
+        run_id = self.ask(graph, **asked)
+        self.do(self.claim())
+        return run_id
+
+
+@pytest.fixture
+def bench(store: Store) -> Bench:
+    return Bench(store)

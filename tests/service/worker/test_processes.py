@@ -1,0 +1,129 @@
+"""Servers and workers as processes: drained, killed, started again; what was acknowledged goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from service.store import Store, WorkerBeat
+from teg.document import dumps
+from tests.service.processes import ROOT, Service, eventually
+from tests.service.programs import two_layers
+
+pytestmark = pytest.mark.slow
+
+LONG_S = 600.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'service.db'}"
+
+
+def ask(service: Service, seconds: float) -> str:
+    graph = service.post("/v1/graphs", json=json.loads(dumps(two_layers(width=256))))
+    body = {"graph_id": graph["id"], "mesh": "dgx-h100", "budget": {"seconds": seconds}}
+    return str(service.post("/v1/runs", json=body)["id"])
+
+
+def wait_until_searching(service: Service, run_id: str) -> None:
+    eventually(
+        lambda: service.get(f"/v1/runs/{run_id}/frontier")["plans"], 90, f"run {run_id} shows something"
+    )
+
+
+def alive(store: Store, seconds: float = 3.0) -> tuple[WorkerBeat, ...]:
+    return store.workers.alive(datetime.now(UTC) - timedelta(seconds=seconds))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_sigterm_drains_and_another_server_goes_on(tmp_path: Path, url: str) -> None:
+    with Service(url, tmp_path / "log", "--islands", "1") as service:
+        run_id = ask(service, LONG_S)
+        wait_until_searching(service, run_id)
+        before = {plan["id"] for plan in service.get(f"/v1/runs/{run_id}/frontier")["plans"]}
+        assert service.stop() == 0
+        store = Store(url)
+        assert store.runs.get(run_id).status == "queued"
+        assert store.jobs.saved(run_id) is not None
+        assert alive(store) == ()
+
+        service.start()
+        eventually(lambda: store.runs.get(run_id).phase == "searching", 60, "the run goes on")
+        assert store.runs.get(run_id).attempt == 2
+        assert before & {plan["id"] for plan in service.get(f"/v1/runs/{run_id}/frontier")["plans"]}
+        service.post(f"/v1/runs/{run_id}/cancel")
+        assert service.wait_for_run(run_id)["status"] == "cancelled"
+        store.close()
+
+
+def test_a_worker_outlives_its_killed_server_only_to_drain(tmp_path: Path, url: str) -> None:
+    with Service(url, tmp_path / "log", "--islands", "1") as service:
+        run_id = ask(service, LONG_S)
+        wait_until_searching(service, run_id)
+        store = Store(url)
+        (worker,) = alive(store)
+        service.kill()
+        eventually(lambda: is_gone(worker.pid), 30, "the worker has ended")
+        assert store.runs.get(run_id).status == "queued"
+        store.close()
+
+
+def test_a_worker_elsewhere_does_what_a_server_without_one_takes(tmp_path: Path, url: str) -> None:
+    with Service(url, tmp_path / "log", "--no-worker") as service:
+        run_id = ask(service, 1.0)
+        assert service.get("/readyz")["workers"] == 0
+        command = [sys.executable, "-m", "service.cli", "worker", "--database-url", url, "--islands", "1"]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
+            assert service.wait_for_run(run_id)["status"] == "succeeded"
+            assert service.get("/readyz")["workers"] == 1
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 0
+
+
+def test_an_execution_does_not_wait_for_a_long_search(tmp_path: Path, url: str) -> None:
+    with Service(url, tmp_path / "log", "--islands", "1") as service:
+        run_id = ask(service, LONG_S)
+        wait_until_searching(service, run_id)
+        plan = service.get(f"/v1/runs/{run_id}/frontier")["plans"][0]
+        execution = service.post(f"/v1/plans/{plan['id']}/executions", json={"values": True})
+
+        def ended() -> dict[str, object] | None:
+            found: dict[str, object] = service.get(f"/v1/executions/{execution['id']}")
+            return found if found["status"] not in ("queued", "running") else None
+
+        found = eventually(ended, 60, "the execution ends")
+        assert found["status"] == "succeeded"
+        assert service.get(f"/v1/runs/{run_id}")["status"] == "running"
+        service.post(f"/v1/runs/{run_id}/cancel")
+        assert service.wait_for_run(run_id)["status"] == "cancelled"
+
+
+def test_a_run_that_kills_every_worker_fails_and_says_so(tmp_path: Path, url: str) -> None:
+    store = Store(url)
+    with Service(url, tmp_path / "log", "--no-worker") as service:
+        run_id = ask(service, 1.0)
+        for attempt in range(10):  # workers that die before their first checkpoint
+            now = datetime.now(UTC)
+            assert store.jobs.claim(f"worker {attempt}", now, 60) is not None
+            store.jobs.release_owner(f"worker {attempt}", now)
+        command = [sys.executable, "-m", "service.cli", "worker", "--database-url", url, "--islands", "1"]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
+            run = service.wait_for_run(run_id)
+            os.kill(worker.pid, signal.SIGTERM)
+    assert (run["status"], run["problem"]["code"]) == ("failed", "worker_died")
+    assert "10 times" in run["problem"]["detail"]
+    store.close()

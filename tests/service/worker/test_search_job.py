@@ -1,0 +1,218 @@
+"""A run's job: what a worker searches, publishes, checks and keeps; and how the next one goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimizer import Checkpoint
+from service.store import LeaseLost, Store
+from service.worker.heart import Drained, Held
+from service.worker.searching import LARGEST_SHOWN
+from tests.service.programs import two_layers
+from tests.service.worker.conftest import OBJECTIVES, Bench
+
+
+def plans(store: Store, run_id: str) -> dict[str, dict[str, float]]:
+    return {plan.id: dict(plan.cost) for plan in store.runs.frontier(run_id)}
+
+
+def values(costs: dict[str, dict[str, float]]) -> np.ndarray:
+    return np.array([[cost[name] for name in OBJECTIVES] for cost in costs.values()])
+
+
+def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None:
+    """Ask the worker to end once it has written so many checkpoints."""
+    write, count = bench.store.jobs.checkpoint, 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal count
+        write(*arguments)
+        count += 1
+        if count == number:
+            bench.draining.set()
+
+    monkeypatch.setattr(bench.store.jobs, "checkpoint", counted)
+
+
+def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
+    run_id = bench.run(two_layers(width=256))
+
+    run = bench.store.runs.get(run_id)
+    assert (run.status, run.phase, run.stopped, run.problem) == ("succeeded", "done", "budget", None)
+    assert run.evaluations >= 20_000
+    shown = bench.store.runs.frontier(run_id)
+    assert 1 < len(shown) <= LARGEST_SHOWN + len(OBJECTIVES)
+    for plan in shown:
+        assert plan.verified is not None
+        assert plan.verified["sharding"]["ok"]
+        assert plan.verified["memory"]["predicted"] == plan.verified["memory"]["counted"]
+        assert plan.verified["traffic"]["predicted"] == plan.verified["traffic"]["counted"]
+    executed = [plan for plan in shown if plan.verified and plan.verified["values"]["executed"]]
+    assert executed
+    assert all(plan.verified["values"]["ok"] for plan in executed if plan.verified)
+    assert all(bench.store.executions.of_plan(plan.key) for plan in executed)
+    assert bench.store.jobs.saved(run_id) is None
+
+
+def test_no_shown_plan_is_beaten_by_another(bench: Bench) -> None:
+    found = values(plans(bench.store, bench.run(two_layers(width=256))))
+    no_worse = (found[:, None] <= found[None]).all(axis=2)
+    np.fill_diagonal(no_worse, False)
+    assert not no_worse.any()
+
+
+def test_events_tell_the_whole_story_in_order(bench: Bench) -> None:
+    run_id = bench.run(two_layers(width=256))
+
+    events = bench.store.runs.events(run_id, limit=10_000)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    statuses = [(e.data["status"], e.data["phase"]) for e in events if e.kind == "status"]
+    assert statuses[:2] == [("queued", "queued"), ("running", "queued")]
+    assert statuses[-2:] == [("running", "verifying"), ("succeeded", "done")]
+    shown: set[str] = set()
+    for event in events:
+        if event.kind == "frontier":
+            shown |= {plan["id"] for plan in event.data["added"]}
+            shown -= set(event.data["removed"])
+            assert len(shown) == event.data["size"]
+    assert shown == {plan.public_id for plan in bench.store.runs.frontier(run_id)}
+    assert {e.data["plan"] for e in events if e.kind == "verified"} == shown
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    undisturbed = bench.run(two_layers(width=256))
+
+    disturbed = bench.ask(two_layers(width=256))
+    first = bench.claim("first")
+    with monkeypatch.context() as patch:
+        drain_at(patch, bench, number)
+        with pytest.raises(Drained):
+            bench.do(first)
+    visible = plans(bench.store, disturbed)
+    assert visible
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first", bench.store.runs.get(disturbed).created_at)
+    bench.do(bench.claim("second"))
+
+    final = plans(bench.store, disturbed)
+    assert bench.store.runs.get(disturbed).evaluations == bench.store.runs.get(undisturbed).evaluations
+    for plan_id, cost in visible.items():
+        beaten = (values(final) <= np.array([cost[name] for name in OBJECTIVES])).all(axis=1).any()
+        assert plan_id in final or beaten
+
+
+def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = bench.ask(two_layers(width=256))
+    first = bench.claim("first")
+    with monkeypatch.context() as patch:
+        drain_at(patch, bench, 2)
+        with pytest.raises(Drained):
+            bench.do(first)
+    visible = plans(bench.store, run_id)
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    monkeypatch.setattr(bench.store.jobs, "saved", lambda _: b"of another release")
+    bench.do(bench.claim("second"))
+
+    final = plans(bench.store, run_id)
+    assert bench.store.runs.get(run_id).status == "succeeded"
+    for plan_id, cost in visible.items():
+        beaten = (values(final) <= np.array([cost[name] for name in OBJECTIVES])).all(axis=1).any()
+        assert plan_id in final or beaten
+
+
+def test_a_search_that_was_over_is_not_searched_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = bench.ask(two_layers(width=256))
+    verify, count = bench.store.jobs.verified, 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal count
+        verify(*arguments)
+        count += 1
+        if count == 2:
+            bench.draining.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store.jobs, "verified", counted)
+        with pytest.raises(Drained):
+            bench.do(bench.claim("first"))
+    saved = bench.store.jobs.saved(run_id)
+    assert saved is not None
+    assert Checkpoint.from_bytes(saved).stopped == "budget"
+    before = len(bench.store.runs.history(run_id))
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.do(bench.claim("second"))
+
+    events = bench.store.runs.events(run_id, limit=10_000)
+    assert len(bench.store.runs.history(run_id)) == before
+    assert len([e for e in events if e.kind == "verified"]) == len(bench.store.runs.frontier(run_id))
+    assert bench.store.runs.get(run_id).status == "succeeded"
+
+
+def test_a_cancelled_run_ends_with_what_it_has_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = bench.ask(two_layers(width=256), budget_evaluations=10**9)
+    held = bench.claim()
+    write = bench.store.jobs.checkpoint
+
+    def cancelled(*arguments: Any) -> None:
+        write(*arguments)
+        held.is_cancelled = True
+
+    monkeypatch.setattr(bench.store.jobs, "checkpoint", cancelled)
+    bench.do(held)
+    run = bench.store.runs.get(run_id)
+    assert (run.status, run.stopped) == ("cancelled", "cancelled")
+    assert bench.store.runs.frontier(run_id)
+
+
+def test_who_has_lost_the_lease_writes_nothing_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = bench.ask(two_layers(width=256), budget_evaluations=10**9)
+    held = bench.claim("slow")
+    write, seen = bench.store.jobs.checkpoint, {}
+
+    def lost(*arguments: Any) -> None:
+        write(*arguments)
+        bench.store.jobs.release_owner("slow", bench.store.runs.get(run_id).created_at)
+        assert bench.store.jobs.claim("quick", bench.store.runs.get(run_id).created_at, 1e6) is not None
+        seen.update(plans(bench.store, run_id))
+
+    monkeypatch.setattr(bench.store.jobs, "checkpoint", lost)
+    with pytest.raises(LeaseLost):
+        bench.do(held)
+    assert plans(bench.store, run_id) == seen
+    assert bench.store.runs.get(run_id).attempt == 2
+
+
+def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: Bench) -> None:
+    run_id = bench.run(two_layers(width=256), constraints=("peak_memory_bytes<=1KiB",))
+    run = bench.store.runs.get(run_id)
+    assert run.status == "failed"
+    assert run.problem is not None
+    assert run.problem["code"] == "no_feasible_plan"
+    assert "peak_memory_bytes<=1024B" in run.problem["detail"]
+    assert "too much" in run.problem["detail"]
+
+
+def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
+    source = bench.run(two_layers(width=256), budget_evaluations=40_000)
+    follower = bench.run(two_layers(width=256), budget_evaluations=300, start_from=source)
+    mine = values(plans(bench.store, follower))
+    for cost in values(plans(bench.store, source)):
+        assert (mine <= cost * 1.006).all(axis=1).any()
+
+
+def test_a_lost_lease_is_heard_of_before_the_next_write(bench: Bench) -> None:
+    bench.ask(two_layers(width=256))
+    held: Held = bench.claim()
+    held.is_lost = True
+    with pytest.raises(LeaseLost):
+        bench.do(held)
