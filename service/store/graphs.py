@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, literal, or_, select, update
+from sqlalchemy import Connection, Row, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from service.store.codec import graph_of, graph_values
+from service.store.pages import newest
 from service.store.records import Cursor, GraphSummary, SavedGraph
 from service.store.sessions import Database, UnknownId
 from service.store.tables import Base, GraphRow
@@ -62,13 +63,9 @@ class Graphs:
     def page(self, limit: int = 50, before: Cursor | None = None) -> tuple[GraphSummary, ...]:
         """Graphs, newest first; `before` is (created_at, id) of the last one seen."""
         query = select(*_SUMMARY).where(GraphRow.is_given.is_(True))
-        if before is not None:
-            moment, last = before
-            earlier = GraphRow.created_at < moment
-            query = query.where(or_(earlier, and_(GraphRow.created_at == moment, GraphRow.id < last)))
-        query = query.order_by(GraphRow.created_at.desc(), GraphRow.id.desc()).limit(limit)
         with self._database.reading() as connection:
-            return tuple(_graph_summary(row) for row in connection.execute(query))
+            rows = connection.execute(newest(query, GraphRow, limit, before))
+            return tuple(_graph_summary(row) for row in rows)
 
 
 def put_graph(

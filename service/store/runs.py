@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, insert, select, update
 
 from service.lifecycle import is_ended, step
-from service.store.codec import graph_values, mesh_to_document, plan_values, run_summary, stored_plan
+from service.store.codec import graph_values, run_summary, stored_plan
 from service.store.database import StoreError
-from service.store.executions import ended_values
-from service.store.graphs import put_graph
+from service.store.finished import put_finished, requested_values
+from service.store.pages import newest
 from service.store.queue import append_status, submit
 from service.store.records import (
     Cursor,
@@ -30,7 +30,6 @@ from service.store.sessions import AlreadyEnded, Database, UnknownId
 from service.store.tables import (
     CheckpointRow,
     EventRow,
-    ExecutionRow,
     GraphRow,
     HistoryRow,
     LeaseRow,
@@ -39,7 +38,6 @@ from service.store.tables import (
     RunRow,
 )
 
-STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
 _SUMMARY = (
     RunRow.id,
     RunRow.graph_id,
@@ -108,7 +106,7 @@ class Runs:
             def write() -> None:
                 if connection.scalar(select(GraphRow.id).where(GraphRow.id == request.graph_id)) is None:
                     raise UnknownId(f"there is no graph {request.graph_id!r}")
-                connection.execute(insert(RunRow).values(_requested(run_id, request, created_at)))
+                connection.execute(insert(RunRow).values(requested_values(run_id, request, created_at)))
                 append_status(connection, run_id, created_at)
 
             return submit(
@@ -124,13 +122,10 @@ class Runs:
     def save_finished(self, finished: FinishedRun) -> str:
         """Keep a search that is over, with everything it found; returns the run's id."""
         run_id = secrets.token_hex(6)
-        graph = graph_values(finished.result.graph)
+        graph = graph_values(finished.result.graph)  # packing takes a while, and others want to write
         with self._database.writing() as connection:
-            put_graph(connection, graph, finished.created_at)
-            connection.execute(insert(RunRow).values(_finished(run_id, graph["id"], finished)))
-            _put_plans(connection, run_id, finished)
-            _put_statistics(connection, run_id, finished)
-            append_status(connection, run_id, finished.created_at)
+            put_finished(connection, run_id, finished, graph)
+            append_status(connection, run_id, finished.ended_at or finished.created_at)
         return run_id
 
     def get(self, run_id: str) -> RunSummary:
@@ -153,13 +148,9 @@ class Runs:
         for column, value in wanted:
             if value is not None:
                 query = query.where(column == value)
-        if before is not None:
-            moment, last = before
-            earlier = RunRow.created_at < moment
-            query = query.where(or_(earlier, and_(RunRow.created_at == moment, RunRow.id < last)))
-        query = query.order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
         with self._database.reading() as connection:
-            return tuple(run_summary(row) for row in connection.execute(query))
+            rows = connection.execute(newest(query, RunRow, limit, before))
+            return tuple(run_summary(row) for row in rows)
 
     def find(self, reference: str) -> StoredRun:
         """The run whose id is, or alone begins with, `reference`, with its plans and their moves."""
@@ -298,103 +289,3 @@ def _history(connection: Connection, run_id: str) -> tuple[dict[str, float], ...
     columns = (HistoryRow.seconds, HistoryRow.evaluations, HistoryRow.front, HistoryRow.hypervolume)
     query = select(*columns).where(HistoryRow.run_id == run_id).order_by(HistoryRow.step)
     return tuple(dict(row._mapping) for row in connection.execute(query))
-
-
-def _requested(run_id: str, request: RunRequest, created_at: datetime) -> dict[str, Any]:
-    return {
-        "id": run_id,
-        "graph_id": request.graph_id,
-        "mesh_name": request.mesh["name"],
-        "mesh": dict(request.mesh),
-        "objectives": list(request.objectives),
-        "constraints": list(request.constraints),
-        "rules": None if request.rules is None else list(request.rules),
-        "pins": dict(request.pins),
-        "start_from": request.start_from,
-        "options": {name: getattr(request, name) for name in ("devices", "inputs", "outputs", "verify")},
-        "compute_dtype": request.compute_dtype,
-        "budget_seconds": request.budget_seconds,
-        "budget_evaluations": request.budget_evaluations,
-        "seed": request.seed,
-        "islands": request.islands,
-        "status": "queued",
-        "phase": "queued",
-        "stopped": "",
-        "attempt": 0,
-        "problem": None,
-        "evaluations": 0,
-        "seconds": 0.0,
-        "front": 0,
-        "hypervolume": 0.0,
-        "timings": {},
-        "versions": {},
-        "host": {},
-        "last_event": 0,
-        "created_at": created_at,
-        "started_at": None,
-        "ended_at": None,
-    }
-
-
-def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, Any]:
-    result = finished.result
-    request = RunRequest(
-        graph_id=graph_id,
-        mesh=mesh_to_document(result.mesh),
-        objectives=tuple(objective.name for objective in result.objectives),
-        constraints=tuple(str(constraint) for constraint in result.constraints),
-        budget_seconds=finished.budget.seconds,
-        budget_evaluations=finished.budget.evaluations,
-        seed=result.seed,
-        islands=result.islands,
-        rules=tuple(finished.rules) if finished.rules is not None else None,
-        pins=finished.pins,
-        compute_dtype=finished.compute_dtype,
-    )
-    last = result.history[-1] if result.history else None
-    return _requested(run_id, request, finished.created_at) | {
-        "status": STATUS.get(result.stopped, "succeeded"),
-        "phase": "done",
-        "stopped": result.stopped,
-        "attempt": 1,
-        "evaluations": result.evaluations,
-        "seconds": result.seconds,
-        "front": len(result.frontier),
-        "hypervolume": last.hypervolume if last else 0.0,
-        "timings": dict(result.timings),
-        "versions": dict(finished.versions),
-        "host": dict(finished.host),
-        "started_at": finished.created_at,
-        "ended_at": finished.ended_at,
-    }
-
-
-def _put_plans(connection: Connection, run_id: str, finished: FinishedRun) -> None:
-    for plan in finished.result.frontier:
-        verified = finished.verified.get(plan.id)
-        values = plan_values(run_id, plan) | {"verified": None if verified is None else dict(verified)}
-        key = connection.execute(insert(PlanRow).values(values).returning(PlanRow.key)).scalar_one()
-        if plan.id in finished.executions:
-            connection.execute(insert(ExecutionRow).values(ended_values(key, finished.executions[plan.id])))
-
-
-def _put_statistics(connection: Connection, run_id: str, finished: FinishedRun) -> None:
-    rules = [
-        {"run_id": run_id, "rule": rule, "applied": applied, "improved": improved}
-        for rule, (applied, improved) in finished.result.rules.items()
-    ]
-    history = [
-        {
-            "run_id": run_id,
-            "step": number,
-            "seconds": report.seconds,
-            "evaluations": report.evaluations,
-            "front": report.front,
-            "hypervolume": report.hypervolume,
-        }
-        for number, report in enumerate(finished.result.history)
-    ]
-    if rules:
-        connection.execute(insert(RuleRow), rules)
-    if history:
-        connection.execute(insert(HistoryRow), history)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select, text
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.schema import PrimaryKeyConstraint
 
 from service.store.migrations import FIRST, HEAD, REVISIONS
@@ -32,9 +33,8 @@ def prepare_tables(engine: Engine) -> None:
 
     Several processes may do so at once: one does the work, the others wait for it.
     """
-    with engine.connect() as connection:
-        if revision_of(connection) == HEAD:
-            return
+    if _is_up_to_date(engine):
+        return
     with _turn(engine) as connection:
         found = revision_of(connection)
         if found is None:
@@ -43,6 +43,15 @@ def prepare_tables(engine: Engine) -> None:
             connection.execute(VERSIONS.insert().values(version_num=HEAD))
         elif found != HEAD:
             _upgrade(connection, found)
+
+
+def _is_up_to_date(engine: Engine) -> bool:
+    """A look without waiting for a turn; where it meets another's upgrade half way, the turn will tell."""
+    try:
+        with engine.connect() as connection:
+            return revision_of(connection) == HEAD
+    except ProgrammingError:
+        return False
 
 
 def _upgrade(connection: Connection, found: str) -> None:

@@ -74,7 +74,7 @@ class RunRow(Base):
     __tablename__ = "runs"
 
     id: Mapped[str] = mapped_column(String(16), primary_key=True)
-    graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"), index=True)
+    graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"))
     mesh_name: Mapped[str] = mapped_column(Text)
     mesh: Mapped[dict[str, Any]] = mapped_column(JSON)
     objectives: Mapped[list[str]] = mapped_column(JSON)
@@ -88,7 +88,7 @@ class RunRow(Base):
     budget_evaluations: Mapped[int | None] = mapped_column(BigInteger)
     seed: Mapped[int] = mapped_column(BigInteger)
     islands: Mapped[int | None] = mapped_column(Integer)
-    status: Mapped[str] = mapped_column(String(16), index=True)
+    status: Mapped[str] = mapped_column(String(16))
     phase: Mapped[str] = mapped_column(String(16))
     stopped: Mapped[str] = mapped_column(Text)
     attempt: Mapped[int] = mapped_column(Integer)
@@ -108,6 +108,8 @@ class RunRow(Base):
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),
         Index(None, "created_at", "id"),
+        Index(None, "status", "created_at", "id"),
+        Index(None, "graph_id", "created_at", "id"),
     )
 
 

@@ -90,6 +90,10 @@ def _runs() -> None:
         for column in required:
             runs.alter_column(column.name, existing_type=column.type, nullable=False)
         runs.alter_column("islands", existing_type=sa.Integer(), nullable=True)
+        for column_name in ("status", "graph_id"):  # lists are filtered by these, newest first
+            runs.drop_index(op.f(f"ix_runs_{column_name}"))
+            columns = [column_name, "created_at", "id"]
+            runs.create_index(op.f(f"ix_runs_{column_name}_created_at_id"), columns)
 
 
 def _fill_runs(bind: sa.Connection) -> None:

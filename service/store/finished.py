@@ -1,0 +1,128 @@
+"""The rows of a run: as it is asked for, and as the command line stores one that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from service.store.codec import mesh_to_document, plan_values
+from service.store.executions import ended_values
+from service.store.graphs import put_graph
+from service.store.records import FinishedRun, RunRequest
+from service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
+
+STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
+
+
+def put_finished(
+    connection: Connection, run_id: str, finished: FinishedRun, graph: Mapping[str, Any]
+) -> None:
+    """Write a search that is over, with everything it found; `graph` are the columns that follow from its graph."""
+    put_graph(connection, graph, finished.created_at)
+    connection.execute(insert(RunRow).values(_finished(run_id, graph["id"], finished)))
+    _put_plans(connection, run_id, finished)
+    _put_statistics(connection, run_id, finished)
+
+
+def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> dict[str, Any]:
+    """The row of a run that waits."""
+    return {
+        "id": run_id,
+        "graph_id": request.graph_id,
+        "mesh_name": request.mesh["name"],
+        "mesh": dict(request.mesh),
+        "objectives": list(request.objectives),
+        "constraints": list(request.constraints),
+        "rules": None if request.rules is None else list(request.rules),
+        "pins": dict(request.pins),
+        "start_from": request.start_from,
+        "options": {name: getattr(request, name) for name in ("devices", "inputs", "outputs", "verify")},
+        "compute_dtype": request.compute_dtype,
+        "budget_seconds": request.budget_seconds,
+        "budget_evaluations": request.budget_evaluations,
+        "seed": request.seed,
+        "islands": request.islands,
+        "status": "queued",
+        "phase": "queued",
+        "stopped": "",
+        "attempt": 0,
+        "problem": None,
+        "evaluations": 0,
+        "seconds": 0.0,
+        "front": 0,
+        "hypervolume": 0.0,
+        "timings": {},
+        "versions": {},
+        "host": {},
+        "last_event": 0,
+        "created_at": created_at,
+        "started_at": None,
+        "ended_at": None,
+    }
+
+
+def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, Any]:
+    result = finished.result
+    request = RunRequest(
+        graph_id=graph_id,
+        mesh=mesh_to_document(result.mesh),
+        objectives=tuple(objective.name for objective in result.objectives),
+        constraints=tuple(str(constraint) for constraint in result.constraints),
+        budget_seconds=finished.budget.seconds,
+        budget_evaluations=finished.budget.evaluations,
+        seed=result.seed,
+        islands=result.islands,
+        rules=tuple(finished.rules) if finished.rules is not None else None,
+        pins=finished.pins,
+        compute_dtype=finished.compute_dtype,
+    )
+    last = result.history[-1] if result.history else None
+    return requested_values(run_id, request, finished.created_at) | {
+        "status": STATUS.get(result.stopped, "succeeded"),
+        "phase": "done",
+        "stopped": result.stopped,
+        "attempt": 1,
+        "evaluations": result.evaluations,
+        "seconds": result.seconds,
+        "front": len(result.frontier),
+        "hypervolume": last.hypervolume if last else 0.0,
+        "timings": dict(result.timings),
+        "versions": dict(finished.versions),
+        "host": dict(finished.host),
+        "started_at": finished.created_at,
+        "ended_at": finished.ended_at,
+    }
+
+
+def _put_plans(connection: Connection, run_id: str, finished: FinishedRun) -> None:
+    for plan in finished.result.frontier:
+        verified = finished.verified.get(plan.id)
+        values = plan_values(run_id, plan) | {"verified": None if verified is None else dict(verified)}
+        key = connection.execute(insert(PlanRow).values(values).returning(PlanRow.key)).scalar_one()
+        if plan.id in finished.executions:
+            connection.execute(insert(ExecutionRow).values(ended_values(key, finished.executions[plan.id])))
+
+
+def _put_statistics(connection: Connection, run_id: str, finished: FinishedRun) -> None:
+    rules = [
+        {"run_id": run_id, "rule": rule, "applied": applied, "improved": improved}
+        for rule, (applied, improved) in finished.result.rules.items()
+    ]
+    history = [
+        {
+            "run_id": run_id,
+            "step": number,
+            "seconds": report.seconds,
+            "evaluations": report.evaluations,
+            "front": report.front,
+            "hypervolume": report.hypervolume,
+        }
+        for number, report in enumerate(finished.result.history)
+    ]
+    if rules:
+        connection.execute(insert(RuleRow), rules)
+    if history:
+        connection.execute(insert(HistoryRow), history)

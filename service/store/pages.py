@@ -1,0 +1,20 @@
+"""Lists that go on where they were left: newest first, by (created_at, id), so that nothing is missed or repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Select, tuple_
+
+from service.store.records import Cursor
+from service.store.tables import GraphRow, RunRow
+
+
+def newest(
+    query: Select[Any], table: type[GraphRow] | type[RunRow], limit: int, before: Cursor | None
+) -> Select[Any]:
+    """At most `limit` rows of a query; `before` is the cursor of the last one seen."""
+    place = (table.created_at, table.id)
+    if before is not None:
+        query = query.where(tuple_(*place) < tuple_(*before))  # compared as one: an index leads right there
+    return query.order_by(*(column.desc() for column in place)).limit(limit)
