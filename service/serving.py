@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -72,7 +73,8 @@ class Listening:
 
     def serve(self) -> None:
         """Answer requests until SIGTERM or SIGINT."""
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again once it has ended well
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn sends a signal again once it has ended well
             self._server.run(sockets=[self._socket])
 
     @contextlib.contextmanager
