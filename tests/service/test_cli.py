@@ -48,7 +48,7 @@ def test_every_command_of_the_parser_has_a_module() -> None:
 def test_the_page_names_exactly_the_options(command: str) -> None:
     own: set[str] = set()
     for action in commands()[command]._actions:
-        if "--help" not in action.option_strings:
+        if "--help" not in action.option_strings and action.help != argparse.SUPPRESS:
             own |= set(action.option_strings) or {str(action.metavar)}
     assert documented_options(command) == own
 
