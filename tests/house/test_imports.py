@@ -17,6 +17,17 @@ MAY_IMPORT = {
 
 WEB_AND_DATABASE = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", "psycopg", "jinja2"}
 
+# Inside `service`: who may not import whom. The API never computes, so it knows no worker; workers know no web.
+APART = (
+    (
+        "service.store",
+        ("service.api", "service.worker", "service.dashboard", "service.cli", "service.serving"),
+    ),
+    ("service.worker", ("service.api", "service.dashboard", "service.cli", "service.serving")),
+    ("service.api", ("service.worker", "service.cli", "service.serving")),
+    ("service.dashboard", ("service.worker", "service.cli", "service.serving", "service.store")),
+)
+
 # Not installed with the base package, so loaded by the function that needs them.
 OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask"}
 
@@ -86,6 +97,17 @@ def test_web_and_database_libraries_appear_in_service_only() -> None:
         for module in modules()
         for found in module.imports
         if module.package != "service" and found.target.partition(".")[0] in WEB_AND_DATABASE
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("room", "others"), APART)
+def test_rooms_of_the_service_stay_apart(room: str, others: tuple[str, ...]) -> None:
+    wrong = [
+        f"{module.relative_path}:{found.line} imports {found.target}"
+        for module in modules()
+        for found in module.imports
+        if under(module.name, room) and any(under(found.target, other) for other in others)
     ]
     assert not wrong, "\n".join(wrong)
 
