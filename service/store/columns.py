@@ -11,6 +11,18 @@ from sqlalchemy import DateTime, Dialect, LargeBinary
 from sqlalchemy.types import TypeDecorator
 
 
+class NotJson(ValueError):
+    """A value that JSON has no words for, such as infinity."""
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON; infinities and what is not a number are refused rather than written as no JSON at all."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        raise NotJson(str(error)) from error
+
+
 class Moment(TypeDecorator[datetime]):
     """A moment in UTC; SQLite keeps no time zones, so it is put back on reading."""
 
@@ -35,7 +47,7 @@ class PackedJson(TypeDecorator[Any]):
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
         if value is None:
             return None
-        return gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 6, mtime=0)
+        return gzip.compress(json_text(value).encode(), 6, mtime=0)
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(gzip.decompress(value))

@@ -9,8 +9,9 @@ from time import monotonic, sleep
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError, StatementError
 
+from service.store.columns import json_text
 from service.store.schema import UnusableTables, prepare_tables
 
 BUSY_TIMEOUT_MS = 30_000
@@ -80,9 +81,9 @@ def shown(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
-def reason(error: SQLAlchemyError) -> str:
+def reason(error: Exception) -> str:
     """What a database's error says, on one line, without the statement that met it."""
-    own = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    own = error.orig if isinstance(error, StatementError) and error.orig is not None else error
     return " ".join(str(own).split()) or type(own).__name__
 
 
@@ -92,7 +93,12 @@ def writing(engine: Engine) -> Engine:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    engine = create_engine(url, pool_size=CONNECTIONS_KEPT, max_overflow=CONNECTIONS_MOST - CONNECTIONS_KEPT)
+    engine = create_engine(
+        url,
+        pool_size=CONNECTIONS_KEPT,
+        max_overflow=CONNECTIONS_MOST - CONNECTIONS_KEPT,
+        json_serializer=json_text,
+    )
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin)
     return engine
@@ -108,6 +114,7 @@ def _postgresql_engine(url: URL) -> Engine:
         pool_size=CONNECTIONS_KEPT,
         max_overflow=CONNECTIONS_MOST - CONNECTIONS_KEPT,
         pool_pre_ping=True,
+        json_serializer=json_text,
     )
     event.listen(engine, "connect", _configure_postgresql)
     return engine

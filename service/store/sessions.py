@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.store.columns import NotJson
 from service.store.database import StoreError, open_database, reason, writing
 
 
@@ -45,7 +46,7 @@ class Database:
         try:
             with self._writer.begin() as connection:
                 yield connection
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, NotJson) as error:
             raise StoreError(f"the database refused to write; nothing was stored: {reason(error)}") from error
 
     @contextmanager

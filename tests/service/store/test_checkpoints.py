@@ -130,6 +130,23 @@ def test_a_figure_that_is_not_one_is_never_stored(store: Store, job: Job, figure
     assert contents(store, job.subject) == before
 
 
+@pytest.mark.parametrize("figure", [float("nan"), float("-inf")])
+def test_nor_is_it_where_it_stands_deeper(store: Store, job: Job, figure: float) -> None:
+    (plan,) = plans((1e-3, 1024))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([plan]))
+    before = contents(store, job.subject)
+    worst = {**verified(plan), "values": {"executed": True, "ok": False, "max_error": {"result": figure}}}
+    with pytest.raises(
+        StoreError, match="nothing was stored: Out of range float values are not JSON compliant"
+    ):
+        store.jobs.verified(job, later(3), LEASE_S, plan.id, worst, None)
+    update = update_of()
+    broken = replace(update, progress=replace(update.progress, hypervolume=figure))
+    with pytest.raises(StoreError, match="nothing was stored"):
+        store.jobs.checkpoint(job, later(4), LEASE_S, broken)
+    assert contents(store, job.subject) == before
+
+
 def test_whole_numbers_stay_exact(store: Store, job: Job) -> None:
     (plan,) = plans((1e-3, 1024))
     exact = replace(
