@@ -6,29 +6,30 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import FastAPI, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi import FastAPI
+from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from service.api import events, executions, graphs, plans, reference, runs
+from service.api import events, executions, graphs, health, login, plans, reference, runs
 from service.api.catalogues import new_router
 from service.api.context import Context
 from service.api.desk import Desk
 from service.api.feed import Feed
-from service.api.health import Measured, Metrics
-from service.api.health import router as health
+from service.api.health import Metrics, metrics_router
 from service.api.keys import KeyRequired
 from service.api.limits import BodyLimit
+from service.api.measured import Measured
 from service.api.origins import LOOPBACK, SameOrigin
 from service.api.problems import add_handlers
-from service.dashboard import STATIC
+from service.dashboard import STATIC, error_page
 from service.dashboard import router as dashboard
 from service.settings import ServiceSettings
 from service.store import Store
 
 DESCRIPTION = (
     "Hand in a tensor program, name a machine, and get the Pareto frontier of provably equivalent, executable plans. "
-    "Errors are problem documents (RFC 9457)."
+    "Errors are problem documents (RFC 9457): `code` for programs, `detail` for people, and under `errors` a JSON "
+    "pointer to each fault with the values that would be allowed."
 )
 
 
@@ -40,8 +41,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     """
     store = Store(settings.database_url)
     context = Context(store, settings, Desk(), Feed(store))
-    metrics = Metrics()
-    metrics.watch(context)
+    metrics = Metrics(context)
     app = FastAPI(
         title="Tapestry",
         version=version("tapestry"),
@@ -49,30 +49,33 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         lifespan=_lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
+        middleware=_middleware(settings, metrics),
     )
     app.state.context = context
-    for router in (graphs.router, runs.router, events.router, plans.router, executions.router):
+    for router in (
+        *(graphs.router, runs.router, events.router, plans.router, executions.router),
+        *(new_router(), health.router, metrics_router(metrics)),
+        *(reference.router, login.router),
+    ):
         app.include_router(router)
-    app.include_router(new_router())
-    app.include_router(health)
-    app.include_router(reference.router)
     app.include_router(dashboard, include_in_schema=False)
     app.mount("/static/reference", reference.assets(), name="reference-assets")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-
-    @app.get("/metrics", tags=["operations"], response_class=Response)
-    def get_metrics() -> Response:
-        """Figures for Prometheus."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    add_handlers(app)
-    # The last one added meets a request first.
-    app.add_middleware(BodyLimit, limits=settings.limits)
-    if settings.api_key is not None:
-        app.add_middleware(KeyRequired, key=settings.api_key)
-    app.add_middleware(SameOrigin, hosts=_hosts(settings))
-    app.add_middleware(Measured, metrics=metrics)
+    app.openapi = reference.described(app, has_key=settings.api_key is not None)  # type: ignore[method-assign]
+    add_handlers(app, error_page)
     return app
+
+
+def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]:
+    """What every request goes through, from the outside in."""
+    key = [] if settings.api_key is None else [Middleware(KeyRequired, key=settings.api_key)]
+    return [
+        Middleware(Measured, metrics=metrics),
+        Middleware(SameOrigin, hosts=_hosts(settings)),
+        *key,
+        Middleware(BodyLimit, limits=settings.limits),
+    ]
 
 
 def _hosts(settings: ServiceSettings) -> tuple[str, ...] | None:
@@ -85,7 +88,4 @@ def _hosts(settings: ServiceSettings) -> tuple[str, ...] | None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
-    context: Context = app.state.context
-    context.feed.close()
-    context.desk.close()
-    context.store.close()
+    app.state.context.close()

@@ -7,16 +7,17 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
 
 from service import catalogues
-from service.api.context import problems
+from service.api.answers import revalidated
+from service.api.described import KEPT, json_answer, problems
 from service.api.models import CatalogueAnswer
 from service.api.problems import Problem
 from service.requests import Fault
 
-HEADERS = {"Cache-Control": "private, max-age=60"}
+FOR_A_MINUTE = "private, max-age=60"
 CATALOGUES: tuple[tuple[str, Callable[[], list[dict[str, Any]]], str], ...] = (
     ("meshes", catalogues.meshes, "Machines that plans can be made for."),
     ("devices", catalogues.devices, "Devices that machines are made of, every figure with its unit."),
@@ -35,16 +36,16 @@ def new_router() -> APIRouter:
 
 
 def _add(router: APIRouter, name: str, read: Callable[[], list[dict[str, Any]]], summary: str) -> None:
-    def list_all() -> Response:
-        return JSONResponse({"items": read()}, headers=HEADERS)
+    def list_all(request: Request) -> Response:
+        return revalidated(request, {"items": read()}, FOR_A_MINUTE)
 
-    def get_one(member: Annotated[str, Path(max_length=200)]) -> Response:
+    def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
         by_name = {item["name"]: item for item in read()}
         if member not in by_name:
-            near = tuple(get_close_matches(member, by_name, n=3))
-            fault = Fault("#path/member", f"nothing among the {name} is called {member!r}", near)
-            raise Problem(404, "unknown_id", fault.detail, (fault,))
-        return JSONResponse(by_name[member], headers=HEADERS)
+            said = f"nothing among the {name} is called {member[:80]!r}"
+            near = tuple(get_close_matches(member[:80], by_name, n=3))
+            raise Problem(404, "unknown_id", said, (Fault("#path/member", said, near),))
+        return revalidated(request, by_name[member], FOR_A_MINUTE)
 
     list_all.__doc__ = summary
     get_one.__doc__ = f"One of the {name} by its name."
@@ -52,15 +53,15 @@ def _add(router: APIRouter, name: str, read: Callable[[], list[dict[str, Any]]],
         f"/{name}",
         list_all,
         response_model=CatalogueAnswer,
-        responses=problems(),
+        responses=KEPT | problems(),
         operation_id=f"list_{name}",
         summary=f"List {name}",
     )
     router.add_api_route(
         f"/{name}/{{member}}",
         get_one,
-        response_model=dict[str, Any],
-        responses=problems(404, 422),
+        response_class=Response,
+        responses=json_answer(summary, read()[0]) | problems(404),
         operation_id=f"get_{name}",
-        summary=f"Get one of the {name}",
+        summary=f"Show one of the {name}",
     )

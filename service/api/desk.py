@@ -1,55 +1,179 @@
 """The desk: processes beside the API for what takes more than a few milliseconds of computing.
 
 A task is a function of a module with plain arguments and a plain result, that may be repeated. It runs in a
-process of its own; one that dies is replaced and its task done again, a few times.
+process of its own, which gives way to the API and is replaced after some tasks, when it dies or when a task
+takes too long; a task whose process died is done once more.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import queue
+import signal
 import threading
+import traceback
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
-from optimizer import ProcessIslands
 from service.api.problems import Problem
+from service.store import StoreError
 
-PROCESSES = 1
-LIMIT_S = 300.0
+SEATS = 2
+LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the desk
+LIMIT_S = 120.0
+TASKS_PER_PROCESS = 200
+ATTEMPTS = 2
+NICENESS = 10
+RETRY_AFTER_S = 5
 
 T = TypeVar("T")
 
+log = logging.getLogger("tapestry.desk")
+
 
 class Desk:
-    """Does tasks one after the other; `do` may be called from any thread, and waits."""
+    """Does tasks in its processes; `do` may be called from any thread, and waits."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pool: ProcessIslands | None = None
+    def __init__(self, seats: int = SEATS, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE) -> None:
+        self._limit_s = limit_s
+        self._is_closed = False
+        self._places = threading.BoundedSemaphore(places)
+        self._seats = [_Seat() for _ in range(seats)]
+        self._free: queue.LifoQueue[_Seat] = queue.LifoQueue()  # the one that is warm already comes first
+        for seat in self._seats:
+            self._free.put(seat)
 
     def do(self, task: Callable[..., T], *arguments: Any) -> T:
         """The result of a task.
 
         Raises:
-            Problem: 503, it took too long or brought its process down.
+            Problem: 503, too many wait, it took too long, or it brought its process down.
+            StoreError: as the task raised it.
         """
-        with self._lock:
-            if self._pool is None:
-                self._pool = ProcessIslands(PROCESSES)
-            pool = self._pool
+        if not self._places.acquire(blocking=False):
+            raise _later("busy", "many programs are being read and unfolded; try again soon")
         try:
-            return pool.submit(task, *arguments).result(LIMIT_S)
-        except BrokenProcessPool as error:
-            said = "this brought its process down again and again; perhaps it needs more memory than there is"
-            raise Problem(503, "unavailable", said) from error
-        except TimeoutError as error:
-            self.close()
-            said = f"this took more than {LIMIT_S:g} s"
-            raise Problem(503, "too_slow", said, headers={"Retry-After": "60"}) from error
+            seat = self._free.get(timeout=self._limit_s)
+        except queue.Empty:
+            raise _later("busy", "many programs are being read and unfolded; try again soon") from None
+        else:
+            try:
+                return self._attempt(seat, task, arguments)
+            finally:
+                self._free.put(seat)
+        finally:
+            self._places.release()
+
+    def _attempt(self, seat: _Seat, task: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        for _ in range(0 if self._is_closed else ATTEMPTS):
+            try:
+                return seat.do(task, arguments, self._limit_s)  # type: ignore[no-any-return]
+            except TimeoutError:
+                seat.dismiss()
+                said = (
+                    f"this took more than the {self._limit_s:g} s that are allowed; hand in something smaller"
+                )
+                raise _later("too_slow", said) from None
+            except (EOFError, OSError):
+                seat.dismiss()
+                if self._is_closed:
+                    break
+                log.warning("a process of the desk died doing %s", task.__name__)
+        if self._is_closed:
+            raise _later("unavailable", "the service is ending; try again soon")
+        said = "this brought its process down, twice; perhaps it needs more memory than there is"
+        raise _later("unavailable", said)
 
     def close(self) -> None:
-        """Let go of the process, whatever it does; the next task begins a new one."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
+        """End the processes, whatever they do; those who wait for them hear that the service ends."""
+        self._is_closed = True
+        for seat in self._seats:
+            seat.kill()
+
+
+def _later(code: str, said: str) -> Problem:
+    return Problem(503, code, said, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+class _Seat:
+    """One process at a time, and our end of the pipe to it."""
+
+    def __init__(self) -> None:
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._done = 0
+
+    def do(self, task: Callable[..., Any], arguments: tuple[Any, ...], limit_s: float) -> Any:
+        """The result of a task; EOFError or OSError when the process dies, TimeoutError when it is too slow."""
+        pipe = self._pipe_to_process()
+        pipe.send((task, arguments))
+        if not pipe.poll(limit_s):
+            raise TimeoutError
+        result, error = pipe.recv()
+        self._done += 1
+        if isinstance(error, Exception):
+            raise error
+        if error is not None:
+            raise RuntimeError(f"{task.__name__} failed at the desk:\n{error}")
+        return result
+
+    def _pipe_to_process(self) -> Connection:
+        if self._pipe is not None and self._done < TASKS_PER_PROCESS:
+            return self._pipe
+        self.dismiss()
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs,), name="tapestry desk", daemon=True)
+        process.start()
+        theirs.close()
+        self._process, self._pipe, self._done = process, ours, 0
+        return ours
+
+    def kill(self) -> None:
+        """End the process; whoever waits for it is told by its end of the pipe."""
+        if self._process is not None:
+            self._process.kill()
+
+    def dismiss(self) -> None:
+        """End the process; the next task gets another one."""
+        process, pipe = self._process, self._pipe
+        self._process = self._pipe = None
+        if pipe is not None:
+            pipe.close()
+        if process is not None:
+            process.kill()
+            process.join()
+            process.close()
+
+
+def _work(pipe: Connection) -> None:
+    """What a process of the desk does until its other end is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the owner decides
+    os.nice(NICENESS)
+    threading.Thread(target=_end_with_owner, name="end with owner", daemon=True).start()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            task, arguments = pipe.recv()
+            pipe.send(_outcome(task, arguments))
+
+
+def _outcome(task: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Exception | str | None]:
+    """A task's result, or what it raised: errors of the store as they are, others as a text for the log."""
+    try:
+        return task(*arguments), None
+    except StoreError as error:
+        return None, error
+    except Exception:
+        return None, traceback.format_exc()
+
+
+def _end_with_owner() -> None:
+    owner = parent_process()
+    if owner is not None:
+        wait([owner.sentinel])
+        os._exit(0)

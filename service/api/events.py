@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from contextlib import aclosing
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.api.context import Context, Parts, problems
+from service.api.answers import encoded
+from service.api.context import Context, Parts
+from service.api.described import RunId, problems, text_answer
 from service.api.problems import Problem
+from service.lifecycle import is_ended
 from service.requests import Fault
 from service.store import RunEvent
 
@@ -21,37 +24,51 @@ HEARTBEAT_S = 15.0
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
-ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "A stream that ends when the run does; the id of an event is its number",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
+EXAMPLE = (
+    f"retry: {RETRY_MS}\n\n"
+    'id: 1\nevent: status\ndata: {"status":"queued","phase":"queued","attempt":0,"problem":null}\n\n'
+)
+ANSWERS = text_answer(
+    "text/event-stream", "A stream that ends when the run does; the id of an event is its number", EXAMPLE
+) | {204: {"description": "The run has ended and its last event was seen: nothing will come"}}
 
 
 @router.get("/{run_id}/events", responses=ANSWERS | problems(404, 422), response_class=StreamingResponse)
 async def get_events(
-    run_id: str,
+    run_id: RunId,
     parts: Parts,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="number of the last event seen")] = 0,
-    last: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
-) -> StreamingResponse:
-    """Status, progress, frontier points and rule statistics, from the first or after the last one seen."""
+    last: Annotated[
+        str | None,
+        Header(alias="Last-Event-ID", description="the same, as browsers send it; it goes before `after`"),
+    ] = None,
+) -> Response:
+    """Follow a run: status, progress, frontier points, rule statistics, checks; from the first event or after the
+    last one seen."""
     if last is not None:
-        if not (last.isascii() and last.isdigit() and int(last) <= LARGEST):
-            fault = Fault("#header/Last-Event-ID", "expected the number of an event")
+        if not (last.isascii() and last.isdigit() and len(last) <= 10 and int(last) <= LARGEST):
+            fault = Fault("#header/Last-Event-ID", f"expected the number of an event, not {last[:40]!r}")
             raise Problem(422, "invalid", fault.detail, (fault,))
         after = int(last)
-    await run_in_threadpool(parts.store.runs.get, run_id)
+    if await run_in_threadpool(_is_all_said, parts, run_id, after):
+        return Response(status_code=204, headers=HEADERS)  # a browser that hears this does not come again
     return StreamingResponse(_stream(parts, run_id, after), headers=HEADERS, media_type="text/event-stream")
 
 
-async def _stream(parts: Context, run_id: str, after: int) -> AsyncIterator[str]:
-    yield f"retry: {RETRY_MS}\n\n"
-    async for events in parts.feed.follow(run_id, after, HEARTBEAT_S):
-        yield "".join(map(_text, events)) or ": still there\n\n"
+def _is_all_said(parts: Context, run_id: str, after: int) -> bool:
+    """Whether the run has ended with the event of that number."""
+    if not is_ended(parts.store.runs.get(run_id).status):
+        return False
+    seen = parts.store.runs.events(run_id, max(after - 1, 0), 2)
+    return not seen or (after > 0 and len(seen) == 1 and seen[0].number == after)
 
 
-def _text(event: RunEvent) -> str:
-    data = json.dumps(event.data, separators=(",", ":"))
-    return f"id: {event.number}\nevent: {event.kind}\ndata: {data}\n\n"
+async def _stream(parts: Context, run_id: str, after: int) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    async with aclosing(parts.feed.follow(run_id, after, HEARTBEAT_S)) as portions:
+        async for events in portions:
+            yield b"".join(map(_text, events)) or b": still there\n\n"
+
+
+def _text(event: RunEvent) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.number, event.kind.encode(), encoded(event.data))

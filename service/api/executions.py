@@ -5,28 +5,31 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import APIRouter, Response
-from starlette.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
 
-from service.api.context import Parts, json_file, problems
-from service.api.idempotency import REPLAYED, Key, idempotency
+from service.api.answers import answer, packed, revalidated
+from service.api.context import Parts
+from service.api.described import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
+from service.api.idempotency import Key, idempotency, replayed
+from service.api.limits import body_of
 from service.api.models import AcceptedAnswer, ExecutionAnswer, ExecutionBody
 from service.api.problems import Problem
 from service.store import StoredExecution
 
 router = APIRouter(prefix="/v1", tags=["executions"])
 
+TRACE = {"traceEvents": [{"name": "y", "ph": "X", "ts": 0.0, "dur": 1.5, "pid": 0, "tid": 0}]}
+
 
 @router.post(
     "/plans/{plan_id}/executions",
     status_code=202,
     response_model=AcceptedAnswer,
-    responses=problems(400, 404, 409, 413, 415, 422, 429),
+    responses=ACCEPTED | problems(404, 413, 415, 422, 429),
+    dependencies=[body_of("application/json")],
 )
-def post_execution(
-    plan_id: str, body: ExecutionBody, response: Response, parts: Parts, key: Key = None
-) -> dict[str, Any]:
-    """Ask for a plan to be run on the simulator; a worker does it."""
+def post_execution(plan_id: PlanId, body: ExecutionBody, parts: Parts, key: Key = None) -> Response:
+    """Ask for a plan to be run on the device simulator; a worker does it."""
     plan = parts.store.plans.get(plan_id)
     submitted = parts.store.executions.submit(
         plan.key,
@@ -37,33 +40,30 @@ def post_execution(
         queue_limit=parts.settings.limits.queued_jobs,
         idempotency=idempotency(key, "POST executions", [plan.public_id, body.model_dump(mode="json")]),
     )
-    if submitted.is_replay:
-        response.headers[REPLAYED] = "true"
     execution = parts.store.executions.get(submitted.id)
     links = _links(execution)
-    response.headers["Location"] = links["self"]
-    return {"id": execution.id, "status": execution.status, "links": links}
+    headers = {"Location": links["self"]} | replayed(submitted)
+    return answer({"id": execution.id, "status": execution.status, "links": links}, 202, headers)
 
 
-@router.get("/executions/{execution_id}", response_model=ExecutionAnswer, responses=problems(404))
-def get_execution(execution_id: str, parts: Parts) -> dict[str, Any]:
-    """How an execution stands; with its end, what was counted beside what was predicted."""
-    return execution_document(parts.store.executions.get(execution_id))
+@router.get("/executions/{execution_id}", response_model=ExecutionAnswer, responses=KEPT | problems(404))
+def get_execution(execution_id: ExecutionId, request: Request, parts: Parts) -> Response:
+    """Show how an execution stands; with its end, what was counted beside what was predicted."""
+    return revalidated(request, execution_document(parts.store.executions.get(execution_id)))
 
 
 @router.get(
     "/executions/{execution_id}/trace",
-    responses=json_file("A trace for Perfetto") | problems(404, 409),
+    responses=json_answer("A trace for Perfetto", TRACE) | problems(404, 409),
     response_class=Response,
 )
-def get_trace(execution_id: str, parts: Parts) -> Response:
-    """What happened when on which device, for Perfetto or Chrome's tracing."""
-    trace = parts.store.executions.trace(execution_id)
+def get_trace(execution_id: ExecutionId, request: Request, parts: Parts) -> Response:
+    """Fetch what happened when on which device, for Perfetto or Chrome's tracing; gzipped where accepted."""
+    trace = parts.store.executions.packed_trace(execution_id)
     if trace is None:
         status = parts.store.executions.get(execution_id).status
         raise Problem(409, "no_trace", f"execution {execution_id} is {status} and has no trace")
-    name = f'attachment; filename="{execution_id}.trace.json"'
-    return JSONResponse(trace, headers={"Content-Disposition": name})
+    return packed(request, trace, f"{execution_id}.trace.json")
 
 
 def execution_document(execution: StoredExecution) -> dict[str, Any]:

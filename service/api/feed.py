@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
 from service.lifecycle import is_ended
-from service.store import RunEvent, Store
+from service.store import RunEvent, Store, StoreError
 
 POLL_S = 0.4
 AT_ONCE = 500
+KEPT = 2000
+
+log = logging.getLogger("tapestry.api")
 
 
 @dataclass
 class _Channel:
-    """Those who look at one run: `newest` is the last event number that was seen in the database."""
+    """Those who look at one run, and what came since somebody began to: the events after number `base`."""
 
+    base: int
     viewers: int = 0
-    newest: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    recent: deque[RunEvent] = field(default_factory=deque)
+    is_over: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
     poller: asyncio.Task[None] | None = None
+
+    @property
+    def newest(self) -> int:
+        return self.recent[-1].number if self.recent else self.base
+
+    def since(self, number: int) -> Sequence[RunEvent]:
+        """The events after a number that is at least `base`."""
+        return [event for event in self.recent if event.number > number]
+
+    def add(self, events: Sequence[RunEvent]) -> None:
+        """Keep what came, tell those who wait, and forget what is long ago."""
+        self.recent.extend(events)
+        while len(self.recent) > KEPT:
+            self.base = self.recent.popleft().number
+        self.is_over = self.is_over or any(map(is_end, events))
+        self.wake()
+
+    def wake(self) -> None:
+        self.news.set()
+        self.news = asyncio.Event()
 
 
 class Feed:
@@ -31,7 +59,7 @@ class Feed:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._channels: dict[str, _Channel] = {}
-        self._closing = asyncio.Event()
+        self._is_closed = False
 
     @property
     def viewers(self) -> int:
@@ -40,57 +68,80 @@ class Feed:
 
     def close(self) -> None:
         """End all streams: the server is going down, and viewers will come back elsewhere or later."""
-        self._closing.set()
+        self._is_closed = True
         for channel in self._channels.values():
-            channel.changed.set()
+            channel.wake()
 
-    async def follow(self, run_id: str, after: int, patience_s: float) -> AsyncIterator[Sequence[RunEvent]]:
+    async def follow(self, run_id: str, after: int, patience_s: float) -> AsyncGenerator[Sequence[RunEvent]]:
         """Events after a number, in portions, until the run has ended; an empty portion when nothing came for
-        `patience_s` seconds."""
-        channel = self._channels.setdefault(run_id, _Channel())
+        `patience_s` seconds. A number that the run has not come to means nothing: everything is told."""
+        if after and not await run_in_threadpool(self._store.runs.events, run_id, after - 1, 1):
+            after = 0
+        async for events in self._stored(run_id, after):
+            yield events
+            after = events[-1].number
+            if is_end(events[-1]):
+                return
+        if is_ended((await run_in_threadpool(self._store.runs.get, run_id)).status):
+            async for events in self._stored(run_id, after):
+                yield events
+            return
+        async with aclosing(self._live(run_id, after, patience_s)) as live:
+            async for events in live:
+                yield events
+
+    async def _stored(self, run_id: str, after: int) -> AsyncGenerator[Sequence[RunEvent]]:
+        """What is in the database already."""
+        while not self._is_closed:
+            events = await run_in_threadpool(self._store.runs.events, run_id, after, AT_ONCE)
+            if not events:
+                return
+            yield events
+            after = events[-1].number
+
+    async def _live(self, run_id: str, after: int, patience_s: float) -> AsyncGenerator[Sequence[RunEvent]]:
+        """What comes, as the run's poller finds it."""
+        channel = self._channels.setdefault(run_id, _Channel(after))
         channel.viewers += 1
+        if channel.poller is None:
+            channel.poller = asyncio.create_task(self._poll(run_id, channel))
         try:
-            while not self._closing.is_set():
-                channel.changed.clear()
-                events = await run_in_threadpool(self._store.runs.events, run_id, after, AT_ONCE)
+            while not self._is_closed:
+                news = channel.news
+                if after < channel.base:  # slower than what is kept here
+                    async for events in self._stored(run_id, after):
+                        yield events
+                        after = events[-1].number
+                events = channel.since(after)
                 if events:
-                    after = events[-1].number
                     yield events
-                    if any(_is_end(event) for event in events):
-                        return
-                    continue
-                summary = await run_in_threadpool(self._store.runs.get, run_id)
-                if is_ended(summary.status):
-                    rest = await run_in_threadpool(self._store.runs.events, run_id, after, AT_ONCE)
-                    if rest:
-                        yield rest
+                    after = events[-1].number
+                elif channel.is_over:
                     return
-                self._poll(run_id, channel, after)
-                try:
-                    await asyncio.wait_for(channel.changed.wait(), patience_s)
-                except TimeoutError:
-                    yield ()
+                else:
+                    try:
+                        await asyncio.wait_for(news.wait(), patience_s)
+                    except TimeoutError:
+                        yield ()
         finally:
             channel.viewers -= 1
             if channel.viewers == 0:
-                if channel.poller is not None:
-                    channel.poller.cancel()
+                channel.poller.cancel()
                 self._channels.pop(run_id, None)
 
-    def _poll(self, run_id: str, channel: _Channel, after: int) -> None:
-        """See to it that somebody asks the database for this run."""
-        channel.newest = max(channel.newest, after)
-        if channel.poller is None or channel.poller.done():
-            channel.poller = asyncio.create_task(self._ask(run_id, channel))
-
-    async def _ask(self, run_id: str, channel: _Channel) -> None:
-        while channel.viewers and not self._closing.is_set():
-            await asyncio.sleep(POLL_S)
-            events = await run_in_threadpool(self._store.runs.events, run_id, channel.newest, 1)
+    async def _poll(self, run_id: str, channel: _Channel) -> None:
+        """Ask the database for this run until it has ended."""
+        while not channel.is_over and not self._is_closed:
+            try:
+                events = await run_in_threadpool(self._store.runs.events, run_id, channel.newest, AT_ONCE)
+            except StoreError as error:
+                log.warning("events of run %s: %s", run_id, error, extra={"run_id": run_id})
+                events = ()
             if events:
-                channel.newest = events[-1].number
-                channel.changed.set()
+                channel.add(events)
+            await asyncio.sleep(POLL_S)
 
 
-def _is_end(event: RunEvent) -> bool:
+def is_end(event: RunEvent) -> bool:
+    """Whether nothing comes after this event."""
     return event.kind == "status" and is_ended(event.data["status"])

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
+from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from service.api import tasks
-from service.api.context import Context, Parts, json_file, problems
+from service.api.answers import answer, packed, revalidated
+from service.api.context import Context, Parts
+from service.api.described import (
+    KEPT,
+    LOCATION,
+    Answers,
+    GraphId,
+    PageCursor,
+    PageLimit,
+    json_answer,
+    problems,
+)
+from service.api.limits import body_of
 from service.api.models import GraphAnswer, GraphsAnswer
 from service.api.pages import cursor_of, read_cursor
 from service.api.problems import Problem
@@ -27,26 +38,36 @@ from service.store import GraphSummary
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
 PORTION = 2**20
+LONGEST_NAME = 200
+LARGEST_SIZE = 2**31
 EXAMPLE = json.loads((files("service.api") / "example.teg.json").read_text())
-KNOWN: dict[int | str, dict[str, Any]] = {200: {"model": GraphAnswer, "description": "It was known already"}}
+SAVED: Answers = {
+    200: {"model": GraphAnswer, "description": "It was known already", "headers": LOCATION},
+    201: {"headers": LOCATION},
+}
 
 
 @router.post(
     "",
     status_code=201,
     response_model=GraphAnswer,
-    responses=KNOWN | problems(400, 413, 415, 422),
+    responses=SAVED | problems(413, 415, 422),
+    dependencies=[body_of("application/json")],
     openapi_extra={
         "requestBody": {
             "required": True,
             "description": "a TEG document",
-            "content": {"application/json": {"schema": {"type": "object"}, "example": EXAMPLE}},
+            "content": {
+                "application/json": {
+                    "schema": {"type": "object", "required": ["teg", "definitions", "tensors", "blocks"]},
+                    "example": EXAMPLE,
+                }
+            },
         }
     },
 )
-async def post_graph(request: Request, response: Response, parts: Parts) -> dict[str, Any]:
-    """Hand in a program as a TEG document; the same content is the same graph."""
-    _need_json(request)
+async def post_graph(request: Request, parts: Parts) -> Response:
+    """Hand in a program as a TEG document. The same content is the same graph, so it may be sent again freely."""
     with _private_file() as path:
         with path.open("wb") as file:
             async for portion in request.stream():
@@ -54,62 +75,59 @@ async def post_graph(request: Request, response: Response, parts: Parts) -> dict
         limits = parts.settings.limits
         url, blocks, size = parts.settings.database_url, limits.graph_blocks, limits.document_bytes
         saved = await run_in_threadpool(parts.desk.do, tasks.save_document, str(path), url, blocks, size)
-    return await run_in_threadpool(_answer, parts, saved, response)
+    return await run_in_threadpool(_answer, parts, saved)
 
 
 @router.post(
     "/import",
     status_code=201,
     response_model=GraphAnswer,
-    responses=KNOWN | problems(400, 413, 415, 422),
+    responses=SAVED | problems(413, 415, 422),
+    dependencies=[body_of("multipart/form-data")],
 )
 def import_graph(
-    response: Response,
     parts: Parts,
     file: Annotated[UploadFile, File(description="an ONNX model with its weights inside, or none")],
     dims: Annotated[
-        list[str] | None, Form(description="sizes of dynamic dimensions, such as batch=8")
+        list[str] | None,
+        Form(description="sizes of dynamic dimensions, such as batch=8; the field may be repeated"),
     ] = None,
-) -> dict[str, Any]:
+    name: Annotated[str | None, Form(description="the program's name; default: the file's")] = None,
+) -> Response:
     """Hand in a program as an ONNX file. No other file is read: external data is refused."""
-    sizes = _dims(dims or [])
-    name = Path((file.filename or "model").replace("\\", "/")).stem[:200] or "model"
+    sizes, called = _dims(dims or []), _name(name, file.filename)
     with _private_file() as path:
         with path.open("wb") as target:
             while portion := file.file.read(PORTION):
                 target.write(portion)
         url, blocks = parts.settings.database_url, parts.settings.limits.graph_blocks
-        saved = parts.desk.do(tasks.save_onnx, str(path), url, blocks, sizes, name)
-    return _answer(parts, saved, response)
+        saved = parts.desk.do(tasks.save_onnx, str(path), url, blocks, sizes, called)
+    return _answer(parts, saved)
 
 
-@router.get("", response_model=GraphsAnswer, responses=problems(422))
-def list_graphs(
-    parts: Parts,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200, description="next of the page before")] = None,
-) -> dict[str, Any]:
-    """Programs that were handed in, newest first."""
+@router.get("", response_model=GraphsAnswer, responses=KEPT | problems(422))
+def list_graphs(request: Request, parts: Parts, limit: PageLimit = 50, cursor: PageCursor = None) -> Response:
+    """List the programs that were handed in, newest first."""
     found = parts.store.graphs.page(limit + 1, read_cursor(cursor))
     page = found[:limit]
     following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
-    return {"items": [graph_document(graph) for graph in page], "next": following}
+    return revalidated(request, {"items": [graph_document(graph) for graph in page], "next": following})
 
 
-@router.get("/{graph_id}", response_model=GraphAnswer, responses=problems(404))
-def get_graph(graph_id: str, parts: Parts) -> dict[str, Any]:
-    """What is known of a program."""
-    return graph_document(parts.store.graphs.get(graph_id))
+@router.get("/{graph_id}", response_model=GraphAnswer, responses=KEPT | problems(404))
+def get_graph(graph_id: GraphId, request: Request, parts: Parts) -> Response:
+    """Show what is known of a program."""
+    return revalidated(request, graph_document(parts.store.graphs.get(graph_id)))
 
 
 @router.get(
     "/{graph_id}/document",
-    responses=json_file("The TEG document") | problems(404),
+    responses=json_answer("The TEG document", EXAMPLE) | problems(404),
     response_class=Response,
 )
-def get_document(graph_id: str, request: Request, parts: Parts) -> Response:
-    """The program as a TEG document."""
-    return gzipped(parts.store.graphs.document(graph_id), request, f"{graph_id}.teg.json")
+def get_document(graph_id: GraphId, request: Request, parts: Parts) -> Response:
+    """Fetch a program as a TEG document; gzipped where that is accepted."""
+    return packed(request, parts.store.graphs.document(graph_id), f"{graph_id}.teg.json")
 
 
 def graph_document(graph: GraphSummary) -> dict[str, Any]:
@@ -120,7 +138,7 @@ def graph_document(graph: GraphSummary) -> dict[str, Any]:
         "blocks": graph.blocks,
         "lacks_values": graph.lacks_values,
         "created_at": graph.created_at.astimezone(UTC).isoformat(),
-        "summary": graph.summary,
+        "summary": None if graph.summary is None else dict(graph.summary),
         "links": {
             "self": f"/v1/graphs/{graph.id}",
             "document": f"/v1/graphs/{graph.id}/document",
@@ -130,44 +148,37 @@ def graph_document(graph: GraphSummary) -> dict[str, Any]:
     }
 
 
-def gzipped(content: bytes, request: Request, name: str) -> Response:
-    """Stored JSON text as a response: packed as it is, for those who can unpack it."""
-    headers = {"Content-Disposition": f'inline; filename="{name}"', "Vary": "Accept-Encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        headers["Content-Encoding"] = "gzip"
-    else:
-        content = gzip.decompress(content)
-    return Response(content, headers=headers, media_type="application/json")
-
-
-def _answer(parts: Context, saved: tasks.Saved, response: Response) -> dict[str, Any]:
+def _answer(parts: Context, saved: tasks.Saved) -> Response:
     if saved.faults:
-        raise Problem(422, "invalid_graph", f"this is no program: {saved.faults[0].detail}", saved.faults)
+        status, code = (413, "too_large") if saved.is_too_large else (422, "invalid_graph")
+        raise Problem(status, code, f"this is no program: {saved.faults[0].detail}", saved.faults)
     document = graph_document(parts.store.graphs.get(saved.id))
-    response.status_code = 201 if saved.is_new else 200
-    response.headers["Location"] = document["links"]["self"]
-    return document
+    headers = {"Location": document["links"]["self"]}
+    return answer(document, 201 if saved.is_new else 200, headers)
 
 
-def _need_json(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise Problem(
-            415, "unsupported_media_type", f"expected Content-Type: application/json, not {kind or 'none'}"
-        )
-
-
-def _dims(texts: list[str]) -> dict[str, int]:
+def _dims(texts: Sequence[str]) -> dict[str, int]:
     sizes, faults = {}, []
     for text in (part for given in texts for part in given.split(",") if part):
-        name, _, size = text.partition("=")
-        if name and size.isascii() and size.isdigit() and 0 < int(size) < 2**31:
+        name, _, size = (piece.strip() for piece in text.partition("="))
+        if name and size.isascii() and size.isdigit() and len(size) <= 10 and 0 < int(size) < LARGEST_SIZE:
             sizes[name] = int(size)
         else:
             faults.append(Fault("/dims", f"expected NAME=SIZE such as batch=8, not {text[:80]!r}"))
     if faults:
         raise Problem(422, "invalid", faults[0].detail, tuple(faults))
     return sizes
+
+
+def _name(given: str | None, filename: str | None) -> str:
+    """The program's name: as given, else the file's without folders and ending."""
+    if given is None:
+        stem = Path((filename or "").replace("\\", "/")).stem
+        return "".join(c for c in stem if c.isprintable())[:LONGEST_NAME] or "model"
+    if not 0 < len(given) <= LONGEST_NAME or not given.isprintable():
+        fault = Fault("/name", f"expected 1 to {LONGEST_NAME} printable characters")
+        raise Problem(422, "invalid", fault.detail, (fault,))
+    return given
 
 
 @contextmanager

@@ -1,23 +1,24 @@
-"""Signs of life, figures for monitoring, and the measurement of every request."""
+"""Signs of life, and figures for monitoring."""
 
 from __future__ import annotations
 
-import logging
-import secrets
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from fastapi import APIRouter, Response
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.answers import answer
 from service.api.context import Context, Parts
-from service.api.models import HealthAnswer
+from service.api.described import problems, text_answer
+from service.api.models import HealthAnswer, ReadyAnswer
 from service.lifecycle import STATUSES
 from service.store import StoreError
 
@@ -25,37 +26,30 @@ router = APIRouter(tags=["operations"])
 
 ALIVE_S = 10.0
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-LONGEST_ID = 100
-QUIET = ("/healthz", "/readyz", "/metrics")
-
-log = logging.getLogger("tapestry.api")
-
-
-@router.get("/healthz", response_model=HealthAnswer, response_model_exclude_none=True)
-async def healthz() -> dict[str, Any]:
-    """The process lives."""
-    return {"status": "ok"}
+EXAMPLE = """# HELP tapestry_queued_jobs Jobs that nobody does yet
+# TYPE tapestry_queued_jobs gauge
+tapestry_queued_jobs 0.0
+"""
 
 
-@router.get(
-    "/readyz",
-    response_model=HealthAnswer,
-    responses={503: {"model": HealthAnswer, "description": "Not ready"}},
-)
+@router.get("/healthz", response_model=HealthAnswer)
+async def healthz() -> Response:
+    """Whether the process lives."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz", response_model=ReadyAnswer, responses=problems())
 def readyz(parts: Parts) -> Response:
-    """The database answers; `workers` says how many do what is queued (none: runs wait)."""
-    try:
-        parts.store.ping()
-        workers = len(parts.store.workers.alive(datetime.now(UTC) - timedelta(seconds=ALIVE_S)))
-    except StoreError:
-        return JSONResponse({"status": "unavailable", "database": False, "workers": 0}, 503)
-    return JSONResponse({"status": "ok", "database": True, "workers": workers})
+    """Whether the database answers; `workers` says how many do what is queued (none: runs wait)."""
+    parts.store.ping()
+    workers = parts.store.workers.alive(datetime.now(UTC) - timedelta(seconds=ALIVE_S))
+    return answer({"status": "ok", "workers": len(workers)})
 
 
 class Metrics:
     """What Prometheus asks for: requests as they were answered, jobs and workers as the store has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: Context) -> None:
         self.registry = CollectorRegistry()
         labels = ("method", "route", "status")
         self.requests = Counter("tapestry_requests", "Requests answered", labels, registry=self.registry)
@@ -66,13 +60,32 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-
-    def watch(self, context: Context) -> None:
-        """Ask this application's store and feed whenever somebody asks for the metrics."""
         self.registry.register(_StoreCollector(context))
+
+    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered; `route` is the template of its path."""
+        self.requests.labels(method, route, str(status)).inc()
+        self.seconds.labels(method, route).observe(seconds)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def metrics_router(metrics: Metrics) -> APIRouter:
+    """The endpoint of an application's figures."""
+    figures = APIRouter(tags=["operations"])
+
+    @figures.get(
+        "/metrics",
+        responses=text_answer(CONTENT_TYPE_LATEST, "Figures in Prometheus' text format", EXAMPLE)
+        | problems(),
+        response_class=Response,
+    )
+    def get_metrics() -> Response:
+        """Fetch figures for Prometheus: requests, runs and executions by status, the queue, workers, viewers."""
+        return Response(metrics.text(), headers={"Cache-Control": "no-store"}, media_type=CONTENT_TYPE_LATEST)
+
+    return figures
 
 
 class _StoreCollector:
@@ -107,43 +120,3 @@ class _StoreCollector:
             family = GaugeMetricFamily(name, text)
             family.add_metric((), value)
             yield family
-
-
-class Measured:
-    """Gives every request an id, measures it, and writes one line about it."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began = time.perf_counter()
-        request_id = Headers(scope=scope).get("x-request-id", "")
-        if not (0 < len(request_id) <= LONGEST_ID and request_id.isascii() and request_id.isprintable()):
-            request_id = secrets.token_hex(8)
-        method = scope["method"]
-
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["X-Request-ID"] = request_id
-                self._note(scope, method, message["status"], time.perf_counter() - began, request_id)
-            await send(message)
-
-        await self._app(scope, receive, noted)
-
-    def _note(self, scope: Scope, method: str, status: int, seconds: float, request_id: str) -> None:
-        route = getattr(scope.get("route"), "path", "unknown")
-        self._metrics.requests.labels(method, route, str(status)).inc()
-        self._metrics.seconds.labels(method, route).observe(seconds)
-        if scope["path"] in QUIET:
-            return
-        extra = {
-            "request_id": request_id,
-            "method": method,
-            "path": scope["path"],
-            "status": status,
-            "seconds": round(seconds, 4),
-        }
-        log.info("%s %s %d", method, scope["path"], status, extra=extra)

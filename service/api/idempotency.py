@@ -10,15 +10,23 @@ from fastapi import Header
 
 from service.api.problems import Problem
 from service.requests import Fault
-from service.store import Idempotency
+from service.store import Idempotency, Submitted
 
 LONGEST = 255
-REPLAYED = "Idempotent-Replayed"
 
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", description="any text that is new for each request, such as a UUID"),
+    Header(
+        alias="Idempotency-Key",
+        description="any text that is new for each request, such as a UUID; sent again, the request is answered "
+        "as before and nothing new is made, for 24 hours",
+    ),
 ]
+
+
+def replayed(submitted: Submitted) -> dict[str, str]:
+    """The header that tells a repeated answer from a first one."""
+    return {"Idempotent-Replayed": "true"} if submitted.is_replay else {}
 
 
 def idempotency(key: str | None, scope: str, body: Any) -> Idempotency | None:
@@ -29,8 +37,8 @@ def idempotency(key: str | None, scope: str, body: Any) -> Idempotency | None:
     """
     if key is None:
         return None
-    if not 0 < len(key) <= LONGEST or not key.isprintable():
-        fault = Fault("#header/Idempotency-Key", f"expected 1 to {LONGEST} printable characters")
+    if not 0 < len(key) <= LONGEST or not (key.isascii() and key.isprintable()):
+        fault = Fault("#header/Idempotency-Key", f"expected 1 to {LONGEST} printable ASCII characters")
         raise Problem(422, "invalid", fault.detail, (fault,))
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return Idempotency(scope, key, hashlib.sha256(text.encode()).hexdigest())

@@ -1,59 +1,68 @@
-"""Limits on bodies: counted as they come in, so that no length a client states has to be believed."""
+"""Limits on bodies: their type is looked at before their content, and their length is counted as they come in."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.problems import Problem
+from service.api.problems import Problem, respond
 from service.settings import Limits
 
 
-class TooLarge(Problem):
-    """A body beyond its limit."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(
-            413, "too_large", f"the body has more than the {limit:,} bytes that are allowed here"
-        )
-
-
 class BodyLimit:
-    """Refuses bodies beyond the limit of their path."""
+    """Refuses bodies beyond the limit of their path, whatever length their sender states."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit, taken = self._limit(scope["path"]), 0
+        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        if stated.isdigit() and (len(stated) > 18 or int(stated) > limit):
+            await respond(413, "too_large", _said(limit), headers={"Connection": "close"})(
+                scope, receive, send
+            )
+            return
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > limit:  # the one kind of error that those who read bodies let through
+                raise HTTPException(413, _said(limit), headers={"Connection": "close"})
+            return message
+
+        await self._app(scope, counted, send)
 
     def _limit(self, path: str) -> int:
         if path == "/v1/graphs/import":
             return self._limits.upload_bytes
         return self._limits.document_bytes if path == "/v1/graphs" else self._limits.body_bytes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        limit, taken, has_begun = self._limit(scope["path"]), 0, False
-        stated = dict(scope["headers"]).get(b"content-length", b"0")
-        too_large = stated.isdigit() and int(stated) > limit
 
-        async def counted() -> Message:
-            nonlocal taken, too_large
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > limit:
-                too_large = True
-                raise TooLarge(limit)
-            return message
+def _said(limit: int) -> str:
+    return f"the body has more than the {limit:,} bytes that are allowed here"
 
-        async def noted(message: Message) -> None:
-            nonlocal has_begun
-            if too_large and not has_begun and message["type"] == "http.response.start":
-                has_begun = True
-                await TooLarge(limit).response()(scope, receive, send)
-            if not (too_large and has_begun):
-                await send(message)
 
-        if too_large:
-            await TooLarge(limit).response()(scope, receive, send)
-            return
-        await self._app(scope, counted, noted)
+def body_of(kind: str) -> Any:
+    """A dependency of endpoints whose bodies have this media type: others are refused with 415."""
+
+    def check(request: Request) -> None:
+        headers = request.headers
+        if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+            return  # no body: that it is missing is said by those who need it
+        given = headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_json = kind == "application/json" and given.startswith("application/") and given.endswith("+json")
+        if given != kind and not is_json:
+            said = f"expected Content-Type: {kind}, not {given[:100] or 'none'}"
+            raise Problem(415, "unsupported_media_type", said)
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Problem(415, "unsupported_media_type", "send the body as it is, without a Content-Encoding")
+
+    return Depends(check)

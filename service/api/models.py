@@ -1,4 +1,4 @@
-"""The forms of bodies: what is asked and what is answered, with examples that the tests send."""
+"""The forms of bodies: what is asked and what is answered. Unknown members are errors on both sides."""
 
 from __future__ import annotations
 
@@ -7,11 +7,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from optimizer.optimize import DEFAULT_OBJECTIVES
+from costmodel.objectives import NAMES
+from hardware import mesh_names
+from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
+from service.api.described import Printable
+from service.checking import MODES
 from service.lifecycle import Status
+from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
-Text = Annotated[str, Field(max_length=1000)]
-Id = Annotated[str, Field(max_length=64)]
+LARGEST = 2**63 - 1
+
+Text = Annotated[str, Field(max_length=1000), Printable]
+
+
+def _choice(default: str, known: tuple[str, ...], description: str) -> Any:
+    """A text that is one of few; which, is checked with everything else that has a meaning."""
+    return Field(default, description=description, json_schema_extra={"enum": list(known)})
+
+
+def _figure(description: str, **schema: float) -> Any:
+    """A figure that may be left out; its bounds are told here and checked with everything else."""
+    return Field(None, description=description, json_schema_extra={**schema})
 
 
 class Body(BaseModel):
@@ -21,70 +37,71 @@ class Body(BaseModel):
 
 
 class BudgetBody(Body):
-    """When the search ends: the first limit reached. Neither: ten seconds."""
+    """When the search ends: at the first limit reached. Without any, after ten seconds."""
 
-    seconds: float | None = Field(None, description="seconds of searching", examples=[10])
-    evaluations: int | None = Field(None, description="plans to evaluate")
+    seconds: float | None = _figure("seconds of searching", exclusiveMinimum=0)
+    evaluations: int | None = _figure("plans to evaluate", minimum=1)
 
 
 class RunBody(Body):
     """A search to be made."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "graph_id": "0123456789abcdef0123456789abcdef",
-                    "mesh": "dgx-h100",
-                    "objectives": ["time_s", "peak_memory_bytes"],
-                    "constraints": ["peak_memory_bytes<=60GiB"],
-                    "budget": {"seconds": 2},
-                    "seed": 0,
-                }
-            ]
-        },
-    )
-
-    graph_id: Id = Field(description="the program")
+    graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
     mesh: Text | dict[str, Any] = Field(
-        description="the name of a machine, or an object with the fields of a mesh file"
+        description="the name of a machine (`/v1/meshes`), or an object with the fields of a mesh file: name, "
+        "device (a name of `/v1/devices`, or an object with its fields) and axes",
+        examples=list(mesh_names()),
     )
-    objectives: list[Text] = Field(
-        list(DEFAULT_OBJECTIVES), max_length=32, description="what plans are judged by"
+    objectives: list[Annotated[Text, Field(json_schema_extra={"enum": list(NAMES)})]] = Field(
+        list(DEFAULT_OBJECTIVES),
+        max_length=100,
+        description="what plans are judged by",
+        json_schema_extra={"minItems": 1, "uniqueItems": True},
     )
-    constraints: list[Text] = Field([], max_length=32, description="bounds such as 'time_s<=5ms'")
+    constraints: list[Text] = Field([], max_length=32, description="bounds such as `time_s<=5ms`")
     budget: BudgetBody = Field(BudgetBody(seconds=None, evaluations=None), description="when the search ends")
-    seed: int = Field(0, description="seed of all randomness")
-    islands: int | None = Field(None, description="searches side by side; default: the worker's cores")
-    rules: list[Text] | None = Field(None, max_length=1000, description="structural rules; default: all")
-    pins: dict[Text, Text] = Field({}, max_length=10_000, description="site: spec of a block's output")
-    start_from: Id | None = Field(None, description="a run of the same graph whose frontier is the start")
-    compute_dtype: Text | None = Field(None, description="precision of contractions, such as bf16")
-    devices: Text = Field(
-        "any", description="any: part of the machine may stay idle; all: every device works"
+    seed: int = Field(
+        0, description="seed of all randomness", json_schema_extra={"minimum": 0, "maximum": LARGEST}
     )
-    inputs: Text = Field("chosen", description="chosen or replicated")
-    outputs: Text = Field("sharded", description="sharded or gathered")
-    verify: Text = Field("auto", description="auto, none, dry or execute")
+    islands: int | None = _figure("searches side by side; default: the worker's cores", minimum=1)
+    rules: list[Text] | None = Field(
+        None, max_length=1000, description="structural rules (`/v1/rules`); default: all"
+    )
+    pins: dict[Text, Text] = Field({}, max_length=10_000, description="site: spec of a block's output")
+    start_from: Text | None = Field(None, description="a run of the same graph whose frontier is the start")
+    compute_dtype: Text | None = Field(None, description="precision of contractions, such as bf16")
+    devices: Text = _choice("any", DEVICES, "any: part of the machine may stay idle; all: every device works")
+    inputs: Text = _choice(
+        "chosen",
+        INPUT_OPTIONS,
+        "chosen: inputs are born as the plan wants them; replicated: whole everywhere",
+    )
+    outputs: Text = _choice(
+        "sharded", OUTPUT_OPTIONS, "sharded: outputs stay as the plan leaves them; gathered: whole everywhere"
+    )
+    verify: Text = _choice(
+        "auto",
+        MODES,
+        "auto: every plan is proven and counted, the telling ones are executed where that takes seconds; "
+        "dry: none is executed; execute: all are; none: nothing is checked",
+    )
 
 
 class ExecutionBody(Body):
     """A plan to be run on the device simulator."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"backend": "numpy", "values": True, "seed": 0}]},
-    )
-
     backend: Literal["numpy"] = Field("numpy", description="what computes")
     values: bool = Field(True, description="compute with seeded values; false: count alone")
-    seed: int = Field(0, ge=0, lt=2**63, description="seed of inputs and weights")
+    seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights")
 
 
-class FaultAnswer(BaseModel):
+class Answer(BaseModel):
+    """What is answered: these members and no others."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class FaultAnswer(Answer):
     """One thing that is wrong."""
 
     pointer: str = Field(description="JSON pointer into the body, or #query/name, #header/name, #path/name")
@@ -92,7 +109,7 @@ class FaultAnswer(BaseModel):
     allowed: list[str] | None = None
 
 
-class ProblemAnswer(BaseModel):
+class ProblemAnswer(Answer):
     """What went wrong (RFC 9457)."""
 
     type: str
@@ -103,7 +120,7 @@ class ProblemAnswer(BaseModel):
     errors: list[FaultAnswer] | None = None
 
 
-class GraphAnswer(BaseModel):
+class GraphAnswer(Answer):
     """A program without its document."""
 
     id: str
@@ -115,14 +132,14 @@ class GraphAnswer(BaseModel):
     links: dict[str, str]
 
 
-class GraphsAnswer(BaseModel):
+class GraphsAnswer(Answer):
     """Programs, newest first."""
 
     items: list[GraphAnswer]
     next: str | None = Field(description="the cursor of the next page")
 
 
-class AcceptedAnswer(BaseModel):
+class AcceptedAnswer(Answer):
     """A job that waits for a worker."""
 
     id: str
@@ -130,7 +147,7 @@ class AcceptedAnswer(BaseModel):
     links: dict[str, str]
 
 
-class RunAnswer(BaseModel):
+class RunAnswer(Answer):
     """How a run stands."""
 
     id: str
@@ -177,14 +194,14 @@ class RunDetailAnswer(RunAnswer):
     timings: dict[str, float]
 
 
-class RunsAnswer(BaseModel):
+class RunsAnswer(Answer):
     """Runs, newest first."""
 
     items: list[RunAnswer]
     next: str | None = Field(description="the cursor of the next page")
 
 
-class ObjectiveAnswer(BaseModel):
+class ObjectiveAnswer(Answer):
     """Something that plans are judged by."""
 
     name: str
@@ -194,7 +211,7 @@ class ObjectiveAnswer(BaseModel):
     formula: str
 
 
-class PlanAnswer(BaseModel):
+class PlanAnswer(Answer):
     """A plan of a frontier."""
 
     id: str
@@ -206,7 +223,7 @@ class PlanAnswer(BaseModel):
     verified: dict[str, Any] | None
 
 
-class FrontierAnswer(BaseModel):
+class FrontierAnswer(Answer):
     """The plans that a run shows, least in its first objective first."""
 
     run: str
@@ -215,7 +232,7 @@ class FrontierAnswer(BaseModel):
     plans: list[PlanAnswer]
 
 
-class ExecutionAnswer(BaseModel):
+class ExecutionAnswer(Answer):
     """How an execution stands; counts and verified come with its end."""
 
     id: str
@@ -247,21 +264,26 @@ class PlanDetailAnswer(PlanAnswer):
     links: dict[str, str]
 
 
-class MovesAnswer(BaseModel):
+class MovesAnswer(Answer):
     """How a plan came about: replayed from the run's graph, these moves lead to it."""
 
     moves: list[dict[str, Any]]
 
 
-class CatalogueAnswer(BaseModel):
+class CatalogueAnswer(Answer):
     """All members of a catalogue."""
 
     items: list[dict[str, Any]]
 
 
-class HealthAnswer(BaseModel):
-    """Whether the service is well; `workers` are those heard of in the last seconds."""
+class HealthAnswer(Answer):
+    """A sign of life."""
 
-    status: Literal["ok", "unavailable"]
-    database: bool | None = None
-    workers: int | None = None
+    status: Literal["ok"]
+
+
+class ReadyAnswer(Answer):
+    """Whether the service can work; `workers` are those heard of in the last seconds."""
+
+    status: Literal["ok"]
+    workers: int

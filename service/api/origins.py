@@ -9,6 +9,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import respond
@@ -37,28 +38,39 @@ class SameOrigin:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if self._hosts is not None and (urlsplit(f"//{host}").hostname or "") not in self._hosts:
-            said = f"this service does not answer to the name {host!r}; allow it by TAPESTRY_ALLOWED_HOSTS"
-            await respond(421, "unknown_host", said)(scope, receive, send)
-            return
-        if scope["method"] not in SAFE and _is_foreign(headers, host):
-            said = "a page of another site began this request; only this service's own pages may write"
-            await respond(403, "cross_site", said)(scope, receive, send)
-            return
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message["headers"], *HEADERS]}
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        await (refusal or self._app)(scope, receive, guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if self._hosts is not None and _name_of(f"//{host}") not in self._hosts:
+            said = (
+                f"this service does not answer to the name {host[:200]!r}; allow it by TAPESTRY_ALLOWED_HOSTS"
+            )
+            return respond(421, "unknown_host", said)
+        if method not in SAFE and _is_foreign(headers, host):
+            said = "a page of another site began this request; only this service's own pages may write"
+            return respond(403, "cross_site", said)
+        return None
 
 
 def _is_foreign(headers: Headers, host: str) -> bool:
+    """Whether a page of another site began a request; where browsers do not say so, its origin does."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != host
+    return origin is not None and origin.partition("://")[2].lower() != host.lower()
+
+
+def _name_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None

@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 
 from service.api.problems import Problem
 from service.requests import Fault
 from service.store import Cursor
 
+LAST_ID = re.compile("[0-9a-f]{1,64}")
+
 
 def cursor_of(created_at: datetime, last_id: str) -> str:
     """The cursor behind an item."""
-    return base64.urlsafe_b64encode(json.dumps([created_at.isoformat(), last_id]).encode()).decode()
+    text = json.dumps([created_at.isoformat(), last_id])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def read_cursor(text: str | None) -> Cursor | None:
@@ -26,13 +30,13 @@ def read_cursor(text: str | None) -> Cursor | None:
     if text is None:
         return None
     try:
-        moment, last_id = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
-        if not isinstance(last_id, str):
-            raise ValueError
+        padded = text.encode() + b"=" * (-len(text) % 4)
+        moment, last_id = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         created_at = datetime.fromisoformat(moment)
-        if created_at.tzinfo is None:
+        if created_at.tzinfo is None or not LAST_ID.fullmatch(last_id):
             raise ValueError
-    except (ValueError, TypeError, binascii.Error) as error:
+        created_at = created_at.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
         fault = Fault("#query/cursor", "it is not a cursor that a page of this list gave as next")
         raise Problem(422, "invalid", fault.detail, (fault,)) from error
     return created_at, last_id

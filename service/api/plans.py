@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from service.api import tasks
-from service.api.context import Context, Parts, json_file, problems
+from service.api.answers import packed, revalidated
+from service.api.context import Context, Parts
+from service.api.described import KEPT, Answers, PlanId, json_answer, problems
 from service.api.executions import execution_document
-from service.api.graphs import gzipped
+from service.api.graphs import EXAMPLE
 from service.api.models import MovesAnswer, PlanDetailAnswer
 from service.api.problems import Problem
 from service.presentation import shown_plan_document
@@ -19,18 +20,29 @@ from service.store import StoredPlan
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
-FORMATS = ("teg", "moves")
-ANSWERS = json_file("A TEG document")
+FORMATS = ("teg", "placements", "csv", "dot")
+EXPLICIT = json_answer("The explicit graph as a TEG document", EXAMPLE)
+EXPORTED: Answers = {
+    200: {
+        "description": "The plan in the form that was asked for",
+        "content": {
+            "application/json": {"schema": {"type": "object"}, "example": EXAMPLE},
+            "text/csv": {"schema": {"type": "string"}, "example": "objective,predicted,counted\r\n"},
+            "text/vnd.graphviz": {"schema": {"type": "string"}, "example": 'digraph "two_layers" {}'},
+        },
+    },
+    304: EXPLICIT[304],
+}
 
 
-@router.get("/{plan_id}", response_model=PlanDetailAnswer, responses=problems(404))
-def get_plan(plan_id: str, parts: Parts) -> dict[str, Any]:
-    """A plan with its costs, decisions, history and executions."""
+@router.get("/{plan_id}", response_model=PlanDetailAnswer, responses=KEPT | problems(404))
+def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
+    """Show a plan with its costs, decisions, history and executions."""
     plan = parts.store.plans.get(plan_id)
     run = parts.store.runs.get(plan.run_id)
     executions = parts.store.executions.of_plan(plan.key)
     path = f"/v1/plans/{plan.public_id}"
-    return shown_plan_document(plan) | {
+    document = shown_plan_document(plan) | {
         "run": plan.run_id,
         "graph_id": run.graph_id,
         "mesh": run.mesh_name,
@@ -48,47 +60,76 @@ def get_plan(plan_id: str, parts: Parts) -> dict[str, Any]:
             "page": f"/plans/{plan.public_id}",
         },
     }
+    return revalidated(request, document)
 
 
-@router.get("/{plan_id}/moves", response_model=MovesAnswer, responses=problems(404))
-def get_moves(plan_id: str, parts: Parts) -> dict[str, Any]:
-    """The history of a plan: replayed from the run's graph, it leads to the plan."""
-    return {"moves": [dict(move) for move in parts.store.plans.get(plan_id).moves]}
+@router.get("/{plan_id}/moves", response_model=MovesAnswer, responses=KEPT | problems(404))
+def get_moves(plan_id: PlanId, request: Request, parts: Parts) -> Response:
+    """Show how a plan came about: replayed from the run's graph, these moves lead to it."""
+    return revalidated(request, {"moves": [dict(move) for move in parts.store.plans.get(plan_id).moves]})
 
 
-@router.get("/{plan_id}/graph", responses=ANSWERS | problems(404, 422), response_class=Response)
-def get_graph(plan_id: str, request: Request, parts: Parts) -> Response:
-    """The plan's explicit graph: every block with its index range, pinned to its device."""
-    return _explicit(parts.store.plans.get(plan_id), request, parts)
+@router.get("/{plan_id}/graph", responses=EXPLICIT | problems(404, 422), response_class=Response)
+def get_graph(plan_id: PlanId, request: Request, parts: Parts) -> Response:
+    """Fetch a plan's explicit graph: every block with its index range, pinned to its device."""
+    plan = parts.store.plans.get(plan_id)
+    return packed(request, _explicit(plan, parts), f"{plan.public_id}.teg.json")
 
 
-@router.get("/{plan_id}/export", responses=ANSWERS | problems(404, 422), response_class=Response)
+@router.get("/{plan_id}/export", responses=EXPORTED | problems(404, 422), response_class=Response)
 def export_plan(
-    plan_id: str,
+    plan_id: PlanId,
     request: Request,
     parts: Parts,
-    to: Annotated[str, Query(max_length=40, description=f"one of {', '.join(FORMATS)}")],
+    to: Annotated[
+        str,
+        Query(
+            max_length=40,
+            description="teg: the explicit graph; placements: every decision, for tapestry's own tools; "
+            "csv: costs and checks; dot: the rewritten graph as a drawing for Graphviz",
+            json_schema_extra={"enum": list(FORMATS)},
+        ),
+    ],
 ) -> Response:
-    """The plan in a form for other programs."""
+    """Fetch a plan in a form for other programs."""
     plan = parts.store.plans.get(plan_id)
     if to not in FORMATS:
         fault = Fault("#query/to", f"plans are not exported to {to!r}", FORMATS)
         raise Problem(422, "invalid", fault.detail, (fault,))
     if to == "teg":
-        return _explicit(plan, request, parts)
-    content = json.dumps({"moves": [dict(move) for move in plan.moves]})
-    return Response(content, media_type="application/json")
+        return packed(request, _explicit(plan, parts), f"{plan.public_id}.teg.json")
+    if to == "placements":
+        return revalidated(request, dict(plan.placements or {}))
+    if to == "dot":
+        url = parts.settings.database_url
+        return _file(parts.desk.do(tasks.draw, plan.key, url), "text/vnd.graphviz", f"{plan.public_id}.dot")
+    return _file(_csv(plan), "text/csv", f"{plan.public_id}.csv")
 
 
-def _explicit(plan: StoredPlan, request: Request, parts: Context) -> Response:
+def _file(content: str, media_type: str, name: str) -> Response:
+    headers = {"Cache-Control": "private, no-cache", "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, headers=headers, media_type=media_type)
+
+
+def _csv(plan: StoredPlan) -> str:
+    """Name and figure of each cost; what was counted beside what was predicted."""
+    checked = plan.verified or {}
+    counted = {"peak_memory_bytes": "memory", "traffic_bytes": "traffic"}
+    lines = ["objective,predicted,counted"]
+    for name, value in plan.cost.items():
+        figures = checked.get(counted.get(name, ""), {})
+        lines.append(f"{name},{value!r},{figures.get('counted', '')}")
+    return "\r\n".join([*lines, ""])
+
+
+def _explicit(plan: StoredPlan, parts: Context) -> bytes:
     """The explicit graph: unfolded at the desk the first time, kept from then on."""
     content = parts.store.plans.artifact(plan.key, tasks.EXPLICIT)
     if content is None:
         limit = parts.settings.limits.explicit_nodes
-        refusal = parts.desk.do(
-            tasks.render_explicit, plan.key, plan.run_id, parts.settings.database_url, limit
-        )
+        url = parts.settings.database_url
+        refusal = parts.desk.do(tasks.render_explicit, plan.key, plan.run_id, url, limit)
         content = parts.store.plans.artifact(plan.key, tasks.EXPLICIT)
         if content is None:
             raise Problem(422, "too_large_to_unfold", refusal)
-    return gzipped(content, request, f"{plan.public_id}.teg.json")
+    return content

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from service.api.answers import encoded
 from service.problems import problem
 from service.requests import Fault, InvalidRequest, escape
 from service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 10
+SAID = 5
 TITLES = {
     400: "The request is malformed",
     401: "A key is needed",
@@ -69,23 +72,33 @@ def respond(
     status: int,
     code: str,
     detail: str,
-    faults: tuple[Fault, ...] = (),
+    faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """A problem document as a response."""
     errors = [fault.to_json() for fault in faults]
     document = problem(code, TITLES.get(status, "Error"), detail, status=status, errors=errors)
-    return JSONResponse(document, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+    kept = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(encoded(document), status, kept, MEDIA_TYPE)
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Make every error of this application a problem document."""
+Page = Callable[[Request, int, str], Response]
+
+
+def add_handlers(app: FastAPI, page: Page) -> None:
+    """Make every error of this application a problem document; browsers that look for a page get a `page`."""
+
+    def http(request: Request, error: Exception) -> Response:
+        wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+        if wants_page and not request.url.path.startswith("/v1") and isinstance(error, HTTPException):
+            return page(request, error.status_code, "")
+        return _http(request, error)
+
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(InvalidRequest, _invalid)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(StoreError, _store)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _fault)
+    app.add_exception_handler(HTTPException, http)
 
 
 def _problem(_: Request, error: Exception) -> Response:
@@ -95,30 +108,48 @@ def _problem(_: Request, error: Exception) -> Response:
 
 def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, InvalidRequest)
-    return respond(422, "invalid", f"{len(error.faults)} faults: {error}", error.faults)
+    return respond(422, "invalid", _summary(error.faults), error.faults)
 
 
 def _validation(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     details = error.errors()
-    if any(detail["type"] == "json_invalid" for detail in details):
-        position = details[0]["loc"][-1]
-        return respond(400, "malformed", f"the body is not JSON: {details[0]['ctx']['error']} at {position}")
-    faults = tuple(_fault_of(detail) for detail in details)
-    return respond(422, "invalid", "; ".join(f"{f.pointer}: {f.detail}" for f in faults[:5]), faults)
+    for detail in details:
+        if detail["type"] == "json_invalid":
+            said = f"the body is not JSON: {detail['ctx']['error']} at character {detail['loc'][-1]}"
+            return respond(400, "malformed", said)
+    faults = tuple(dict.fromkeys(_fault_of(detail, error.body) for detail in details))
+    return respond(422, "invalid", _summary(faults), faults)
 
 
-def _fault_of(detail: Mapping[str, Any]) -> Fault:
+def _summary(faults: Sequence[Fault]) -> str:
+    """The first faults in one line."""
+    more = f" (and {len(faults) - SAID} more)" if len(faults) > SAID else ""
+    return "; ".join(f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]) + more
+
+
+def _fault_of(detail: Mapping[str, Any], body: Any) -> Fault:
     """A fault as pydantic tells it, with the place it has in the request."""
     where, *path = detail["loc"]
-    place = "/".join(escape(str(part)) for part in path)
-    pointer = f"/{place}" if where == "body" and place else f"#{where}/{place}" if where != "body" else ""
-    context = detail.get("ctx") or {}
-    expected = context.get("expected", ())
-    allowed = (
-        tuple(part.strip("' ") for part in expected.replace(" or ", ", ").split(",")) if expected else ()
-    )
-    return Fault(pointer, detail["msg"], allowed)
+    expected = (detail.get("ctx") or {}).get("expected", "")
+    allowed = tuple(re.findall(r"'([^']*)'", expected))
+    said = detail["msg"][:1].lower() + detail["msg"][1:]
+    if where != "body":
+        return Fault(f"#{where}/{'/'.join(escape(str(part)) for part in path)}", said, allowed)
+    return Fault("".join(f"/{escape(part)}" for part in _steps(path, body)), said, allowed)
+
+
+def _steps(path: Sequence[str | int], body: Any) -> Iterator[str]:
+    """The steps of a place that lead through the body, and the member that is missing there; names that pydantic
+    gives to the alternatives of a type lead nowhere."""
+    for k, step in enumerate(path):
+        if isinstance(body, Mapping) and step in body:
+            body = body[step]
+        elif isinstance(body, list) and step in range(len(body)):
+            body = body[int(step)]
+        elif k < len(path) - 1 or not isinstance(body, Mapping):
+            continue
+        yield str(step)
 
 
 def _store(request: Request, error: Exception) -> Response:
@@ -127,21 +158,22 @@ def _store(request: Request, error: Exception) -> Response:
     if isinstance(error, QueueFull):
         return respond(429, "queue_full", str(error), headers={"Retry-After": str(RETRY_AFTER_S)})
     if isinstance(error, KeyReused):
-        return respond(409, "key_reused", str(error))
+        fault = Fault("#header/Idempotency-Key", str(error))
+        return respond(422, "key_reused", str(error), (fault,))
     if isinstance(error, AlreadyEnded):
         return respond(409, "already_ended", str(error))
     log.error("%s %s: %s", request.method, request.url.path, error)
-    return respond(
-        503, "unavailable", "the database does not answer", headers={"Retry-After": str(RETRY_AFTER_S)}
-    )
+    said = "the database does not answer"
+    return respond(503, "unavailable", said, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
-def _http(_: Request, error: Exception) -> Response:
+def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = CODES.get(error.status_code, "error")
-    return respond(error.status_code, code, str(error.detail), headers=error.headers)
-
-
-def _fault(request: Request, error: Exception) -> Response:
-    log.exception("%s %s", request.method, request.url.path, exc_info=error)
-    return respond(500, "internal", "a fault of this program; its log says more under the request's id")
+    status, said = error.status_code, str(error.detail)
+    if status == 404 and said == "Not Found":
+        said = f"there is nothing at {request.url.path!r}; /docs lists what there is"
+    if status == 405:
+        said = (
+            f"{request.url.path!r} knows no {request.method}; it knows {(error.headers or {}).get('Allow')}"
+        )
+    return respond(status, CODES.get(status, "error"), said, headers=error.headers)

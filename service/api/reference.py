@@ -1,20 +1,21 @@
-"""`/docs`: the interactive reference, from files that come with a package rather than from another host; and login."""
+"""`/docs` and `/openapi.json`: the reference, from files that come with a package rather than from another host."""
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import urlsplit
+from collections.abc import Callable
+from typing import Any
 
-from fastapi import APIRouter, Form
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, Response
+from pydantic.json_schema import models_json_schema
 from starlette.staticfiles import StaticFiles
 
-from service.api.context import Parts
-from service.api.keys import COOKIE, cookie_value, is_key
+from service.api.examples import EXAMPLES, REQUESTS
+from service.api.models import ProblemAnswer
 
 router = APIRouter(include_in_schema=False)
 
-COOKIE_S = 30 * 24 * 3600
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -56,13 +57,44 @@ def get_start() -> Response:
     return Response(START, media_type="text/javascript")
 
 
-@router.post("/login")
-def login(parts: Parts, key: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> RedirectResponse:
-    """Take the key from the login page and give the browser a cookie for it."""
-    expected = parts.settings.api_key
-    if expected is None or not is_key(key, expected):
-        return RedirectResponse("/login?wrong=1", 303)
-    target = next if next.startswith("/") and not urlsplit(next).netloc and "\\" not in next else "/"
-    answer = RedirectResponse(target, 303)
-    answer.set_cookie(COOKIE, cookie_value(expected), COOKIE_S, httponly=True, samesite="strict")
-    return answer
+def described(app: FastAPI, *, has_key: bool) -> Callable[[], dict[str, Any]]:
+    """What answers `/openapi.json`: every body and every answer with an example, every error as it is."""
+    document: dict[str, Any] = {}
+
+    def describe() -> dict[str, Any]:
+        if not document:
+            document.update(_document(app, has_key))
+        return document
+
+    return describe
+
+
+def _document(app: FastAPI, has_key: bool) -> dict[str, Any]:
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    schemas = document["components"]["schemas"]
+    _, definitions = models_json_schema(
+        [(ProblemAnswer, "serialization")], ref_template="#/components/schemas/{model}"
+    )
+    schemas.update(definitions["$defs"])
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    if has_key:
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"key": []}]
+    for path in document["paths"].values():
+        for operation in path.values():
+            body = operation.get("requestBody", {})
+            for media in (body, *operation["responses"].values()):
+                _exemplify(media.get("content", {}))
+    return document
+
+
+def _exemplify(content: dict[str, Any]) -> None:
+    """Give each body whose form has a name the example of that form."""
+    for media in content.values():
+        name = media.get("schema", {}).get("$ref", "").rpartition("/")[2]
+        example = EXAMPLES.get(name) or REQUESTS.get(name)
+        if example is not None:
+            media.setdefault("example", example)

@@ -6,12 +6,22 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import JSONResponse
 
 from costmodel.objectives import OBJECTIVES, POSITION
 from service.api import tasks
-from service.api.context import Context, Parts, problems
-from service.api.idempotency import REPLAYED, Key, idempotency
+from service.api.answers import answer, revalidated
+from service.api.context import Context, Parts
+from service.api.described import (
+    ACCEPTED,
+    KEPT,
+    PageCursor,
+    PageLimit,
+    Printable,
+    RunId,
+    problems,
+)
+from service.api.idempotency import Key, idempotency, replayed
+from service.api.limits import body_of
 from service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunBody, RunDetailAnswer, RunsAnswer
 from service.api.pages import cursor_of, read_cursor
 from service.lifecycle import Status, is_ended
@@ -26,44 +36,49 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"])
     "",
     status_code=202,
     response_model=AcceptedAnswer,
-    responses=problems(400, 404, 409, 413, 415, 422, 429),
+    responses=ACCEPTED | problems(413, 415, 422, 429),
+    dependencies=[body_of("application/json")],
 )
-def post_run(body: RunBody, response: Response, parts: Parts, key: Key = None) -> dict[str, Any]:
-    """Ask for a search; a worker makes it. The answer's Location is where it can be followed."""
-    request = _checked(body, parts)
+def post_run(body: RunBody, parts: Parts, key: Key = None) -> Response:
+    """Ask for a search; a worker makes it. Location says where it can be followed."""
+    known = idempotency(key, "POST /v1/runs", body.model_dump(mode="json"))
     submitted = parts.store.runs.submit(
-        request,
+        _checked(body, parts),
         datetime.now(UTC),
         queue_limit=parts.settings.limits.queued_jobs,
-        idempotency=idempotency(key, "POST /v1/runs", body.model_dump(mode="json")),
+        idempotency=known,
     )
-    if submitted.is_replay:
-        response.headers[REPLAYED] = "true"
     run = parts.store.runs.get(submitted.id)
-    response.headers["Location"] = f"/v1/runs/{run.id}"
-    return {"id": run.id, "status": run.status, "links": _links(run.id)}
+    links = _links(run.id)
+    headers = {"Location": links["self"]} | replayed(submitted)
+    return answer({"id": run.id, "status": run.status, "links": links}, 202, headers)
 
 
-@router.get("", response_model=RunsAnswer, responses=problems(422))
+@router.get("", response_model=RunsAnswer, responses=KEPT | problems(422))
 def list_runs(
+    request: Request,
     parts: Parts,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200, description="next of the page before")] = None,
-    status: Status | None = None,
-    graph_id: Annotated[str | None, Query(max_length=64)] = None,
-    mesh: Annotated[str | None, Query(max_length=200)] = None,
-) -> dict[str, Any]:
-    """Runs, newest first."""
+    limit: PageLimit = 50,
+    cursor: PageCursor = None,
+    status: Annotated[Status | None, Query(description="only runs that stand so")] = None,
+    graph_id: Annotated[
+        str | None, Query(max_length=64, description="only runs of this graph"), Printable
+    ] = None,
+    mesh: Annotated[
+        str | None, Query(max_length=200, description="only runs on a mesh called so"), Printable
+    ] = None,
+) -> Response:
+    """List runs, newest first."""
     before = read_cursor(cursor)
     found = parts.store.runs.page(limit + 1, before, status=status, graph_id=graph_id, mesh=mesh)
     page = found[:limit]
     following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
-    return {"items": [run_document(run) for run in page], "next": following}
+    return revalidated(request, {"items": [run_document(run) for run in page], "next": following})
 
 
-@router.get("/{run_id}", response_model=RunDetailAnswer, responses=problems(404))
-def get_run(run_id: str, request: Request, parts: Parts) -> Response:
-    """How a run stands, its machine, history, rule statistics and surroundings."""
+@router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
+def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
+    """Show how a run stands, its machine, history, rule statistics and surroundings."""
     found = parts.store.runs.details(run_id)
     document = run_document(found.summary) | {
         "machine": dict(found.mesh),
@@ -73,12 +88,12 @@ def get_run(run_id: str, request: Request, parts: Parts) -> Response:
         "host": dict(found.host),
         "timings": dict(found.timings),
     }
-    return JSONResponse(document, headers={"Cache-Control": "no-cache"})
+    return revalidated(request, document)
 
 
-@router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=problems(404))
-def get_frontier(run_id: str, parts: Parts) -> Response:
-    """The plans that a run shows now; one that was shown leaves only for one that is no worse in anything."""
+@router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=KEPT | problems(404))
+def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
+    """Show the plans that a run has found, at any time; a plan leaves only for one that is no worse in anything."""
     run = parts.store.runs.get(run_id)
     document = {
         "run": run.id,
@@ -86,13 +101,13 @@ def get_frontier(run_id: str, parts: Parts) -> Response:
         "objectives": [objective_document(OBJECTIVES[POSITION[name]]) for name in run.objectives],
         "plans": [shown_plan_document(plan) for plan in parts.store.runs.frontier(run_id)],
     }
-    return JSONResponse(document, headers={"Cache-Control": "no-cache"})
+    return revalidated(request, document)
 
 
 @router.post("/{run_id}/cancel", status_code=202, response_model=RunAnswer, responses=problems(404, 409))
-def cancel_run(run_id: str, parts: Parts) -> dict[str, Any]:
+def cancel_run(run_id: RunId, parts: Parts) -> Response:
     """Ask a run to end; what it has found stays."""
-    return run_document(parts.store.runs.request_cancel(run_id, datetime.now(UTC)))
+    return answer(run_document(parts.store.runs.request_cancel(run_id, datetime.now(UTC))), 202)
 
 
 def run_document(run: RunSummary) -> dict[str, Any]:
@@ -166,7 +181,7 @@ def _references(body: RunBody, parts: Context) -> list[Fault]:
     try:
         parts.store.graphs.get(body.graph_id)
     except UnknownId as error:
-        return [Fault("/graph_id", f"{error}; post it first (/v1/graphs)")]
+        return [Fault("/graph_id", f"{error}; hand it in first (POST /v1/graphs)")]
     if body.start_from is None:
         return []
     try:
@@ -175,6 +190,6 @@ def _references(body: RunBody, parts: Context) -> list[Fault]:
         return [Fault("/start_from", str(error))]
     if source.graph_id != body.graph_id:
         return [Fault("/start_from", f"run {source.id} is of another graph, {source.graph_id}")]
-    if not parts.store.runs.frontier(source.id):
+    if not source.front:
         return [Fault("/start_from", f"run {source.id} has no plans to start from ({source.status})")]
     return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -15,17 +15,18 @@ from service.graphs import summarise
 from service.requests import Fault, escape
 from service.store import Store, mesh_of
 from teg.document import DocumentError, dumps, loads
+from teg.drawing import to_dot
 from teg.graph import Graph
 from teg.importers import ImportFailure, from_onnx
-from teg.issues import Issue
 from teg.sharding.expand import expand
 from teg.sharding.materialise import materialise
 from teg.sharding.mesh import MeshShape
 from teg.validate import InvalidGraph, check
 
 MOST_FAULTS = 100
+LONGEST_NAME = 200
 EXPLICIT = "explicit-graph"
-DOT = "dot"
+DOT_BLOCKS = 2000
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Saved:
     id: str = ""
     is_new: bool = False
     faults: tuple[Fault, ...] = ()
+    is_too_large: bool = False
 
 
 @lru_cache(maxsize=2)
@@ -45,34 +47,43 @@ def store_at(url: str) -> Store:
 
 def save_document(path: str, url: str, blocks: int, size: int) -> Saved:
     """Keep the program of a TEG document in a private file."""
-    try:
-        graph = loads(Path(path).read_bytes(), max_blocks=blocks, max_bytes=size)
-        check(graph)
-    except (DocumentError, InvalidGraph) as error:
-        return Saved(faults=tuple(_fault(issue) for issue in error.issues[:MOST_FAULTS]))
-    return _save(graph, url)
+    return _save(lambda: _document(Path(path), size), url, blocks, "")
 
 
 def save_onnx(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> Saved:
     """Keep the program of an ONNX model in a private file; no other file is read."""
+    return _save(lambda: from_onnx(Path(path).read_bytes(), dims=dims, name=name), url, blocks, "/file")
+
+
+def _document(path: Path, size: int) -> Graph:
+    graph = loads(path.read_bytes(), max_bytes=size)
+    check(graph)
+    return graph
+
+
+def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
+    """Keep a program. What comes from outside may break its reader in any way: none of them is our fault."""
     try:
-        graph = from_onnx(Path(path).read_bytes(), dims=dims, name=name)
+        graph = read()
+        if len(graph.blocks) > most:
+            said = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
+            return Saved(faults=(Fault(where, said),), is_too_large=True)
+        if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
+            said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
+            return Saved(faults=(Fault(where or "/name", said),))
+        summary = summarise(graph).to_json()
+    except (DocumentError, InvalidGraph) as error:
+        found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
+        return Saved(faults=tuple(found))
     except ImportFailure as error:
-        return Saved(faults=(Fault("/file", " ".join(str(error).split())),))
-    if len(graph.blocks) > blocks:
-        said = f"the program has {len(graph.blocks):,} blocks; at most {blocks:,} are accepted"
-        return Saved(faults=(Fault("/file", said),))
-    return _save(graph, url)
-
-
-def _save(graph: Graph, url: str) -> Saved:
-    saved = store_at(url).graphs.save(graph, datetime.now(UTC), summarise(graph).to_json())
+        # The importer speaks to people at a command line.
+        said = " ".join(str(error).split()).replace("--dim ", "-F dims=")
+        return Saved(faults=(Fault(where, said),))
+    except Exception as error:
+        said = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
+        return Saved(faults=(Fault(where, " ".join(said.split())),))
+    saved = store_at(url).graphs.save(graph, datetime.now(UTC), summary)
     return Saved(saved.id, saved.is_new)
-
-
-def _fault(issue: Issue) -> Fault:
-    """An issue with its JSON path as a JSON pointer."""
-    return Fault(pointer_of(issue.path), f"{issue.message}; {issue.expected}")
 
 
 def pointer_of(path: str) -> str:
@@ -125,3 +136,8 @@ def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
         key, EXPLICIT, gzip.compress(dumps(graph).encode(), 6, mtime=0), datetime.now(UTC)
     )
     return ""
+
+
+def draw(key: int, url: str) -> str:
+    """A plan's rewritten graph in the DOT language."""
+    return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, LargeBinary, Row, insert, select, type_coerce
 
 from service.store.queue import submit
 from service.store.records import Execution, Idempotency, StoredExecution, Submitted
@@ -106,13 +108,17 @@ class Executions:
 
     def trace(self, execution_id: str) -> dict[str, Any] | None:
         """What happened when on which device, in Perfetto's form, if it was kept."""
+        content = self.packed_trace(execution_id)
+        return None if content is None else dict(json.loads(gzip.decompress(content)))
+
+    def packed_trace(self, execution_id: str) -> bytes | None:
+        """The trace as gzipped JSON, as it is kept."""
+        trace = type_coerce(ExecutionRow.trace, LargeBinary).label("trace")
         with self._database.reading() as connection:
-            row = connection.execute(
-                select(ExecutionRow.trace).where(ExecutionRow.id == execution_id)
-            ).one_or_none()
+            row = connection.execute(select(trace).where(ExecutionRow.id == execution_id)).one_or_none()
         if row is None:
             raise UnknownId(f"there is no execution {execution_id!r}")
-        return None if row.trace is None else dict(row.trace)
+        return None if row.trace is None else bytes(row.trace)
 
 
 def _put(connection: Connection, row: Mapping[str, Any]) -> None:

@@ -1,0 +1,93 @@
+"""Answers: JSON that any reader can read, kept documents by their ETag, packed ones as they lie in the store."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+PORTION = 2**18
+REVALIDATE = "private, no-cache"
+
+
+def encoded(document: Any) -> bytes:
+    """A document as JSON text in ASCII; figures that JSON has not (infinity, not a number) are null."""
+    try:
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(member) for member in value]
+    return value
+
+
+def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A document that is true now and need not be later."""
+    kept = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(encoded(document), status, kept, "application/json")
+
+
+def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE) -> Response:
+    """A document with an ETag of its content; 304 without it for those who have it already."""
+    content = encoded(document)
+    headers = {"ETag": _tag(content), "Cache-Control": cache_control}
+    if _has(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type="application/json")
+
+
+def packed(request: Request, content: bytes, name: str) -> Response:
+    """Gzipped JSON, as it is for those who can unpack it, else unpacked on the way; `name` is for downloads."""
+    takes_gzip = _takes_gzip(request.headers.get("accept-encoding", ""))
+    headers = {
+        "ETag": _tag(content, "gzip" if takes_gzip else "plain"),
+        "Cache-Control": REVALIDATE,
+        "Vary": "Accept-Encoding",
+        "Content-Disposition": f'attachment; filename="{name}"',
+    }
+    if _has(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    if takes_gzip:
+        headers["Content-Encoding"] = "gzip"
+        return Response(content, headers=headers, media_type="application/json")
+    return StreamingResponse(_unpacked(content), headers=headers, media_type="application/json")
+
+
+def _unpacked(content: bytes) -> Iterator[bytes]:
+    """The text in portions: explicit graphs are large, and other requests want their turn."""
+    with gzip.open(io.BytesIO(content)) as file:
+        while portion := file.read(PORTION):
+            yield portion
+
+
+def _takes_gzip(accepted: str) -> bool:
+    for part in accepted.lower().split(","):
+        coding, _, quality = part.strip().partition(";")
+        if coding.strip() in ("gzip", "*"):
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def _tag(content: bytes, kind: str = "") -> str:
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    return f'"{digest}{"-" + kind if kind else ""}"'
+
+
+def _has(request: Request, tag: str) -> bool:
+    given = request.headers.get("if-none-match", "")
+    return given.strip() == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))

@@ -1,0 +1,126 @@
+"""How endpoints describe themselves: the ids and figures they take, the errors and headers they answer with."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from pydantic import AfterValidator
+
+from service.api.problems import MEDIA_TYPE, TITLES, Problem
+from service.problems import problem
+
+Answers = dict[int | str, dict[str, Any]]
+
+_SAID = {
+    400: ("malformed", "the body is not JSON: Expecting value at character 0"),
+    401: ("unauthorized", "this service has a key; send it as 'Authorization: Bearer KEY'"),
+    403: ("cross_site", "a page of another site began this request; only this service's own pages may write"),
+    404: ("unknown_id", "there is no run '0f4bb7a2c1d9'"),
+    409: ("already_ended", "run 0f4bb7a2c1d9 has ended (succeeded); there is nothing to cancel"),
+    413: ("too_large", "the body has more than the 8,388,608 bytes that are allowed here"),
+    415: ("unsupported_media_type", "expected Content-Type: application/json, not text/plain"),
+    421: ("unknown_host", "this service does not answer to the name 'example.org'"),
+    422: ("invalid", "/mesh: there is no mesh 'dgx-h10'; did you mean dgx-h100?"),
+    429: ("queue_full", "100 jobs wait already; try again later"),
+    500: ("internal", "a fault of this program; its log says more under the request's id"),
+    503: ("unavailable", "the database does not answer"),
+}
+_FAULTS = {
+    422: [
+        {
+            "pointer": "/mesh",
+            "detail": "there is no mesh 'dgx-h10'; did you mean dgx-h100?",
+            "allowed": ["dgx-h100", "tpu-v5p-4x4x4"],
+        }
+    ]
+}
+_ALWAYS = (400, 401, 403, 421, 500, 503)
+_RETRY = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
+LOCATION = {"Location": {"description": "where it can be followed", "schema": {"type": "string"}}}
+ETAG = {"ETag": {"description": "names this content; for If-None-Match", "schema": {"type": "string"}}}
+REPLAYED = {
+    "Idempotent-Replayed": {
+        "description": "true where this key was answered before and nothing new was made",
+        "schema": {"type": "string"},
+    }
+}
+
+
+def problems(*statuses: int) -> Answers:
+    """The documented errors of an endpoint: its own, and those that every endpoint has."""
+    return {status: _problem(status) for status in sorted({*statuses, *_ALWAYS})}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    code, detail = _SAID[status]
+    example = problem(code, TITLES[status], detail, status=status, errors=_FAULTS.get(status, ()))
+    schema = {"$ref": "#/components/schemas/ProblemAnswer"}
+    described: dict[str, Any] = {
+        "description": TITLES[status],
+        "content": {MEDIA_TYPE: {"schema": schema, "example": example}},
+    }
+    return described | ({"headers": _RETRY} if status in (429, 503) else {})
+
+
+def text_answer(media_type: str, description: str, example: str) -> Answers:
+    """The documented success of an endpoint that answers with a text."""
+    content = {media_type: {"schema": {"type": "string"}, "example": example}}
+    return {200: {"description": description, "content": content}}
+
+
+def json_answer(description: str, example: Any) -> Answers:
+    """The documented success of an endpoint that answers with a whole JSON file."""
+    content = {"application/json": {"schema": {"type": "object"}, "example": example}}
+    answers: Answers = {200: {"description": description, "content": content, "headers": ETAG}}
+    return answers | UNCHANGED
+
+
+ACCEPTED: Answers = {202: {"headers": LOCATION | REPLAYED}}
+UNCHANGED: Answers = {304: {"description": "It is what If-None-Match names", "headers": ETAG}}
+KEPT: Answers = {200: {"headers": ETAG}, **UNCHANGED}
+
+
+def _id(what: str, form: str) -> AfterValidator:
+    """Texts of another form are no ids, so there is nothing by them; they do not reach the database."""
+    pattern = re.compile(form)
+
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise Problem(404, "unknown_id", f"there is no {what} {text[:80]!r}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("expected printable characters")
+    return text
+
+
+Printable = AfterValidator(_printable)
+GraphId = Annotated[
+    str,
+    Path(description="the id of a graph", examples=["0f2d3a7b9c1e4f60a1b2c3d4e5f60718"]),
+    _id("graph", "[0-9a-f]{32}"),
+]
+RunId = Annotated[
+    str, Path(description="the id of a run", examples=["0f4bb7a2c1d9"]), _id("run", "[0-9a-f]{12}")
+]
+PlanId = Annotated[
+    str,
+    Path(
+        description="the id of a plan, RUN-PLAN; or PLAN of the newest run that has it",
+        examples=["0f4bb7a2c1d9-9a1c03d2e4f5"],
+    ),
+    _id("plan", "([0-9a-f]{12}-)?[0-9a-f]{12,64}"),
+]
+ExecutionId = Annotated[
+    str,
+    Path(description="the id of an execution", examples=["71d0c94ae5b2"]),
+    _id("execution", "[0-9a-f]{12}"),
+]
+PageLimit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
+PageCursor = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]

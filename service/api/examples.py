@@ -1,0 +1,160 @@
+"""Examples of what is asked and answered, by the names of their forms; the tests send and check them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.objectives import OBJECTIVES
+from service.presentation import objective_document
+
+GRAPH_ID = "cce335828c20a0d57a49e48fce077c75"
+RUN_ID = "0f4bb7a2c1d9"
+PLAN = "9a1c03d2e4f5"
+PLAN_ID = f"{RUN_ID}-{PLAN}"
+EXECUTION_ID = "71d0c94ae5b2"
+BEGAN, ENDED = "2026-11-21T12:00:00+00:00", "2026-11-21T12:00:03+00:00"
+CURSOR = "WyIyMDI2LTExLTIxVDEyOjAwOjAwKzAwOjAwIiwgIjBmNGJiN2EyYzFkOSJd"
+
+_VERIFIED = {
+    "sharding": {"ok": True, "issues": []},
+    "memory": {"predicted": 122880, "counted": 122880, "method": "simulated"},
+    "traffic": {"predicted": 28672, "counted": 28672, "method": "simulated"},
+    "values": {"executed": True, "ok": True, "max_error": {"result": 1.2e-07}},
+}
+_GRAPH = {
+    "id": GRAPH_ID,
+    "name": "two_layers",
+    "blocks": 7,
+    "lacks_values": False,
+    "created_at": BEGAN,
+    "summary": {"name": "two_layers", "blocks": 7, "tensors": 6, "parameters": 32768, "flops": 4210688},
+    "links": {
+        "self": f"/v1/graphs/{GRAPH_ID}",
+        "document": f"/v1/graphs/{GRAPH_ID}/document",
+        "runs": f"/v1/runs?graph_id={GRAPH_ID}",
+        "page": f"/graphs/{GRAPH_ID}",
+    },
+}
+_RUN_LINKS = {
+    "self": f"/v1/runs/{RUN_ID}",
+    "frontier": f"/v1/runs/{RUN_ID}/frontier",
+    "events": f"/v1/runs/{RUN_ID}/events",
+    "cancel": f"/v1/runs/{RUN_ID}/cancel",
+    "page": f"/runs/{RUN_ID}",
+}
+_RUN = {
+    "id": RUN_ID,
+    "status": "succeeded",
+    "phase": "done",
+    "graph_id": GRAPH_ID,
+    "graph": "two_layers",
+    "mesh": "dgx-h100",
+    "objectives": ["time_s", "peak_memory_bytes"],
+    "constraints": ["peak_memory_bytes<=60GiB"],
+    "budget": {"seconds": 2.0, "evaluations": None},
+    "seed": 0,
+    "islands": 2,
+    "rules": None,
+    "pins": {},
+    "start_from": None,
+    "compute_dtype": None,
+    "devices": "any",
+    "inputs": "chosen",
+    "outputs": "sharded",
+    "verify": "auto",
+    "evaluations": 81920,
+    "seconds": 2.0,
+    "front": 1,
+    "hypervolume": 0.75,
+    "attempt": 1,
+    "stopped": "budget",
+    "problem": None,
+    "cancel_requested": False,
+    "created_at": BEGAN,
+    "started_at": BEGAN,
+    "ended_at": ENDED,
+    "links": _RUN_LINKS,
+}
+_PLAN = {
+    "id": PLAN_ID,
+    "plan": PLAN,
+    "cost": {"time_s": 1.6e-05, "peak_memory_bytes": 122880, "traffic_bytes": 28672},
+    "feasible": True,
+    "devices": "all",
+    "move_count": 1,
+    "verified": _VERIFIED,
+}
+_MOVES = [{"rule": "reshard", "place": "y", "choice": "(gpu.0, -, -)"}]
+_EXECUTION = {
+    "id": EXECUTION_ID,
+    "status": "succeeded",
+    "plan": PLAN_ID,
+    "run": RUN_ID,
+    "backend": "numpy",
+    "values": True,
+    "seed": 0,
+    "counts": {
+        "peak_memory_bytes": {"predicted": 122880, "counted": 122880},
+        "traffic_bytes": {"predicted": 28672, "counted": 28672},
+    },
+    "verified": _VERIFIED,
+    "problem": None,
+    "created_at": BEGAN,
+    "ended_at": ENDED,
+    "links": {
+        "self": f"/v1/executions/{EXECUTION_ID}",
+        "plan": f"/v1/plans/{PLAN_ID}",
+        "trace": f"/v1/executions/{EXECUTION_ID}/trace",
+    },
+}
+
+REQUESTS: dict[str, Any] = {
+    "RunBody": {
+        "graph_id": GRAPH_ID,
+        "mesh": "dgx-h100",
+        "objectives": ["time_s", "peak_memory_bytes"],
+        "constraints": ["peak_memory_bytes<=60GiB"],
+        "budget": {"seconds": 2},
+        "seed": 0,
+    },
+    "ExecutionBody": {"backend": "numpy", "values": True, "seed": 0},
+}
+EXAMPLES: dict[str, Any] = {
+    "GraphAnswer": _GRAPH,
+    "GraphsAnswer": {"items": [_GRAPH], "next": None},
+    "AcceptedAnswer": {"id": RUN_ID, "status": "queued", "links": _RUN_LINKS},
+    "RunAnswer": _RUN,
+    "RunDetailAnswer": {
+        **_RUN,
+        "machine": {"name": "pair", "device": {"name": "h100-sxm"}, "axes": [{"name": "gpu", "size": 2}]},
+        "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],
+        "rule_statistics": {"reshard": {"applied": 4096, "improved": 3}},
+        "versions": {"python": "3.11.7"},
+        "host": {"name": "builder", "cores": 2},
+        "timings": {"compile_s": 0.4},
+    },
+    "RunsAnswer": {"items": [_RUN], "next": CURSOR},
+    "FrontierAnswer": {
+        "run": RUN_ID,
+        "status": "succeeded",
+        "objectives": [objective_document(objective) for objective in OBJECTIVES[:2]],
+        "plans": [_PLAN],
+    },
+    "PlanDetailAnswer": {
+        **_PLAN,
+        "run": RUN_ID,
+        "graph_id": GRAPH_ID,
+        "mesh": "dgx-h100",
+        "objectives": ["time_s", "peak_memory_bytes"],
+        "on_frontier": True,
+        "moves": _MOVES,
+        "placements": {"format": "tapestry.placements", "version": 1},
+        "executions": [_EXECUTION],
+        "links": {"self": f"/v1/plans/{PLAN_ID}", "graph": f"/v1/plans/{PLAN_ID}/graph"},
+    },
+    "MovesAnswer": {"moves": _MOVES},
+    "ExecutionAnswer": _EXECUTION,
+    "CatalogueAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
+    "HealthAnswer": {"status": "ok"},
+    "ReadyAnswer": {"status": "ok", "workers": 1},
+}

@@ -1,0 +1,86 @@
+"""What surrounds every request: an id, a measurement, a line in the log, and an answer even to our own faults."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.health import Metrics
+from service.api.problems import respond
+
+LONGEST_ID = 100
+QUIET = ("/healthz", "/readyz", "/metrics")
+SUBJECTS = ("run_id", "execution_id")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+log = logging.getLogger("tapestry.api")
+
+
+class Measured:
+    """Gives every request an id, measures it, and writes one line about it; what no handler knew is a 500."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, has_begun = time.perf_counter(), False
+        request_id = _id_of(Headers(scope=scope).get("x-request-id", ""))
+
+        async def noted(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                MutableHeaders(scope=message)["X-Request-ID"] = request_id
+                self._note(scope, message["status"], time.perf_counter() - began, request_id)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception:
+            fields = {"request_id": request_id, **_subjects(scope)}
+            log.exception("%s %s: a fault of this program", scope["method"], scope["path"], extra=fields)
+            if has_begun:
+                raise  # the connection is cut, which tells the reader that this is not all
+            said = f"a fault of this program; its log says more under the request's id, {request_id}"
+            await respond(500, "internal", said)(scope, receive, noted)
+
+    def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self._metrics.note(method, _route(scope), status, seconds)
+        if scope["path"] in QUIET:
+            return
+        extra = {
+            "request_id": request_id,
+            "method": method,
+            "path": scope["path"],
+            "status": status,
+            "seconds": round(seconds, 4),
+            **_subjects(scope),
+        }
+        log.info("%s %s %d", method, scope["path"], status, extra=extra)
+
+
+def _id_of(given: str) -> str:
+    """The id that the sender gave the request, where it can stand in a header and a log; else one of our own."""
+    if 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable():
+        return given
+    return secrets.token_hex(8)
+
+
+def _route(scope: Scope) -> str:
+    """The template of the path: there are few, whatever is asked for."""
+    path = getattr(scope.get("route"), "path", None)
+    return str(path) if path else "other"
+
+
+def _subjects(scope: Scope) -> dict[str, str]:
+    """Which run or execution a request is about."""
+    given = scope.get("path_params") or {}
+    return {name: str(given[name]) for name in SUBJECTS if name in given}
