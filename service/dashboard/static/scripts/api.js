@@ -1,0 +1,132 @@
+/**
+ * The API as the pages use it: JSON in and out; whatever goes wrong is a `Problem`.
+ * @module api
+ */
+
+/** @typedef {{pointer: string, detail: string, allowed?: string[]}} Fault */
+
+/** What went wrong, as a problem document (RFC 9457) tells it. */
+export class Problem extends Error {
+  /** @param {Record<string, any>} document @param {number} status */
+  constructor(document, status) {
+    super(document.detail ?? document.title ?? "unknown");
+    this.title = document.title ?? "This did not work";
+    this.code = document.code ?? "";
+    this.status = status;
+    /** @type {Fault[]} */
+    this.errors = document.errors ?? [];
+  }
+}
+
+/** @param {unknown} error @returns {Problem} */
+export function problemOf(error) {
+  if (error instanceof Problem) return error;
+  const detail = error instanceof Error ? error.message : String(error);
+  return new Problem({ title: "The service does not answer", detail, code: "unreachable" }, 0);
+}
+
+/**
+ * The JSON at a path.
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function get(path, signal) {
+  const response = await fetch(path, { headers: { Accept: "application/json" }, signal });
+  return answerOf(response.status, await response.text());
+}
+
+/**
+ * What the service answers to a JSON body.
+ * @param {string} path
+ * @param {any} body
+ * @param {string} [key] idempotency key
+ * @returns {Promise<any>}
+ */
+export async function post(path, body, key) {
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  if (key) headers["Idempotency-Key"] = key;
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  return answerOf(response.status, await response.text());
+}
+
+/**
+ * Send a file's content and hear how far it is.
+ * @param {string} path
+ * @param {FormData | Blob} body
+ * @param {Record<string, string>} headers
+ * @param {(share: number) => void} onProgress
+ * @returns {Promise<any>}
+ */
+export function upload(path, body, headers, onProgress) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", path);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.addEventListener("progress", (event) => {
+      if (event.lengthComputable) onProgress(event.loaded / event.total);
+    });
+    request.addEventListener("error", () => reject(new Error("the connection broke off")));
+    request.addEventListener("load", () => {
+      try {
+        resolve(answerOf(request.status, request.responseText));
+      } catch (error) {
+        reject(error);
+      }
+    });
+    request.send(body);
+  });
+}
+
+/**
+ * A program, from a file: a TEG document or an ONNX model, by its ending.
+ * @param {File} file
+ * @param {string} dims sizes of symbolic dimensions such as `batch=8`
+ * @param {(share: number) => void} onProgress
+ * @returns {Promise<any>}
+ */
+export function uploadGraph(file, dims = "", onProgress = () => undefined) {
+  if (file.name.toLowerCase().endsWith(".json")) {
+    return upload("/v1/graphs", file, { "Content-Type": "application/json" }, onProgress);
+  }
+  const form = new FormData();
+  form.append("file", file, file.name);
+  if (dims) form.append("dims", dims);
+  return upload("/v1/graphs/import", form, {}, onProgress);
+}
+
+/**
+ * A model that came along with the service, as a file.
+ * @param {string} path
+ */
+export async function exampleFile(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Problem({ title: "The example is not there", detail: path }, response.status);
+  return new File([await response.blob()], path.split("/").pop() ?? "model.onnx");
+}
+
+/** @param {number} status @param {string} text */
+function answerOf(status, text) {
+  if (status === 401) {
+    location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+  }
+  const document = parsed(text);
+  if (status >= 200 && status < 300) return document;
+  throw new Problem(document ?? { title: `The service answered ${status}`, detail: text.slice(0, 300) }, status);
+}
+
+/** @param {string} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Where things have their pages. */
+export const pages = {
+  run: (/** @type {string} */ id) => `/runs/${encodeURIComponent(id)}`,
+  plan: (/** @type {string} */ id) => `/plans/${encodeURIComponent(id)}`,
+  graph: (/** @type {string} */ id) => `/graphs/${encodeURIComponent(id)}`,
+};

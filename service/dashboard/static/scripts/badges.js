@@ -1,0 +1,66 @@
+/**
+ * Status, checks and marks as small signs with words.
+ * @module badges
+ */
+
+import { element } from "./dom.js";
+
+/** Which status a class of the styles belongs to. */
+const KNOWN = ["queued", "running", "succeeded", "failed", "cancelled"];
+
+/** @param {string} status @param {string} [more] what it does right now */
+export function statusBadge(status, more = "") {
+  const kind = KNOWN.includes(status) ? status : "queued";
+  return element("span", { class: `badge ${kind}` }, more ? `${status}: ${more}` : status);
+}
+
+/** @typedef {{word: string, ok: boolean | null, why: string}} Check */
+
+/**
+ * What was checked of a plan, in words. `ok` is null where it was not checked.
+ * @param {any} verified
+ * @returns {Check[]}
+ */
+export function checksOf(verified) {
+  if (!verified) return [];
+  const { sharding, memory, traffic, values } = verified;
+  const isEqual = memory.predicted === memory.counted && traffic.predicted === traffic.counted;
+  const checks = [
+    {
+      word: "proven",
+      ok: sharding.ok,
+      why: sharding.ok ? "the sharding is proven to compute the same program" : sharding.issues.join("; "),
+    },
+    {
+      word: "counted",
+      ok: isEqual,
+      why: isEqual
+        ? "the simulator counted the memory and traffic that were predicted, to the byte"
+        : "the simulator counted other bytes than were predicted",
+    },
+  ];
+  if (values?.executed) {
+    checks.push({
+      word: "executed",
+      ok: values.ok,
+      why: values.ok
+        ? "run with numbers, its outputs equal those of the unsharded program"
+        : "run with numbers, its outputs differ from those of the unsharded program",
+    });
+  }
+  return checks;
+}
+
+/** @param {any} verified */
+export function checkChips(verified) {
+  const checks = checksOf(verified);
+  if (!checks.length) return [element("span", { class: "chip", title: "the run checks its plans at its end" }, "not yet")];
+  return checks.map(({ word, ok, why }) =>
+    element("span", { class: `chip ${ok ? "good" : "bad"}`, title: why }, `${ok ? "✓" : "✕"} ${word}`),
+  );
+}
+
+/** @param {string} mark */
+export function markChip(mark) {
+  return element("span", { class: `chip mark ${mark}` }, mark);
+}

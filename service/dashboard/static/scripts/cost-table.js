@@ -1,0 +1,47 @@
+/**
+ * A plan's costs beside the best that its run found.
+ * @module cost-table
+ */
+
+import { element, fill } from "./dom.js";
+import { meter } from "./meters.js";
+import { column, plain } from "./units.js";
+
+/** @typedef {{name: string, unit: string, title: string, formula?: string}} Objective */
+
+/**
+ * @param {Element} place
+ * @param {Record<string, number>} cost
+ * @param {import("./marks.js").Plan[]} others the plans of the run's frontier
+ * @param {Objective[]} catalogue
+ * @param {string[]} chosen what the run judged by
+ */
+export function showCosts(place, cost, others, catalogue, chosen) {
+  const known = catalogue.filter(({ name }) => name in cost);
+  const sorted = [...known].sort((a, b) => rank(a.name, chosen) - rank(b.name, chosen));
+  const rows = sorted.map(({ name, unit, title, formula }) => {
+    const best = others.length ? Math.min(...others.map((plan) => plan.cost[name])) : cost[name];
+    const scale = column([cost[name], best], unit);
+    const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
+    const text = ratio === 1 ? "best" : ratio < Infinity ? `× ${plain(ratio, ratio < 10 ? 2 : 0)}` : "";
+    return element(
+      "tr",
+      { class: chosen.includes(name) ? "" : "muted" },
+      element("th", { scope: "row", title: formula }, title),
+      element("td", { class: `number ${ratio === 1 ? "best" : ""}` }, scale.write(cost[name])),
+      element("td", { class: "number" }, scale.write(best)),
+      element("td", {}, scale.name),
+      element("td", { class: "number" }, text),
+      element("td", { class: "meter-cell" }, meter(ratio === Infinity ? 0 : 1 / ratio)),
+    );
+  });
+  const heads = [["", ""], ["this plan", "number"], ["best of the run", "number"], ["", ""], ["of the best", "number"], ["near to it", ""]];
+  const head = heads.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
+  fill(place, element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)));
+}
+
+/** @param {string} name @param {string[]} chosen */
+function rank(name, chosen) {
+  const at = chosen.indexOf(name);
+  return at < 0 ? chosen.length : at;
+}

@@ -1,0 +1,68 @@
+/**
+ * Decisions as a table: searched, folded.
+ * @module decision-table
+ */
+
+import { grouped, matching } from "./decisions.js";
+import { byId, element, fill, say, throttled } from "./dom.js";
+import { plain, several } from "./units.js";
+
+/** @typedef {import("./decisions.js").Decision} Decision */
+
+const AT_ONCE = 300; // rows; more come with a button
+
+/** @param {Decision[]} decisions */
+export function showDecisions(decisions) {
+  let limit = AT_ONCE;
+  const frame = byId("decisions");
+  const search = byId("search");
+  const fold = byId("fold");
+  const redraw = () => {
+    const found = matching(decisions, search.value);
+    const groups = fold.checked ? grouped(found) : found.map((decision) => ({ name: decision.site, decisions: [decision] }));
+    const rows = groups.slice(0, limit).map((group) => rowsOf(group));
+    const hasKinds = found.some((decision) => decision.kind);
+    say(byId("decision-count"), found.length === decisions.length ? several(found.length, "block") : `${plain(found.length)} of ${several(decisions.length, "block")}`);
+    const head = ["", "block", "", hasKinds ? "what" : null, "strategy", "besides"].filter((name) => name !== null);
+    const heads = head.map((name) => element("th", { scope: "col" }, name || element("span", { class: "unseen" }, "unfold")));
+    const body = rows.flatMap((make) => make(hasKinds));
+    fill(
+      frame,
+      found.length ? element("table", { class: "decisions" }, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, body)) : element("p", { class: "empty" }, "No block is called so."),
+      groups.length > limit ? element("p", { class: "empty" }, moreButton(groups.length)) : null,
+    );
+  };
+  const moreButton = (/** @type {number} */ total) =>
+    element("button", { type: "button", class: "button small", onclick: () => ((limit = total), redraw()) }, `Show all ${plain(total)}`);
+  search.addEventListener("input", throttled(redraw, 120));
+  fold.addEventListener("change", redraw);
+  redraw();
+}
+
+/** @param {import("./decisions.js").Group} group @returns {(hasKinds: boolean) => HTMLElement[]} */
+function rowsOf({ name, decisions }) {
+  return (hasKinds) => {
+    const [first] = decisions;
+    const isGroup = decisions.length > 1;
+    const members = element("tr", { class: "members", hidden: true });
+    const columns = hasKinds ? 6 : 5;
+    const button = isGroup ? element("button", { type: "button", class: "fold", "aria-expanded": "false", "aria-label": `Sites of ${name}` }, "▸") : null;
+    button?.addEventListener("click", () => {
+      members.hidden = !members.hidden;
+      button.setAttribute("aria-expanded", String(!members.hidden));
+      button.textContent = members.hidden ? "▸" : "▾";
+      if (!members.childElementCount) fill(members, element("td"), element("td", { colspan: columns - 1, class: "mono" }, decisions.map((decision) => decision.site).join(", ")));
+    });
+    const row = element(
+      "tr",
+      {},
+      element("td", { class: "fold-cell" }, button),
+      element("th", { scope: "row" }, isGroup ? name : first.site),
+      element("td", { class: "number muted" }, isGroup ? `× ${plain(decisions.length)}` : ""),
+      hasKinds ? element("td", { class: "small muted" }, first.kind) : null,
+      element("td", { class: "mono" }, first.strategy),
+      element("td", { class: "small" }, first.more),
+    );
+    return isGroup ? [row, members] : [row];
+  };
+}

@@ -1,0 +1,103 @@
+/**
+ * Elements out of values. Texts become text nodes and never markup: names of graphs and sites come from strangers.
+ * @module dom
+ */
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+
+/**
+ * A new element. Properties: `class`, `on…` listeners, `data` (an object); everything else is an attribute,
+ * where `true` is an empty one and `false`, `null` and `undefined` are none.
+ * @param {string} tag
+ * @param {Record<string, any>} [properties]
+ * @param {...(Child | Child[])} children
+ * @returns {any}
+ */
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(made.dataset, value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...nodes(children));
+  return made;
+}
+
+/**
+ * Children as nodes and texts, without what is not there.
+ * @param {(Child | Child[])[]} children
+ * @returns {(Node | string)[]}
+ */
+function nodes(children) {
+  return children
+    .flat()
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : String(child)));
+}
+
+/**
+ * Put these children in the place of all that an element had.
+ * @param {Element} parent
+ * @param {...(Child | Child[])} children
+ */
+export function fill(parent, ...children) {
+  parent.replaceChildren(...nodes(children));
+}
+
+/**
+ * Set a text if it is another one: what did not change is not announced again.
+ * @param {Node} node
+ * @param {string} text
+ */
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/**
+ * The element of that id, which the page's template has.
+ * @param {string} id
+ * @returns {any}
+ */
+export function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no #${id}`);
+  return found;
+}
+
+/**
+ * A list of names and values.
+ * @param {[string, Child | Child[]][]} pairs those without a value are left out
+ * @param {string} [kind] the class: `facts` or `figures`
+ */
+export function pairs(pairs, kind = "facts") {
+  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return element(
+    "dl",
+    { class: kind },
+    known.flatMap(([name, value]) => {
+      const both = [element("dt", {}, name), element("dd", {}, ...[value].flat())];
+      return kind === "figures" ? [element("div", {}, ...both)] : both;
+    }),
+  );
+}
+
+/**
+ * Call at most once per `pause` milliseconds, and a last time after the last call.
+ * @param {() => void} action
+ * @param {number} pause
+ */
+export function throttled(action, pause) {
+  let timer = 0;
+  let last = -Infinity;
+  return () => {
+    if (timer) return;
+    const wait = Math.max(0, last + pause - performance.now());
+    timer = window.setTimeout(() => {
+      timer = 0;
+      last = performance.now();
+      action();
+    }, wait);
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * Which program: one that is stored, an example, or a file.
+ * @module graph-picker
+ */
+
+import { exampleFile, get, problemOf, uploadGraph } from "./api.js";
+import { byId, element, fill, say } from "./dom.js";
+import { graphFigures } from "./graph-summary.js";
+import { problemNotice } from "./notice.js";
+import { age, percent } from "./units.js";
+
+const MOST = 200;
+
+/** `graphId` is the program that is chosen, or null. */
+export class GraphPicker {
+  /** @param {() => void} onChange */
+  constructor(onChange) {
+    this.onChange = onChange;
+    /** @type {any} */
+    this.chosen = null;
+    this.asked = 0;
+    for (const input of document.querySelectorAll("input[name=source]")) input.addEventListener("change", () => this.#source());
+    byId("stored").addEventListener("change", () => this.choose(byId("stored").value));
+    byId("import-example").addEventListener("click", async () => this.#take(() => exampleFile(byId("example").value)));
+    byId("file").addEventListener("change", () => this.#file(byId("file").files[0]));
+    byId("browse").addEventListener("click", () => byId("file").click());
+    this.#dropping();
+  }
+
+  get graphId() {
+    return this.chosen?.id ?? null;
+  }
+
+  /** Read what is stored; the program of that id, or else the newest, is chosen. @param {string | null} wanted */
+  async load(wanted) {
+    const { items } = await get(`/v1/graphs?limit=${MOST}`);
+    this.#list(items);
+    const id = wanted ?? items[0]?.id;
+    if (id) return this.choose(id);
+    this.#turnTo(byId("example").options.length ? "example" : "upload");
+    return undefined;
+  }
+
+  /** @param {any[]} graphs */
+  #list(graphs) {
+    this.graphs = graphs;
+    const options = graphs.map((graph) => element("option", { value: graph.id }, `${graph.name}, ${graph.blocks} blocks, ${age(graph.created_at)} (${graph.id.slice(0, 8)})`));
+    fill(byId("stored"), ...(options.length ? options : [element("option", { value: "" }, "nothing stored yet")]));
+    byId("stored").disabled = options.length === 0;
+  }
+
+  /** @param {string} id */
+  async choose(id) {
+    const mine = ++this.asked;
+    try {
+      const graph = this.graphs?.find((one) => one.id === id) ?? (await get(`/v1/graphs/${encodeURIComponent(id)}`));
+      if (mine === this.asked) this.#chosen(graph);
+    } catch (error) {
+      fill(byId("graph-said"), problemNotice(problemOf(error)));
+    }
+  }
+
+  /** @param {any} graph */
+  #chosen(graph) {
+    this.chosen = graph;
+    if (!this.graphs?.some((one) => one.id === graph.id)) this.#list([graph, ...(this.graphs ?? [])]);
+    byId("stored").value = graph.id;
+    fill(byId("graph-said"), element("h3", {}, `Chosen: ${graph.name}`), graphFigures(graph));
+    this.onChange();
+  }
+
+  #source() {
+    const source = /** @type {any} */ (document.querySelector("input[name=source]:checked")).value;
+    for (const name of ["stored", "example", "upload"]) byId(`source-${name}`).hidden = name !== source;
+  }
+
+  /** @param {string} source */
+  #turnTo(source) {
+    /** @type {any} */ (document.querySelector(`input[name=source][value=${source}]`)).checked = true;
+    this.#source();
+  }
+
+  /** @param {File | undefined} file */
+  #file(file) {
+    if (!file) return;
+    if (!/\.(onnx|json)$/i.test(file.name)) {
+      fill(byId("graph-said"), problemNotice({ title: "Another kind of file", detail: `expected an .onnx model or a TEG document (.json), not ${file.name}` }));
+      return;
+    }
+    void this.#take(async () => file);
+  }
+
+  /** @param {() => Promise<File>} read */
+  async #take(read) {
+    const bar = element("div");
+    const said = element("p", { class: "small muted" }, "Reading…");
+    const progress = element("div", { class: "progress" }, bar);
+    fill(byId("graph-said"), said, progress);
+    byId("import-example").disabled = true;
+    try {
+      const file = await read();
+      const graph = await uploadGraph(file, byId("dims").value.trim(), (share) => {
+        bar.style.width = `${100 * share}%`;
+        say(said, share < 1 ? `Sending ${file.name}: ${percent(share)}` : `Importing ${file.name}…`);
+      });
+      this.#chosen(graph);
+    } catch (error) {
+      fill(byId("graph-said"), problemNotice(problemOf(error)));
+    }
+    byId("file").value = "";
+    byId("import-example").disabled = false;
+  }
+
+  #dropping() {
+    const drop = byId("drop");
+    for (const kind of ["dragenter", "dragover"]) {
+      drop.addEventListener(kind, (/** @type {DragEvent} */ event) => {
+        event.preventDefault();
+        drop.classList.add("over");
+      });
+    }
+    for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+    drop.addEventListener("drop", (/** @type {DragEvent} */ event) => {
+      event.preventDefault();
+      this.#file(event.dataTransfer?.files[0]);
+    });
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The plans that say most about a frontier: the fastest, the smallest, and the knee between all objectives.
+ * @module marks
+ */
+
+/** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, move_count: number,
+ *   feasible: boolean, verified: any}} Plan */
+
+/** What a mark says. */
+export const MEANINGS = {
+  fastest: "least time",
+  knee: "nearest to the best of all objectives together",
+  smallest: "least peak memory",
+};
+
+/**
+ * Marks by plan id.
+ * @param {Plan[]} plans
+ * @param {string[]} objectives
+ * @returns {Map<string, string[]>}
+ */
+export function marksOf(plans, objectives) {
+  const marks = new Map();
+  if (!plans.length) return marks;
+  const add = (/** @type {Plan} */ plan, /** @type {string} */ mark) =>
+    marks.set(plan.id, [...(marks.get(plan.id) ?? []), mark]);
+  add(least(plans, "time_s", "peak_memory_bytes"), "fastest");
+  add(knee(plans, objectives), "knee");
+  add(least(plans, "peak_memory_bytes", "time_s"), "smallest");
+  return marks;
+}
+
+/** @param {Plan[]} plans @param {string} first @param {string} second */
+function least(plans, first, second) {
+  return plans.reduce((best, plan) => {
+    const by = plan.cost[first] - best.cost[first] || plan.cost[second] - best.cost[second];
+    return by < 0 || (by === 0 && plan.id < best.id) ? plan : best;
+  });
+}
+
+/**
+ * The plan nearest to the ideal point once every objective is scaled to [0, 1] on a logarithmic scale.
+ * @param {Plan[]} plans @param {string[]} objectives
+ */
+function knee(plans, objectives) {
+  const distances = plans.map(() => 0);
+  for (const name of objectives) {
+    const logs = plans.map((plan) => Math.log(plan.cost[name] + 1e-9));
+    const low = logs.reduce((a, b) => Math.min(a, b));
+    const spread = Math.max(logs.reduce((a, b) => Math.max(a, b)) - low, 1e-12);
+    logs.forEach((log, k) => (distances[k] += ((log - low) / spread) ** 2));
+  }
+  return plans[distances.reduce((best, distance, k) => (distance < distances[best] ? k : best), 0)];
+}

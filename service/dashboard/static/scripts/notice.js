@@ -1,0 +1,42 @@
+/**
+ * What went wrong, in plain words.
+ * @module notice
+ */
+
+import { problemOf } from "./api.js";
+import { element } from "./dom.js";
+
+/**
+ * A notice about a problem document or an error.
+ * @param {any} problem
+ * @param {...(Node | string)} more
+ */
+export function problemNotice(problem, ...more) {
+  const faults = (problem.errors ?? []).map((/** @type {any} */ fault) =>
+    element("li", {}, fault.pointer ? element("code", {}, fault.pointer) : "", fault.pointer ? ": " : "", fault.detail),
+  );
+  return element(
+    "div",
+    { class: "notice bad", role: "alert" },
+    element("strong", {}, problem.title ?? "This did not work"),
+    element("p", {}, problem.detail ?? problem.message ?? ""),
+    faults.length ? element("ul", {}, faults) : null,
+    ...more,
+  );
+}
+
+/**
+ * What a page says in place of its content when that cannot be had.
+ * @param {unknown} error
+ * @param {string} what such as "run"
+ * @param {string} id
+ */
+export function missing(error, what, id) {
+  const problem = problemOf(error);
+  const back = element("p", {}, element("a", { href: "/" }, "All runs"));
+  if (problem.status === 404) {
+    const said = { title: `There is no ${what} “${id}”`, detail: "The address may be mistyped, or this service may have another database." };
+    return problemNotice(said, back);
+  }
+  return problemNotice(problem, back);
+}

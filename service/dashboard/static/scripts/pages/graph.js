@@ -1,0 +1,46 @@
+/** One program: what it is, and its runs. */
+
+import { get } from "../api.js";
+import { byId, fill, say } from "../dom.js";
+import { graphFigures, operatorTable, sourceTable } from "../graph-summary.js";
+import { watchHealth } from "../health.js";
+import { missing } from "../notice.js";
+import { RunsTable } from "../runs-table.js";
+import { clock, several } from "../units.js";
+
+const MOST_RUNS = 100;
+
+const id = byId("graph").dataset.graph;
+
+async function begin() {
+  try {
+    const path = `/v1/graphs/${encodeURIComponent(id)}`;
+    const runs = get(`/v1/runs?${new URLSearchParams({ graph_id: id, limit: String(MOST_RUNS) })}`);
+    show(await get(path), (await runs).items);
+  } catch (error) {
+    fill(byId("graph"), missing(error, "program", id));
+  }
+}
+
+/** @param {any} graph @param {any[]} runs */
+function show(graph, runs) {
+  document.title = `${graph.name} · Tapestry`;
+  say(byId("title"), graph.name);
+  say(byId("said"), `handed in ${clock(graph.created_at)}${graph.lacks_values ? "; its weights were too large to keep" : ""}`);
+  fill(byId("figures"), graphFigures(graph));
+  byId("document").href = graph.links.document;
+  byId("parts").hidden = !graph.summary;
+  if (graph.summary) {
+    const { operators, sources, sinks } = graph.summary;
+    fill(byId("operators"), operatorTable(operators));
+    fill(byId("sources"), sourceTable(sources));
+    say(byId("source-count"), several(sources.length, "input"));
+    say(byId("sinks"), `Outputs: ${sinks.join(", ")}`);
+  }
+  byId("no-runs").hidden = runs.length > 0;
+  byId("runs-frame").hidden = runs.length === 0;
+  new RunsTable(byId("runs")).show(runs);
+}
+
+watchHealth();
+void begin();

@@ -1,0 +1,101 @@
+/** The form for a run: program, machine, objectives, constraints, budget; errors stand at their fields. */
+
+import { get, pages, post, problemOf } from "../api.js";
+import { ConstraintBuilder } from "../constraint-builder.js";
+import { copyButton } from "../copying.js";
+import { byId, fill, say, throttled } from "../dom.js";
+import { clearFaults, showFaults } from "../faults.js";
+import { GraphPicker } from "../graph-picker.js";
+import { watchHealth } from "../health.js";
+import { MeshPicker } from "../mesh-picker.js";
+import { problemNotice } from "../notice.js";
+import { fillFields, readFields, showObjectives, showRuleChoices } from "../run-form.js";
+import { curl } from "../run-summary.js";
+
+const form = byId("form");
+const address = new URLSearchParams(location.search);
+const graphs = new GraphPicker(() => preview());
+const meshes = new MeshPicker(() => preview());
+const preview = throttled(showPreview, 150);
+/** @type {ConstraintBuilder} */
+let constraints;
+/** Sent again with the same request, it makes no second run. */
+let key = "";
+let sent = "";
+
+async function begin() {
+  try {
+    const [{ items: objectives }, { items: rules }] = await Promise.all([get("/v1/objectives"), get("/v1/rules"), meshes.load()]);
+    showObjectives(objectives, JSON.parse(form.dataset.objectives));
+    showRuleChoices(rules);
+    constraints = new ConstraintBuilder(objectives, () => preview());
+    const model = address.get("from") ? await get(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`) : null;
+    if (model) {
+      meshes.choose(model.mesh);
+      fillFields(model);
+      for (const text of model.constraints) constraints.read(text);
+    }
+    await graphs.load(model?.graph_id ?? address.get("graph"));
+    byId("start").disabled = false;
+    preview();
+  } catch (error) {
+    fill(byId("form-problem"), problemNotice(problemOf(error)));
+  }
+}
+
+function request() {
+  return { graph_id: graphs.graphId, mesh: meshes.mesh, ...readFields(), constraints: constraints?.texts.length ? constraints.texts : undefined };
+}
+
+function showPreview() {
+  say(byId("preview"), curl("/v1/runs", request()));
+}
+
+/** What can be told without asking. @returns {{pointer: string, detail: string}[]} */
+function missing() {
+  const faults = [];
+  const body = request();
+  if (!body.graph_id) faults.push({ pointer: "/graph_id", detail: "choose a program" });
+  if (body.mesh === null) faults.push({ pointer: "/mesh", detail: "give a JSON object with a mesh file's fields" });
+  if (!body.objectives.length) faults.push({ pointer: "/objectives", detail: "choose at least one" });
+  (body.constraints ?? []).forEach((text, k) => {
+    if (text.includes("?")) faults.push({ pointer: `/constraints/${k}`, detail: "give a number" });
+  });
+  return faults;
+}
+
+form.addEventListener("submit", async (/** @type {SubmitEvent} */ event) => {
+  event.preventDefault();
+  clearFaults(form);
+  const faults = missing();
+  if (faults.length) return showFaults(form, /** @type {any} */ ({ title: "Something is missing", message: "", errors: faults }));
+  const body = request();
+  if (JSON.stringify(body) !== sent) {
+    sent = JSON.stringify(body);
+    key = crypto.getRandomValues(new Uint32Array(4)).join("-");
+  }
+  byId("start").disabled = true;
+  say(byId("start-said"), "Starting…");
+  try {
+    const { id } = await post("/v1/runs", body, key);
+    return location.assign(pages.run(id));
+  } catch (error) {
+    showFaults(form, problemOf(error));
+  }
+  say(byId("start-said"), "");
+  byId("start").disabled = false;
+  return undefined;
+});
+form.addEventListener("input", () => preview());
+byId("no-rules").addEventListener("click", () => setRules(false));
+byId("all-rules").addEventListener("click", () => setRules(true));
+byId("copy-place").append(copyButton(() => byId("preview").textContent, "the command"));
+
+/** @param {boolean} isOn */
+function setRules(isOn) {
+  for (const box of document.querySelectorAll("input[name=rule]")) /** @type {any} */ (box).checked = isOn;
+  preview();
+}
+
+watchHealth();
+void begin();

@@ -1,0 +1,73 @@
+/** One plan: what it costs, what was checked, what it decides, how it came about, how it runs. */
+
+import { get, pages } from "../api.js";
+import { checkChips, markChip } from "../badges.js";
+import { showCosts } from "../cost-table.js";
+import { showDecisions } from "../decision-table.js";
+import { decisionsOf } from "../decisions.js";
+import { byId, element, fill, pairs, say } from "../dom.js";
+import { Executions } from "../executions.js";
+import { watchHealth } from "../health.js";
+import { marksOf } from "../marks.js";
+import { showMoves } from "../move-list.js";
+import { missing } from "../notice.js";
+import { machineText } from "../run-summary.js";
+import { several } from "../units.js";
+import { showVerification } from "../verification.js";
+
+const id = byId("plan").dataset.plan;
+const path = `/v1/plans/${encodeURIComponent(id)}`;
+
+async function begin() {
+  try {
+    const plan = await get(path);
+    const run = `/v1/runs/${encodeURIComponent(plan.run)}`;
+    const all = [get(run), get(`${run}/frontier`), get("/v1/objectives"), get(`/v1/graphs/${encodeURIComponent(plan.graph_id)}`)];
+    const [of, frontier, objectives, graph] = await Promise.all(all);
+    show(plan, of, frontier, objectives.items, graph);
+  } catch (error) {
+    fill(byId("plan"), missing(error, "plan", id));
+  }
+}
+
+/** @param {any} plan @param {any} run @param {any} frontier @param {any[]} objectives @param {any} graph */
+function show(plan, run, frontier, objectives, graph) {
+  document.title = `Plan ${plan.plan} of ${graph.name} · Tapestry`;
+  say(byId("title"), `Plan ${plan.plan}`);
+  fill(byId("subject"), element("a", { href: pages.graph(plan.graph_id) }, graph.name), ` on ${machineText(plan.mesh, run.machine)}`);
+  const crumb = byId("run-link");
+  crumb.textContent = plan.run;
+  crumb.href = pages.run(plan.run);
+  const marks = marksOf(frontier.plans, plan.objectives).get(plan.id) ?? [];
+  const left = plan.on_frontier ? [] : [element("span", { class: "chip" }, "no longer on the frontier")];
+  const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
+  fill(byId("chips"), ...marks.map(markChip), ...left, ...infeasible, ...checkChips(plan.verified));
+  byId("explicit").href = plan.links.graph;
+  showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives);
+  showVerification(byId("verification"), plan.verified);
+  new Executions(path, plan.executions, run.machine.device.memory_bytes);
+  showPlacements(plan, graph);
+  showMoves(byId("moves"), plan.moves);
+  say(byId("move-count"), several(plan.moves.length, "move"));
+}
+
+/** @param {any} plan @param {any} graph */
+function showPlacements(plan, graph) {
+  const { order, inputs, outputs } = plan.placements;
+  fill(
+    byId("whole-plan"),
+    pairs(
+      [
+        ["Devices", plan.devices],
+        ["Order", order],
+        ["Inputs", inputs],
+        ["Outputs", outputs],
+      ],
+      "figures",
+    ),
+  );
+  showDecisions(decisionsOf(plan.placements, graph.summary?.sources ?? []));
+}
+
+watchHealth();
+void begin();

@@ -1,0 +1,169 @@
+/** One run, live: its frontier, how it came about, and what was asked. */
+
+import { get, post, problemOf } from "../api.js";
+import { statusBadge } from "../badges.js";
+import { download } from "../copying.js";
+import { frontierCsv } from "../csv.js";
+import { byId, element, fill, say, throttled } from "../dom.js";
+import { follow } from "../events.js";
+import { FrontierPlot } from "../frontier-plot.js";
+import { FrontierView } from "../frontier-view.js";
+import { watchHealth } from "../health.js";
+import { HistoryPlot } from "../history-plot.js";
+import { marksOf } from "../marks.js";
+import { missing, problemNotice } from "../notice.js";
+import { PlanTable } from "../plan-table.js";
+import { showRules } from "../rule-table.js";
+import { LiveRun, RunState } from "../run-state.js";
+import { machineText, showCommands, showMaking, showRequest } from "../run-summary.js";
+import { count, duration, plain, several } from "../units.js";
+
+const REDRAW_MS = 400;
+
+const id = byId("run").dataset.run;
+const path = `/v1/runs/${encodeURIComponent(id)}`;
+const plot = new FrontierPlot(byId("frontier"));
+const history = new HistoryPlot(byId("history"));
+const table = new PlanTable(byId("plans"), (plan) => plot.point(plan));
+
+/** @type {any} */
+let run;
+/** @type {any} */
+let frontier;
+/** @type {any[]} */
+let catalogue = [];
+/** @type {LiveRun} */
+let live;
+/** @type {FrontierView} */
+let view;
+
+async function begin() {
+  try {
+    // The frontier first: events that are as far as the run are then never behind it.
+    [frontier, { items: catalogue }] = await Promise.all([get(`${path}/frontier`), get("/v1/objectives")]);
+    run = await get(path);
+  } catch (error) {
+    return fill(byId("run"), missing(error, "run", id));
+  }
+  live = new LiveRun(RunState.of(run, frontier));
+  view = new FrontierView(frontier.objectives, catalogue, showPlans);
+  showAsked();
+  show();
+  byId("run").classList.remove("is-waiting");
+  byId("live").hidden = live.shown.isEnded;
+  if (live.shown.isEnded) return undefined;
+  return listen();
+}
+
+function listen() {
+  const redraw = throttled(show, REDRAW_MS);
+  follow(`${path}/events`, {
+    onEvents: (events) => {
+      live.apply(events);
+      redraw();
+      if (live.shown.isEnded) void finish();
+    },
+    onConnection: (state, pause = 0) => {
+      byId("live").className = `live ${state}`;
+      const words = { connecting: "connecting…", open: "live", lost: `connection lost, trying again in ${Math.ceil(pause / 1000)} s`, over: "ended" };
+      say(byId("live"), words[state]);
+    },
+    isOver: () => live.shown.isEnded,
+  });
+}
+
+/** Once more from the documents: they know what no event says. */
+async function finish() {
+  try {
+    [run, frontier] = await Promise.all([get(path), get(`${path}/frontier`)]);
+    live = new LiveRun(RunState.of(run, frontier));
+    showAsked();
+    show();
+  } catch {
+    // the events have said how it ended; the rest comes with the next visit
+  }
+}
+
+function showAsked() {
+  document.title = `${run.graph} on ${run.mesh} · Tapestry`;
+  say(byId("title"), run.graph);
+  say(byId("machine"), machineText(run.mesh, run.machine));
+  showRequest(byId("request"), run);
+  showMaking(byId("making"), run);
+  showCommands(byId("commands"), run);
+}
+
+function show() {
+  const state = live.shown;
+  showStatus(state);
+  showFigures(state);
+  showPlans();
+  history.show(state.history);
+  showRules(byId("rules"), state.rules);
+}
+
+/** @param {RunState} state */
+function showStatus(state) {
+  const isBusy = state.status === "running";
+  const cancelling = run.cancel_requested && !state.isEnded;
+  const more = cancelling ? "cancelling" : isBusy && state.phase !== "queued" ? state.phase : "";
+  const badge = statusBadge(state.status, more);
+  if (byId("status").textContent !== badge.textContent) fill(byId("status"), badge);
+  byId("cancel").hidden = state.isEnded;
+  byId("cancel").disabled = cancelling;
+  byId("problem").hidden = !state.problem;
+  if (state.problem && !byId("problem").childElementCount) fill(byId("problem"), problemNotice(state.problem));
+}
+
+/** @param {RunState} state */
+function showFigures(state) {
+  const { seconds, evaluations } = run.budget;
+  byId("bar").style.width = `${100 * state.fraction}%`;
+  byId("progress").setAttribute("aria-valuenow", Math.round(100 * state.fraction));
+  const checked = state.checked;
+  const figures = {
+    searched: seconds ? [duration(state.seconds), ` of ${duration(seconds)}`] : [duration(state.seconds), ""],
+    evaluations: evaluations ? [count(state.evaluations), ` of ${count(evaluations)}`] : [count(state.evaluations), ""],
+    rate: [state.rate === null ? "–" : count(Math.round(state.rate)), state.rate === null ? "" : " /s"],
+    size: [plain(state.plans.size), ""],
+    checked: [plain(checked), state.plans.size ? ` of ${plain(state.plans.size)}` : ""],
+    hypervolume: [state.hypervolume ? plain(state.hypervolume, 4) : "–", ""],
+    attempt: [plain(state.attempt), ""],
+  };
+  for (const [name, [figure, more]] of Object.entries(figures)) fill(byId(`figure-${name}`), figure, element("small", {}, more));
+}
+
+function showPlans() {
+  const plans = [...live.shown.plans.values()];
+  const chosen = frontier.objectives;
+  const marks = marksOf(plans, chosen.map((/** @type {any} */ objective) => objective.name));
+  byId("frontier").hidden = plans.length === 0;
+  byId("no-plans").hidden = plans.length > 0;
+  say(byId("no-plans"), live.shown.isEnded ? "This run found no plan." : "The first plans appear here in a moment.");
+  say(byId("plan-count"), plans.length ? several(plans.length, "plan") : "");
+  byId("save-csv").disabled = byId("save-json").disabled = plans.length === 0;
+  byId("plan-frame").hidden = plans.length === 0;
+  const shown = byId("all-costs").checked ? catalogue : chosen;
+  table.show({ plans, objectives: shown, marks });
+  if (plans.length) plot.show({ plans, objectives: catalogue, marks, view: view.view });
+}
+
+byId("all-costs").addEventListener("change", () => showPlans());
+byId("save-csv").addEventListener("click", () => download(`${id}.csv`, frontierCsv([...live.shown.plans.values()]), "text/csv"));
+byId("save-json").addEventListener("click", () => {
+  const document = { ...frontier, status: live.shown.status, plans: [...live.shown.plans.values()] };
+  download(`${id}.frontier.json`, JSON.stringify(document, null, 2), "application/json");
+});
+byId("cancel").addEventListener("click", async () => {
+  byId("cancel").disabled = true;
+  try {
+    run = { ...run, ...(await post(`${path}/cancel`, {})) };
+    showStatus(live.shown);
+  } catch (error) {
+    fill(byId("trouble"), problemNotice(problemOf(error)));
+    byId("cancel").disabled = false;
+  }
+});
+
+watchHealth();
+void begin();

@@ -1,0 +1,105 @@
+/**
+ * What was asked of a run, what it was made with, and how to ask again.
+ * @module run-summary
+ */
+
+import { pages } from "./api.js";
+import { copyable } from "./copying.js";
+import { element, fill, pairs } from "./dom.js";
+import { budgetText } from "./runs-table.js";
+import { clock, duration, rounded } from "./units.js";
+
+/** Members of a request, and what they are when nobody says anything. */
+const DEFAULTS = {
+  islands: null,
+  rules: null,
+  start_from: null,
+  compute_dtype: null,
+  devices: "any",
+  inputs: "chosen",
+  outputs: "sharded",
+  verify: "auto",
+};
+
+/** @param {string} name @param {any} machine */
+export function machineText(name, machine) {
+  const { device, axes } = machine;
+  const size = axes.map((/** @type {any} */ axis) => `${axis.name} ${axis.size}`).join(" × ");
+  return `${name}: ${size}, ${device.name} (${rounded(device.memory_bytes, "GB")} each)`;
+}
+
+/** The request that makes the same run again. @param {any} run */
+export function requestOf(run) {
+  const mesh = run.mesh;
+  const budget = Object.fromEntries(Object.entries(run.budget).filter(([, value]) => value !== null));
+  const { graph_id, objectives, constraints, seed } = run;
+  const others = Object.entries(DEFAULTS).filter(([name, usual]) => run[name] !== usual);
+  const pins = Object.keys(run.pins).length ? { pins: run.pins } : {};
+  const chosen = Object.fromEntries(others.map(([name]) => [name, run[name]]));
+  return { graph_id, mesh, objectives, ...(constraints.length ? { constraints } : {}), budget, seed, ...pins, ...chosen };
+}
+
+/** @param {string} path @param {any} [body] */
+export function curl(path, body) {
+  const url = `${location.origin}${path}`;
+  if (!body) return `curl -sS ${url}`;
+  const text = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
+  return `curl -sS -H 'Content-Type: application/json' -d '${text}' ${url}`;
+}
+
+/** @param {any} run */
+export function showRequest(/** @type {Element} */ place, run) {
+  const pins = Object.entries(run.pins).map(([site, spec]) => element("div", { class: "mono" }, `${site} = ${spec}`));
+  const source = run.start_from ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from) : null;
+  fill(
+    place,
+    pairs([
+      ["Program", element("a", { href: pages.graph(run.graph_id) }, run.graph)],
+      ["Machine", machineText(run.mesh, run.machine)],
+      ["Objectives", run.objectives.join(", ")],
+      ["Constraints", run.constraints.length ? run.constraints.join(", ") : "the devices' memory"],
+      ["Budget", budgetText(run.budget)],
+      ["Seed", String(run.seed)],
+      ["Islands", run.islands],
+      ["Begins at", source],
+      ["Rules", run.rules ? run.rules.join(", ") || "none" : "all"],
+      ["Pins", pins.length ? pins : null],
+      ["Precision", run.compute_dtype],
+      ["Devices", run.devices === "all" ? "all must work" : "some may stay idle"],
+      ["Inputs", run.inputs],
+      ["Outputs", run.outputs],
+      ["Checks", run.verify],
+    ]),
+  );
+}
+
+/** @param {any} run */
+export function showMaking(/** @type {Element} */ place, run) {
+  const timings = Object.entries(run.timings).map(([name, seconds]) => `${name.replace(/_s$/, "")} ${duration(/** @type {number} */ (seconds))}`);
+  const versions = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
+  const { name, system, machine, cores } = run.host;
+  fill(
+    place,
+    pairs([
+      ["Asked for", clock(run.created_at)],
+      ["Begun", run.started_at && clock(run.started_at)],
+      ["Ended", run.ended_at && clock(run.ended_at)],
+      ["Ended because", run.stopped],
+      ["Worker attempts", run.attempt ? String(run.attempt) : null],
+      ["Took", timings.join(", ")],
+      ["On", name ? `${name}, ${system} ${machine}, ${cores} cores` : null],
+      ["With", versions.join(", ")],
+    ]),
+  );
+}
+
+/** @param {any} run */
+export function showCommands(/** @type {Element} */ place, run) {
+  fill(
+    place,
+    element("h3", {}, "Read the frontier"),
+    copyable(curl(`/v1/runs/${run.id}/frontier`), "the command that reads the frontier"),
+    element("h3", {}, "Ask for the same run again"),
+    copyable(curl("/v1/runs", requestOf(run)), "the command that asks again"),
+  );
+}

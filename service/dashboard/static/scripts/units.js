@@ -1,0 +1,154 @@
+/**
+ * Figures for people: the same units and digits as the command line's.
+ * @module units
+ */
+
+/** Factors and names per unit, largest first. @type {Record<string, [number, string][]>} */
+const SCALES = {
+  s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]],
+  B: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
+  GB: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]], // as makers of devices count
+  "B/s": [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]],
+  flop: [[1e15, "Pflop"], [1e12, "Tflop"], [1e9, "Gflop"], [1e6, "Mflop"], [1e3, "kflop"], [1, "flop"]],
+  "flop/s": [[1e15, "Pflop/s"], [1e12, "Tflop/s"], [1e9, "Gflop/s"], [1e6, "Mflop/s"], [1, "flop/s"]],
+  J: [[1e3, "kJ"], [1, "J"], [1e-3, "mJ"], [1e-6, "µJ"]],
+  USD: [[1, "USD"], [1e-3, "mUSD"], [1e-6, "µUSD"]],
+  "": [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
+};
+
+/** Units that constraints may be written in, per unit of an objective; the first is offered. */
+export const CONSTRAINT_UNITS = {
+  s: ["ms", "s", "us", "ns"],
+  B: ["GiB", "MiB", "KiB", "B", "GB", "MB"],
+  flop: ["Gflop", "Tflop", "Mflop", "flop"],
+  J: ["J", "mJ", "kJ", "Wh"],
+  USD: ["USD"],
+};
+
+/**
+ * The factor and name of the unit in which the largest value is between 1 and 1000 or so.
+ * @param {number[]} values
+ * @param {string} unit
+ * @returns {{factor: number, name: string}}
+ */
+export function scaleOf(values, unit) {
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const scales = SCALES[unit] ?? [[1, unit]];
+  // Without a single value there is nothing to go by; zeros are shown in the unit itself.
+  const own = scales.find(([factor]) => factor === 1) ?? scales[0];
+  const [factor, name] = largest === 0 ? own : (scales.find(([least]) => largest >= least) ?? scales[scales.length - 1]);
+  return { factor, name };
+}
+
+/**
+ * How many decimals show four digits of the largest value.
+ * @param {number[]} values
+ */
+export function decimalsOf(values) {
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  if (largest === 0) return 0;
+  const found = [1000, 100, 10].findIndex((bound) => largest >= bound);
+  return found < 0 ? 3 : found;
+}
+
+/**
+ * A number with separated thousands and exactly so many decimals.
+ * @param {number} value
+ * @param {number} [decimals]
+ */
+export function plain(value, decimals = 0) {
+  return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+}
+
+/**
+ * One value in a readable unit: `2.684 ms`.
+ * @param {number} value
+ * @param {string} unit
+ */
+export function quantity(value, unit) {
+  const { factor, name } = scaleOf([value], unit);
+  const scaled = value / factor;
+  const isWhole = factor === 1 && ["B", "flop", ""].includes(unit);
+  return `${plain(scaled, isWhole ? 0 : decimalsOf([scaled]))} ${name}`.trim();
+}
+
+/**
+ * One value in a readable unit, without digits that say nothing: `80 GB`.
+ * @param {number} value
+ * @param {string} unit
+ */
+export function rounded(value, unit) {
+  const { factor, name } = scaleOf([value], unit);
+  return `${(value / factor).toLocaleString("en-US", { maximumSignificantDigits: 4 })} ${name}`.trim();
+}
+
+/**
+ * A unit for a column of values, and how each value is written in it, all with equally many decimals.
+ * @param {number[]} values
+ * @param {string} unit
+ * @returns {{name: string, factor: number, write: (value: number) => string}}
+ */
+export function column(values, unit) {
+  const { factor, name } = scaleOf(values, unit);
+  const isWhole = factor === 1 && ["B", "flop"].includes(unit);
+  const decimals = isWhole ? 0 : decimalsOf(values.map((value) => value / factor));
+  return { name, factor, write: (value) => plain(value / factor, decimals) };
+}
+
+/**
+ * A whole number, shortened where long: `2,535`, `2.54 M`.
+ * @param {number} value
+ */
+export function count(value) {
+  if (value < 100000) return plain(value);
+  const { factor, name } = scaleOf([value], "");
+  return `${plain(value / factor, value / factor < 100 ? 2 : 1)} ${name}`;
+}
+
+/**
+ * How long something took or takes: `3.2 s`, `4 min 10 s`, `2 h 5 min`.
+ * @param {number} seconds
+ */
+export function duration(seconds) {
+  if (seconds < 60) return `${plain(seconds, seconds < 10 ? 1 : 0)} s`;
+  const whole = Math.round(seconds);
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${minutes} min${whole % 60 ? ` ${whole % 60} s` : ""}`;
+  return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+}
+
+/**
+ * How long ago something was: `just now`, `5 min ago`, `3 days ago`.
+ * @param {string} moment ISO 8601
+ * @param {number} [now] milliseconds
+ */
+export function age(moment, now = Date.now()) {
+  const seconds = Math.max(0, (now - Date.parse(moment)) / 1000);
+  if (seconds < 10) return "just now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  const days = Math.floor(seconds / 86400);
+  return days === 1 ? "yesterday" : `${days} days ago`;
+}
+
+/**
+ * A moment in this place's time.
+ * @param {string} moment ISO 8601
+ */
+export function clock(moment) {
+  return new Date(moment).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+}
+
+/**
+ * A share as percent.
+ * @param {number} share
+ */
+export function percent(share) {
+  return `${plain(100 * share, share < 0.1 ? 1 : 0)} %`;
+}
+
+/** @param {number} number @param {string} one @param {string} [many] */
+export function several(number, one, many = `${one}s`) {
+  return `${plain(number)} ${number === 1 ? one : many}`;
+}
