@@ -5,9 +5,11 @@ Texts that come from outside are names of catalogues here, never paths.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any, TypeVar
 
 from costmodel.objectives import NAMES, require_objectives
@@ -25,6 +27,11 @@ T = TypeVar("T")
 
 DEFAULT_SECONDS = 10.0
 NEAR = 3
+LONGEST_TEXT = 1000
+DEEPEST = 6
+WIDEST = 1000
+_STEP = re.compile(r"([A-Za-z_]\w*)((?:\[[0-9]+\])*)")
+_ONE_OF = re.compile(r"expected one of (.+), got ")
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ class _Faults:
         """The action's value; if it refuses, None and a fault."""
         try:
             return action(*arguments)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             self.add(pointer, str(error))
             return None
 
@@ -158,6 +165,10 @@ def _shown(value: str) -> str:
 def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     if isinstance(given, str):
         return load_mesh(given) if faults.one_of("/mesh", given, mesh_names(), "mesh") else None
+    before = len(faults.found)
+    _check_plain(given, "/mesh", faults)
+    if len(faults.found) > before:
+        return None
     device = given.get("device")
     if isinstance(device, str) and not faults.one_of(
         "/mesh/device", device, device_names(with_aliases=True), "device"
@@ -166,8 +177,38 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     try:
         return mesh_from_dict(given, "mesh")
     except CatalogueError as error:
-        faults.add("/mesh", str(error))
+        said = str(error)
+        allowed = _ONE_OF.search(said)
+        faults.add(_pointer(said), said, allowed.group(1).split(", ") if allowed else ())
         return None
+
+
+def _pointer(said: str) -> str:
+    """Where in a machine's document an error of the catalogue is, told as `mesh: axes[0]: size: ...`."""
+    pointer = ""
+    for part in said.split(": "):
+        found = _STEP.fullmatch(part)
+        if found is None:
+            break
+        pointer += f"/{found.group(1)}" + "".join(f"/{k}" for k in re.findall("[0-9]+", found.group(2)))
+    return pointer
+
+
+def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> None:
+    """A machine's document holds nothing that no machine needs: unprintable texts, figures beyond 64 bits."""
+    if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_TEXT):
+        faults.add(pointer, f"expected at most {LONGEST_TEXT} printable characters")
+    if isinstance(value, (int, float)) and not abs(value) < 2**63:
+        faults.add(pointer, "expected a number below 2**63")
+    if not isinstance(value, (Mapping, list)):
+        return
+    if depth > DEEPEST or len(value) > WIDEST:
+        faults.add(pointer, f"expected at most {WIDEST} members, and {DEEPEST} levels of them")
+        return
+    for key, member in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if isinstance(key, str):
+            _check_plain(key, pointer, faults)
+        _check_plain(member, f"{pointer}/{escape(str(key))}", faults, depth + 1)
 
 
 def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
@@ -185,7 +226,9 @@ def _objectives(names: Sequence[str], mesh: Mesh | None, faults: _Faults) -> Non
 def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> None:
     for k, text in enumerate(texts):
         bound = faults.attempt(f"/constraints/{k}", parse_constraint, text)
-        if bound is not None and mesh is not None:
+        if bound is not None and not isfinite(bound.bound):
+            faults.add(f"/constraints/{k}", f"{text!r} bounds nothing; leave it out")
+        elif bound is not None and mesh is not None:
             faults.attempt(f"/constraints/{k}", require_objectives, [bound.objective], mesh.device)
 
 

@@ -53,17 +53,16 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         middleware=_middleware(settings, metrics),
     )
     app.state.context = context
-    for router in (
-        *(graphs.router, runs.router, events.router, plans.router, executions.router),
-        *(new_router(), health.router, metrics_router(metrics)),
-        *(reference.router, login.router),
-    ):
-        app.include_router(router)
-    app.include_router(dashboard, include_in_schema=False)
+    routers = (
+        *(graphs.router, runs.router, events.router, plans.router, executions.router, new_router()),
+        *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),
+    )
+    for router in routers:
+        app.include_router(router, include_in_schema=router is not dashboard)
     app.mount("/static/reference", reference.assets(), name="reference-assets")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.openapi = reference.described(app, has_key=settings.api_key is not None)  # type: ignore[method-assign]
-    add_handlers(app, error_page)
+    add_handlers(app, error_page, [route for router in routers for route in router.routes])
     return app
 
 

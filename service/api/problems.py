@@ -10,7 +10,9 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from service.api.answers import encoded
 from service.problems import problem
@@ -85,14 +87,18 @@ def respond(
 Page = Callable[[Request, int, str], Response]
 
 
-def add_handlers(app: FastAPI, page: Page) -> None:
-    """Make every error of this application a problem document; browsers that look for a page get a `page`."""
+def add_handlers(app: FastAPI, page: Page, routes: Sequence[BaseRoute]) -> None:
+    """Make every error of this application a problem document; browsers that look for a page get a `page`.
+
+    `routes` are all there are, so that a wrong method can be told the right ones.
+    """
 
     def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
         wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-        if wants_page and not request.url.path.startswith("/v1") and isinstance(error, HTTPException):
+        if wants_page and not request.url.path.startswith("/v1"):
             return page(request, error.status_code, "")
-        return _http(request, error)
+        return _http(request, error, routes)
 
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(InvalidRequest, _invalid)
@@ -111,14 +117,16 @@ def _invalid(_: Request, error: Exception) -> Response:
     return respond(422, "invalid", _summary(error.faults), error.faults)
 
 
-def _validation(_: Request, error: Exception) -> Response:
+def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     details = error.errors()
     for detail in details:
         if detail["type"] == "json_invalid":
             said = f"the body is not JSON: {detail['ctx']['error']} at character {detail['loc'][-1]}"
             return respond(400, "malformed", said)
-    faults = tuple(dict.fromkeys(_fault_of(detail, error.body) for detail in details))
+    field = getattr(request.scope.get("route"), "body_field", None)
+    form = None if field is None else field.field_info.annotation
+    faults = tuple(dict.fromkeys(_fault_of(detail, error.body, form) for detail in details))
     return respond(422, "invalid", _summary(faults), faults)
 
 
@@ -128,15 +136,30 @@ def _summary(faults: Sequence[Fault]) -> str:
     return "; ".join(f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]) + more
 
 
-def _fault_of(detail: Mapping[str, Any], body: Any) -> Fault:
-    """A fault as pydantic tells it, with the place it has in the request."""
+def _fault_of(detail: Mapping[str, Any], body: Any, form: Any) -> Fault:
+    """A fault as pydantic tells it, with the place it has in the request; `form` is what the body should be."""
     where, *path = detail["loc"]
     expected = (detail.get("ctx") or {}).get("expected", "")
     allowed = tuple(re.findall(r"'([^']*)'", expected))
     said = detail["msg"][:1].lower() + detail["msg"][1:]
+    if detail["type"] == "extra_forbidden":
+        allowed = _members(form, path[:-1])
+        said = f"there is no member {str(path[-1])[:80]!r} here"
     if where != "body":
         return Fault(f"#{where}/{'/'.join(escape(str(part)) for part in path)}", said, allowed)
     return Fault("".join(f"/{escape(part)}" for part in _steps(path, body)), said, allowed)
+
+
+def _members(form: Any, path: Sequence[str | int]) -> tuple[str, ...]:
+    """The members that an object at that place of a body may have."""
+    for step in path:
+        field = form.model_fields.get(step) if _is_form(form) else None
+        form = None if field is None else field.annotation
+    return tuple(form.model_fields) if _is_form(form) else ()
+
+
+def _is_form(form: Any) -> bool:
+    return isinstance(form, type) and issubclass(form, BaseModel)
 
 
 def _steps(path: Sequence[str | int], body: Any) -> Iterator[str]:
@@ -167,13 +190,13 @@ def _store(request: Request, error: Exception) -> Response:
     return respond(503, "unavailable", said, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
-def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    status, said = error.status_code, str(error.detail)
+def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -> Response:
+    status, said, headers = error.status_code, str(error.detail), dict(error.headers or {})
     if status == 404 and said == "Not Found":
         said = f"there is nothing at {request.url.path!r}; /docs lists what there is"
     if status == 405:
-        said = (
-            f"{request.url.path!r} knows no {request.method}; it knows {(error.headers or {}).get('Allow')}"
-        )
-    return respond(status, CODES.get(status, "error"), said, headers=error.headers)
+        here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in here for method in getattr(route, "methods", None) or ()})
+        headers["Allow"] = ", ".join(methods)
+        said = f"{request.url.path!r} knows no {request.method}; it knows {headers['Allow']}"
+    return respond(status, CODES.get(status, "error"), said, headers=headers)
