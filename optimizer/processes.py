@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -14,6 +15,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 ATTEMPTS = 3
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back signals of this thread: a worker that is started meanwhile never hears them, not even before it
+    can say that it ignores them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _enter_service(lifeline: Connection) -> None:
@@ -102,7 +114,8 @@ class ProcessIslands(Executor):
             self._settle()
 
         try:
-            inner = start(pool.executor)
+            with _signals_held():
+                inner = start(pool.executor)
         except BrokenExecutor as error:
             self._replace(pool)
             if attempt < ATTEMPTS:
