@@ -110,6 +110,15 @@ def test_the_same_worker_in_another_attempt_is_another(store: Store, job: Job, w
 
 
 @pytest.mark.parametrize("write", WRITES)
+def test_who_gave_a_job_back_has_it_no_more(store: Store, job: Job, write: str) -> None:
+    store.jobs.release(job, later(5))
+    before = contents(store, job.subject)
+    with pytest.raises(LeaseLost):
+        writes_of(job, later(6))[write](store)
+    assert contents(store, job.subject) == before
+
+
+@pytest.mark.parametrize("write", WRITES)
 def test_nobody_writes_about_what_has_ended(store: Store, job: Job, write: str) -> None:
     store.jobs.end_run(job, later(5), "finished", stopped="budget")
     before = contents(store, job.subject)
