@@ -1,0 +1,94 @@
+"""A real service on a port of its own: what its promises are tried on, as any client would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.graphs import summarise
+from service.serving import Listening
+from service.settings import ServiceSettings
+from service.store import Store
+from tests.service.programs import NOON, finished_run, two_layers
+
+PROBLEM = "application/problem+json"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that listens, a client of it, and the store behind it."""
+
+    http: httpx.Client
+    store: Store
+    address: str
+
+    def graph(self, name: str = "two_layers") -> str:
+        """The id of a small program that is in the store."""
+        graph = two_layers(name)
+        return self.store.graphs.save(graph, NOON, summarise(graph).to_json()).id
+
+    def finished(self) -> str:
+        """The id of a run that is over, with two plans."""
+        return self.store.runs.save_finished(finished_run(two_layers()))
+
+    def request(self, **changes: Any) -> dict[str, Any]:
+        """A request for a run that can be carried out, with changes."""
+        return {"graph_id": self.graph(), "mesh": "dgx-h100", **changes}
+
+    def submit(self, headers: Mapping[str, str] | None = None, **changes: Any) -> httpx.Response:
+        return self.http.post("/v1/runs", json=self.request(**changes), headers=headers)
+
+
+Serve = Callable[..., Service]
+
+
+@contextmanager
+def serving(folder: Path, **settings: Any) -> Iterator[Service]:
+    """A service without workers, with settings as given and its database in a folder."""
+    url = f"sqlite:///{folder / 'api.db'}"
+    chosen = ServiceSettings(url, **{"port": 0, **settings})
+    with Listening(chosen, worker=False, islands=None, log_level="error") as server, server.in_background():
+        store = Store(url)
+        with httpx.Client(base_url=server.address, timeout=30, trust_env=False) as http:
+            yield Service(http, store, server.address)
+        store.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Begins services with settings as given, which end with the test."""
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(serving(tmp_path, **settings))
+
+
+@pytest.fixture
+def service(serve: Serve) -> Service:
+    """A service with an empty database of its own."""
+    return serve()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for the tests of a file that do not mind each other: it takes a second until its desk is warm."""
+    with serving(tmp_path_factory.mktemp("shared")) as service:
+        yield service
+
+
+def complaint(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """The problem document of a refusal, which has the one form that all have."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
+    document: dict[str, Any] = answer.json()
+    assert {"type", "title", "detail", "code", "status"} <= set(document) <= {*FORM, "errors"}
+    assert (document["status"], document["code"]) == (status, code), document
+    assert document["type"] == f"/problems/{code}"
+    assert "Traceback" not in answer.text
+    return document
+
+
+FORM = ("type", "title", "detail", "code", "status")
