@@ -6,7 +6,7 @@
 import { pages } from "./api.js";
 import { colour, onTheme } from "./colours.js";
 import { MEANINGS } from "./marks.js";
-import { axis, colourScale, draw, layout } from "./plotting.js";
+import { axis, colourScale, draw, layout, move } from "./plotting.js";
 import { column } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
@@ -19,6 +19,9 @@ const MARKS = [
   ["smallest", "triangle-down-open"],
 ];
 
+/** The number of the trace that points a plan out: the last one, after the line, the points and the marks. */
+const RING = 2 + MARKS.length;
+
 /** A scatter plot that keeps its zoom while points come and go. */
 export class FrontierPlot {
   /** @param {HTMLElement} place */
@@ -29,6 +32,8 @@ export class FrontierPlot {
     this.shown = null;
     /** @type {string | null} */
     this.pointed = null;
+    /** Where each plan is drawn. @type {Map<string, [number, number]> | null} */
+    this.at = null;
     onTheme(() => this.redraw());
   }
 
@@ -40,9 +45,10 @@ export class FrontierPlot {
 
   /** Draw a ring around a plan's point, or none. @param {string | null} id */
   point(id) {
-    if (id === this.pointed) return;
+    if (id === this.pointed || !this.at) return;
     this.pointed = id;
-    this.redraw();
+    const at = id === null ? undefined : this.at.get(id);
+    move(this.place, RING, at ? [at[0]] : [], at ? [at[1]] : []);
   }
 
   redraw() {
@@ -54,6 +60,7 @@ export class FrontierPlot {
       return { ...scale, title: scale.name ? `${title} (${scale.name})` : title, values: plans.map((plan) => plan.cost[name] / scale.factor) };
     };
     const [x, y, third] = [of(view.x), of(view.y), of(view.colour)];
+    this.at = new Map(plans.map((plan, k) => [plan.id, [x.values[k], y.values[k]]]));
     const labels = plans.map((plan) => hoverText(plan, objectives, marks.get(plan.id) ?? []));
     const points = {
       type: "scatter",

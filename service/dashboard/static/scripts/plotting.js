@@ -59,3 +59,11 @@ export function layout(more) {
 export function draw(place, traces, shape, config = {}) {
   return plotly.react(place, traces, shape, { ...CONFIG, ...config });
 }
+
+/**
+ * Give one trace other points, and leave the rest as it is drawn.
+ * @param {Element} place @param {number} trace its number @param {number[]} x @param {number[]} y
+ */
+export function move(place, trace, x, y) {
+  return plotly.restyle(place, { x: [x], y: [y] }, [trace]);
+}

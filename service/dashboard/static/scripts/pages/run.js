@@ -124,7 +124,7 @@ function showFigures(state) {
   const figures = {
     searched: seconds ? [duration(state.seconds), ` of ${duration(seconds)}`] : [duration(state.seconds), ""],
     evaluations: evaluations ? [count(state.evaluations), ` of ${count(evaluations)}`] : [count(state.evaluations), ""],
-    rate: [state.rate === null ? "–" : count(Math.round(state.rate)), state.rate === null ? "" : " /s"],
+    rate: [state.rate === null ? "–" : count(Math.round(state.rate)), ""],
     size: [plain(state.plans.size), ""],
     checked: [plain(checked), state.plans.size ? ` of ${plain(state.plans.size)}` : ""],
     hypervolume: [state.hypervolume ? plain(state.hypervolume, 4) : "–", ""],

@@ -1,0 +1,119 @@
+"""A real browser over the real service. A page must not complain, and must ask nobody but the service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+
+from tests.service.processes import Service
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+PATIENCE_MS = 30_000
+OWN = ("data", "blob")
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@dataclass
+class Watched:
+    """A page with all that it asked for and complained of; `expected` are complaints that belong to the test."""
+
+    page: Page
+    host: str
+    expected: tuple[str, ...] = ()
+    complaints: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        self.asked.append(address.path)
+        if address.scheme not in OWN and address.netloc != self.host:
+            self.strangers.append(request.url)
+
+    def check(self) -> None:
+        unexpected = [said for said in self.complaints if not any(known in said for known in self.expected)]
+        assert (unexpected, self.strangers) == ([], [])
+        assert self.asked, "nothing was watched"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        said = f"there is no {CHROMIUM}: `make browser` installs one, CHROMIUM names another"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(said)
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Open]:
+    """Opens pages of a service, each in a profile of its own; looks afterwards at what they did."""
+    watched: list[Watched] = []
+
+    def open_page(
+        service: Service,
+        path: str,
+        *,
+        scheme: Literal["light", "dark"] = "light",
+        width: int = 1400,
+        expected: tuple[str, ...] = (),
+        before: Callable[[Page], Any] = lambda page: None,
+    ) -> Page:
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        page = context.new_page()
+        watched.append(Watched(page, urlsplit(service.address).netloc, expected))
+        before(page)
+        page.goto(service.address + path)
+        return page
+
+    yield open_page
+    for one in watched:
+        one.check()
+        one.page.context.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with a worker and an empty database, shared by the tests of a file."""
+    folder = tmp_path_factory.mktemp("service")
+    with Service(f"sqlite:///{folder / 'tapestry.db'}", folder / "log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def idle_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that nobody works for."""
+    folder = tmp_path_factory.mktemp("idle")
+    with Service(f"sqlite:///{folder / 'tapestry.db'}", folder / "log", "--no-worker") as running:
+        yield running

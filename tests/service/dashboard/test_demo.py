@@ -1,0 +1,100 @@
+"""The story of a first visit: nothing there, one button, points that appear, a plan, its timeline."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.service.dashboard.conftest import Open
+from tests.service.processes import Service
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 3
+COMPILING_MS = 180_000
+
+
+def shorten(page: Page) -> None:
+    """The demo as it is, with a smaller budget."""
+
+    def post(route: Route) -> None:
+        if route.request.method != "POST":
+            return route.fallback()
+        body = route.request.post_data_json
+        assert body["mesh"] == "dgx-h100" and body["objectives"][0] == "time_s"
+        body["budget"] = {"seconds": SECONDS}
+        return route.continue_(post_data=json.dumps(body))
+
+    page.route("**/v1/runs", post)
+
+
+def centre(point: Locator) -> tuple[float, float]:
+    box = point.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, visit: Open) -> None:
+    page = visit(service, "/", before=shorten)
+    expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()
+    assert page.get_by_role("main").get_by_role("button").all_inner_texts() == ["Run the demo"]
+
+    page.get_by_role("button", name="Run the demo").click()
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
+    run_id = page.url.rpartition("/")[2]
+    page.evaluate("window.wasNotReloaded = true")
+
+    points = page.locator("#frontier .points path.point")
+    expect(points.first).to_be_visible(timeout=COMPILING_MS)
+    expect(page.locator("#status")).to_contain_text("running")
+    expect(page.locator("#status")).to_have_text("succeeded", timeout=COMPILING_MS)
+    assert page.evaluate("window.wasNotReloaded") is True
+
+    plans = service.get(f"/v1/runs/{run_id}/frontier")["plans"]
+    rows = page.locator("#plans tbody tr")
+    expect(rows).to_have_count(len(plans))
+    assert {row.get_attribute("data-plan") for row in rows.all()} == {plan["id"] for plan in plans}
+    assert set(page.evaluate("document.querySelector('#frontier').data[1].customdata")) == {
+        plan["id"] for plan in plans
+    }
+    expect(page.locator("#figure-checked")).to_have_text(f"{len(plans)} of {len(plans)}")
+
+    fastest = page.evaluate("document.querySelector('#frontier').data[1].customdata").index(plans[0]["id"])
+    points.nth(fastest).scroll_into_view_if_needed()
+    page.mouse.move(*centre(points.nth(fastest)))
+    page.mouse.click(*centre(points.nth(fastest)))
+    page.wait_for_url(f"**/plans/{plans[0]['id']}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Plan {plans[0]['plan']}")
+
+    page.get_by_role("button", name="Execute on the simulator").click()
+    canvas = page.locator("#timeline canvas")
+    expect(canvas).to_be_visible(timeout=COMPILING_MS)
+    expect(canvas).to_have_accessible_name(re.compile(r"^Timeline of 8 devices over [\d.]+ ms"))
+    expect(page.locator("#devices tbody tr")).to_have_count(8)
+    expect(page.locator("#execution-status")).to_have_text("succeeded")
+    assert shades(page) > 2, "the timeline is painted"
+
+    trace = page.get_by_role("link", name="For Perfetto").get_attribute("href")
+    assert {event["pid"] for event in service.get(str(trace))["traceEvents"]} == set(range(8))
+
+    page.goto(service.address + "/")
+    expect(page.locator(f"tr[data-run='{run_id}']")).to_contain_text("succeeded")
+
+
+def shades(page: Page) -> int:
+    """How many colours a line across the first device's lanes meets."""
+    return int(
+        page.evaluate(
+            """() => {
+              const canvas = document.querySelector("#timeline canvas");
+              const pen = canvas.getContext("2d");
+              const pixels = pen.getImageData(0, 26, canvas.width, 30).data;
+              const found = new Set();
+              for (let k = 0; k < pixels.length; k += 4) found.add(pixels.slice(k, k + 3).join());
+              return found.size;
+            }"""
+        )
+    )

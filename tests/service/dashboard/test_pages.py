@@ -1,0 +1,199 @@
+"""Pages with what strangers hand in, with what fails, and in the dark."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from teg.document import dumps
+from tests.service.dashboard.conftest import Open
+from tests.service.processes import Service
+from tests.service.programs import two_layers
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = """<img src=x onerror="document.title='broken'"><b>bold</b>"""
+NOT_FOUND = ("status of 404",)
+ENDING_MS = 120_000
+
+
+def posted_graph(service: Service, name: str = "two layers") -> str:
+    document = dumps(replace(two_layers(), name=name))
+    answer = service.post("/v1/graphs", content=document, headers={"Content-Type": "application/json"})
+    return str(answer["id"])
+
+
+def posted_run(service: Service, graph_id: str, **more: object) -> str:
+    body = {"graph_id": graph_id, "mesh": "dgx-h100", "budget": {"evaluations": 2000}, **more}
+    return str(service.post("/v1/runs", json=body)["id"])
+
+
+@pytest.fixture(scope="module")
+def hostile_run(service: Service) -> str:
+    """A run, which has ended, of a program whose name would like to be markup."""
+    run_id = posted_run(service, posted_graph(service, HOSTILE))
+    assert service.wait_for_run(run_id)["status"] == "succeeded"
+    return run_id
+
+
+def test_names_from_strangers_are_text_on_every_page(service: Service, hostile_run: str, visit: Open) -> None:
+    run = service.get(f"/v1/runs/{hostile_run}")
+    plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
+    places = {
+        "/": f"tr[data-run='{hostile_run}'] .name a",
+        f"/runs/{hostile_run}": "h1",
+        f"/plans/{plan}": "#subject a",
+        f"/graphs/{run['graph_id']}": "h1",
+        "/runs/new": "#stored option",
+    }
+    for path, place in places.items():
+        page = visit(service, path)
+        expect(page.locator(place).first).to_contain_text(HOSTILE)
+        assert page.locator("main img, main b").count() == 0
+        assert page.title() != "broken"
+
+
+def test_a_failed_run_shows_its_reason(service: Service, visit: Open) -> None:
+    run_id = posted_run(service, posted_graph(service), constraints=["peak_memory_bytes<=1B"])
+    page = visit(service, f"/runs/{run_id}")
+    expect(page.locator("#status")).to_have_text("failed", timeout=ENDING_MS)
+    problem = service.get(f"/v1/runs/{run_id}")["problem"]
+    expect(page.get_by_role("alert")).to_contain_text(problem["detail"])
+    expect(page.get_by_text("This run found no plan.")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+
+
+def test_dark_by_the_system_light_by_choice_and_remembered(
+    service: Service, hostile_run: str, visit: Open
+) -> None:
+    page = visit(service, f"/runs/{hostile_run}", scheme="dark")
+    expect(page.locator("#frontier .points path.point").first).to_be_visible()
+    background = "getComputedStyle(document.body).backgroundColor"
+    font = "document.querySelector('#frontier').layout.font.color"
+    assert (page.evaluate(background), page.evaluate(font)) == ("rgb(15, 19, 26)", "rgb(230, 234, 241)")
+    page.get_by_label("Colours").select_option("light")
+    assert (page.evaluate(background), page.evaluate(font)) == ("rgb(245, 246, 248)", "rgb(26, 32, 44)")
+    page.reload()
+    assert page.evaluate(background) == "rgb(245, 246, 248)"
+
+
+def test_the_plans_table_is_sorted_by_a_click_and_saved_as_csv(
+    service: Service, hostile_run: str, visit: Open, tmp_path: Path
+) -> None:
+    plans = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"]
+    page = visit(service, f"/runs/{hostile_run}")
+    memory = page.locator("#plans th").filter(has_text="peak memory")
+    memory.get_by_role("button").click()
+    expect(memory).to_have_attribute("aria-sort", "ascending")
+    shown = [row.get_attribute("data-plan") for row in page.locator("#plans tbody tr").all()]
+    order = sorted(plans, key=lambda plan: (plan["cost"]["peak_memory_bytes"], plan["id"]))
+    assert shown == [plan["id"] for plan in order]
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    download.value.save_as(tmp_path / "frontier.csv")
+    head, *lines = (tmp_path / "frontier.csv").read_text().splitlines()
+    assert head.startswith("plan,time_s,peak_memory_bytes,") and head.endswith(",feasible,devices,moves")
+    assert {line.partition(",")[0] for line in lines} == {plan["id"] for plan in plans}
+
+
+def test_a_lost_connection_is_said_and_taken_up_after_the_last_event(tmp_path: Path, visit: Open) -> None:
+    """The service ends while somebody looks at a run, and comes back."""
+    with Service(f"sqlite:///{tmp_path / 'tapestry.db'}", tmp_path / "log", "--no-worker") as service:
+        run_id = posted_run(service, posted_graph(service))
+        page = visit(service, f"/runs/{run_id}", expected=("ERR_CONNECTION_REFUSED",))
+        expect(page.locator("#live")).to_have_text("live")
+        taken_up: list[str | None] = []
+        page.on("response", lambda answer: taken_up.append(answer.request.headers.get("last-event-id")))
+        service.stop()
+        expect(page.locator("#live")).to_contain_text("connection lost")
+        service.start()
+        expect(page.locator("#live")).to_have_text("live")
+        assert [number for number in taken_up if number is not None] == ["1"]
+        service.post(f"/v1/runs/{run_id}/cancel")
+        expect(page.locator("#status")).to_have_text("cancelled")
+        expect(page.locator("#live")).to_have_text("ended")
+
+
+def test_a_queued_run_is_cancelled_by_its_button(idle_service: Service, visit: Open) -> None:
+    run_id = posted_run(idle_service, posted_graph(idle_service))
+    page = visit(idle_service, f"/runs/{run_id}")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#status")).to_have_text("cancelled")
+    assert idle_service.get(f"/v1/runs/{run_id}")["status"] == "cancelled"
+
+
+def test_without_a_worker_a_banner_says_how_to_start_one(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/")
+    expect(page.locator("#banner")).to_contain_text("No worker is alive")
+    expect(page.locator("#banner code")).to_have_text("tapestry worker")
+
+
+@pytest.mark.parametrize("what", ["run", "plan"])
+def test_what_is_not_there_is_said(idle_service: Service, visit: Open, what: str) -> None:
+    page = visit(idle_service, f"/{what}s/abcdefabcdef", expected=NOT_FOUND)
+    expect(page.get_by_role("alert")).to_contain_text(f"There is no {what} “abcdefabcdef”")
+
+
+def test_an_address_of_no_page_has_a_page(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/nowhere", expected=NOT_FOUND)
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+
+
+def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
+    idle_service: Service, visit: Open, tmp_path: Path
+) -> None:
+    file = tmp_path / "program.json"
+    file.write_text(dumps(two_layers("by the form")))
+    page = visit(idle_service, "/runs/new", expected=("status of 422",))
+    page.get_by_text("upload", exact=True).click()
+    page.locator("#file").set_input_files(file)
+    expect(page.locator("#graph-said")).to_contain_text("Chosen: by the form")
+
+    page.get_by_label("Seconds of searching").fill("-1")
+    page.get_by_role("button", name="Add a constraint").click()
+    page.get_by_label("at most").fill("2")
+    page.locator("#advanced summary").click()
+    page.get_by_label("Start from").fill("feedfeedfeed")
+    page.get_by_role("button", name="Start the run").click()
+    expect(page.locator("[data-fault='/budget/seconds']")).to_contain_text("more than 0")
+    expect(page.locator("[data-fault='/start_from']")).to_contain_text("feedfeedfeed")
+    expect(page.get_by_label("Seconds of searching")).to_have_attribute("aria-invalid", "true")
+
+    page.get_by_label("Seconds of searching").fill("2.5")
+    page.get_by_label("Start from").fill("")
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
+    run = idle_service.get(f"/v1/runs/{page.url.rpartition('/')[2]}")
+    assert (run["graph"], run["mesh"], run["status"]) == ("by the form", "dgx-h100", "queued")
+    assert run["constraints"] == ["peak_memory_bytes<=2GiB"]
+    assert run["budget"] == {"seconds": 2.5, "evaluations": None}
+    expect(page.get_by_role("heading", level=1)).to_have_text("by the form")
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/new", "run", "plan", "graph"])
+def test_narrow_pages_do_not_scroll_sideways(
+    service: Service, hostile_run: str, visit: Open, path: str
+) -> None:
+    run = service.get(f"/v1/runs/{hostile_run}")
+    plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
+    known = {"run": f"/runs/{hostile_run}", "plan": f"/plans/{plan}", "graph": f"/graphs/{run['graph_id']}"}
+    page = visit(service, known.get(path, path), width=400)
+    page.wait_for_load_state("networkidle")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/new"])
+def test_every_field_has_a_name(idle_service: Service, visit: Open, path: str) -> None:
+    page = visit(idle_service, path)
+    page.wait_for_load_state("networkidle")
+    nameless = """() => [...document.querySelectorAll("input, select, textarea, button, a")]
+        .filter((one) => !one.hidden && !one.labels?.length && !one.getAttribute("aria-label"))
+        .filter((one) => !one.textContent.trim())
+        .map((one) => one.outerHTML)"""
+    assert page.evaluate(nameless) == []

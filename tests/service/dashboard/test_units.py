@@ -1,0 +1,66 @@
+"""Figures for people: what units.js writes, in the browser that runs it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from service.cli.output import quantity
+from service.dashboard import STATIC
+
+SOURCE = (STATIC / "scripts" / "units.js").read_text().replace("export ", "")
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Page:
+    """A page that has the module's functions."""
+    found = browser.new_page()
+    found.add_script_tag(content=SOURCE)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        (0.002684779971, "s"),
+        (1.5, "s"),
+        (0.0000071, "s"),
+        (436086272, "B"),
+        (1023, "B"),
+        (80e9, "B"),
+        (0, "B"),
+        (295590339584, "flop"),
+        (4.521905316016, "J"),
+        (0.000028783507, "USD"),
+        (1234567, ""),
+    ],
+)
+def test_quantities_are_those_of_the_command_line(page: Page, value: float, unit: str) -> None:
+    shown = page.evaluate("([value, unit]) => quantity(value, unit)", [value, unit])
+    assert shown == quantity(value, unit).replace(" us", " µs").replace(" uUSD", " µUSD")
+
+
+def test_a_column_has_one_unit_and_equally_many_decimals(page: Page) -> None:
+    texts = """() => {
+      const values = [0.0026, 0.0125, 0.00004];
+      const scale = column(values, "s");
+      return [scale.name, values.map(scale.write)];
+    }"""
+    assert page.evaluate(texts) == ["ms", ["2.60", "12.50", "0.04"]]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(3.21, "3.2 s"), (59, "59 s"), (60, "1 min"), (250, "4 min 10 s"), (7500, "2 h 5 min"), (3599.9, "1 h")],
+)
+def test_durations(page: Page, seconds: float, text: str) -> None:
+    assert page.evaluate("duration", seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "just now"), (59, "59 s ago"), (3599, "59 min ago"), (90000, "yesterday"), (200000, "2 days ago")],
+)
+def test_ages(page: Page, seconds: int, text: str) -> None:
+    now = "Date.parse('2026-01-02T12:00:00Z')"
+    assert page.evaluate(f"s => age('2026-01-02T12:00:00Z', {now} + 1000 * s)", seconds) == text
