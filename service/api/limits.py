@@ -23,7 +23,12 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit, taken = self._limit(scope["path"]), 0
-        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            said = "send the body as it is, without a Content-Encoding"
+            await respond(415, "unsupported_media_type", said)(scope, receive, send)
+            return
+        stated = headers.get(b"content-length", b"0")
         if stated.isdigit() and (len(stated) > 18 or int(stated) > limit):
             await respond(413, "too_large", _said(limit), headers={"Connection": "close"})(
                 scope, receive, send
@@ -62,7 +67,5 @@ def body_of(kind: str) -> Any:
         if given != kind and not is_json:
             said = f"expected Content-Type: {kind}, not {given[:100] or 'none'}"
             raise Problem(415, "unsupported_media_type", said)
-        if headers.get("content-encoding", "identity").lower() != "identity":
-            raise Problem(415, "unsupported_media_type", "send the body as it is, without a Content-Encoding")
 
     return Depends(check)

@@ -1,0 +1,204 @@
+"""Every field of a run's request wrong in every way: refused with a pointer to it, and with what would be allowed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from costmodel.objectives import NAMES
+from hardware import load_mesh, mesh_names
+from rewrites import catalogue
+from service.api.models import RunBody
+from service.store import mesh_to_document
+from tests.service.api.conftest import Service, complaint
+
+MESH = mesh_to_document(load_mesh("dgx-h100"))
+AXIS = MESH["axes"][0]
+DTYPES = sorted({*MESH["device"]["peak_flops_per_s"], *MESH["device"]["compute_dtype_default"]})
+NO_TEXT = (5, 1.5, True, None, [], {})
+NO_WHOLE = ("5", 1.5, True, [], {})
+TOO_LONG = "a" * 1001
+UNPRINTABLE = ("a\u0000b", "\ud800", "\u001b[31m")
+
+
+def mesh(**changes: Any) -> dict[str, Any]:
+    return {**MESH, **changes}
+
+
+def device(**changes: Any) -> dict[str, Any]:
+    return mesh(device={**MESH["device"], **changes})
+
+
+def axis(**changes: Any) -> dict[str, Any]:
+    return mesh(axes=[{**AXIS, **changes}])
+
+
+WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allowed values where they are few
+    *[
+        ("graph_id", value, "/graph_id", None)
+        for value in (*NO_TEXT, "", "x", "A" * 32, "0" * 33, "0" * 31 + "\n")
+    ],
+    *[("mesh", value, "/mesh", None) for value in (5, 1.5, True, None, [], TOO_LONG, *UNPRINTABLE)],
+    *[
+        ("mesh", value, "/mesh", list(mesh_names()))
+        for value in ("", "dgx-h10", "DGX-H100", "../../x.toml", "/etc/passwd", "x.toml", "a\\b", "dgx-h100 ")
+    ],
+    ("mesh", {}, "/mesh/device", None),
+    ("mesh", mesh(device=5), "/mesh/device", None),
+    *[
+        ("mesh", mesh(device=v), "/mesh/device", ...)
+        for v in ("h10", "/etc/passwd", "../h100.toml", "h100.toml", "")
+    ],
+    ("mesh", mesh(name=5), "/mesh/name", None),
+    ("mesh", mesh(name=""), "/mesh/name", None),
+    ("mesh", mesh(name="a\u0000"), "/mesh/name", None),
+    ("mesh", mesh(name=TOO_LONG), "/mesh/name", None),
+    ("mesh", mesh(axes=[]), "/mesh/axes", None),
+    ("mesh", mesh(axes={}), "/mesh/axes", None),
+    ("mesh", mesh(axes=[5]), "/mesh/axes/0", None),
+    ("mesh", mesh(axes=[AXIS, AXIS]), "/mesh/axes", None),
+    ("mesh", mesh(axes=[{**AXIS, "size": 10**7}]), "/mesh/axes", None),
+    ("mesh", mesh(axis=[AXIS]), "/mesh/axis", None),
+    ("mesh", axis(size=0), "/mesh/axes/0/size", None),
+    ("mesh", axis(size=True), "/mesh/axes/0/size", None),
+    ("mesh", axis(size=10**400), "/mesh/axes/0/size", None),
+    ("mesh", axis(topology="star"), "/mesh/axes/0/topology", ["switch", "ring", "torus", "line", "tree"]),
+    ("mesh", axis(latency_s=-1), "/mesh/axes/0/latency_s", None),
+    ("mesh", axis(bandwidth_bytes_per_s="fast"), "/mesh/axes/0/bandwidth_bytes_per_s", None),
+    ("mesh", axis(bandwidth_bytes_per_s=1e300), "/mesh/axes/0/bandwidth_bytes_per_s", None),
+    ("mesh", axis(file="/etc/passwd"), "/mesh/axes/0/file", None),
+    ("mesh", device(memory_bytes=-1), "/mesh/device/memory_bytes", None),
+    ("mesh", device(memory_bytes=None), "/mesh/device/memory_bytes", None),
+    ("mesh", device(tiles=[]), "/mesh/device/tiles", None),
+    ("mesh", device(tiles=[{"m": 0, "n": 1, "k": 1}]), "/mesh/device/tiles/0/m", None),
+    ("mesh", device(peak_flops_per_s={"fp32": "x"}), "/mesh/device/peak_flops_per_s/fp32", None),
+    ("mesh", device(include="x.toml"), "/mesh/device/include", None),
+    *[("objectives", value, "/objectives", None) for value in (5, "time_s", True, None, {})],
+    ("objectives", [], "/objectives", list(NAMES)),
+    ("objectives", ["time"], "/objectives/0", list(NAMES)),
+    ("objectives", ["time_s", "time_s"], "/objectives/1", None),
+    ("objectives", ["time_s", 5], "/objectives/1", None),
+    ("objectives", ["time_s"] * 101, "/objectives", None),
+    *[("constraints", value, "/constraints", None) for value in (5, "time_s<=1", None, {})],
+    *[
+        ("constraints", ["time_s<=1", value], "/constraints/1", None)
+        for value in (
+            "",
+            "time_s",
+            "time_s>=5",
+            "tim_s<=5",
+            "time_s<=5GiB",
+            "time_s<=1e999",
+            "time_s<=.",
+            TOO_LONG,
+            5,
+        )
+    ],
+    ("constraints", ["time_s<=1"] * 33, "/constraints", None),
+    *[("budget", value, "/budget", None) for value in (5, "10s", None, [])],
+    *[
+        ("budget", {"seconds": v}, "/budget/seconds", None)
+        for v in ("5", True, [], 0, -1, 3601, 1e300, 10**400)
+    ],
+    *[
+        ("budget", {"evaluations": value}, "/budget/evaluations", None)
+        for value in (*NO_WHOLE, 0, -1, 10**9 + 1, 10**400)
+    ],
+    ("budget", {"minutes": 5}, "/budget/minutes", ["seconds", "evaluations"]),
+    *[("seed", value, "/seed", None) for value in (*NO_WHOLE, None, -1, 2**63, 10**400)],
+    *[("islands", value, "/islands", None) for value in (*NO_WHOLE, 0, -1, 65, 10**400)],
+    *[("rules", value, "/rules", None) for value in (5, "fuse_cells", {})],
+    ("rules", ["fuse_cell"], "/rules/0", list(catalogue())),
+    ("rules", [5], "/rules/0", None),
+    *[("pins", value, "/pins", None) for value in (5, "y=[-]", [], None)],
+    ("pins", {"y": 5}, "/pins/y", None),
+    *[
+        ("pins", {"a/b~c": v}, "/pins/a~1b~0c", None)
+        for v in ("", "gpu", "[", "[gpu.0, -] sum(", "[-/0]", TOO_LONG)
+    ],
+    *[
+        ("start_from", value, "/start_from", None)
+        for value in (5, True, [], "", "x", "0123456789ab", "a\u0000", "../x")
+    ],
+    *[("compute_dtype", value, "/compute_dtype", None) for value in (5, [], TOO_LONG)],
+    ("compute_dtype", "float7", "/compute_dtype", DTYPES),
+    *[("devices", value, "/devices", None) for value in NO_TEXT],
+    ("devices", "some", "/devices", ["any", "all"]),
+    ("inputs", "sharded", "/inputs", ["chosen", "replicated"]),
+    ("outputs", "", "/outputs", ["sharded", "gathered"]),
+    ("verify", "yes", "/verify", ["auto", "none", "dry", "execute"]),
+    ("colour", "red", "/colour", list(RunBody.model_fields)),
+)
+
+
+@pytest.mark.parametrize(("field", "value", "pointer", "allowed"), WRONG)
+def test_a_wrong_field_is_pointed_at(
+    shared: Service, field: str, value: Any, pointer: str, allowed: Any
+) -> None:
+    asked = {"graph_id": shared.graph(), "mesh": "dgx-h100", field: value}
+    answer = shared.http.post(
+        "/v1/runs", content=json.dumps(asked), headers={"Content-Type": "application/json"}
+    )
+    faults = complaint(answer, 422, "invalid")["errors"]
+    assert {fault["pointer"] for fault in faults} == {pointer}
+    if allowed is ...:
+        assert "h100" in faults[0]["allowed"]
+    elif allowed is not None:
+        assert faults[0]["allowed"] == allowed
+
+
+def test_all_fields_are_tried() -> None:
+    assert {field for field, *_ in WRONG} == {*RunBody.model_fields, "colour"}
+
+
+def test_figures_that_json_has_not_are_refused(shared: Service) -> None:
+    for text in ("NaN", "Infinity", "-Infinity", "1e999"):
+        content = f'{{"graph_id": "{shared.graph()}", "mesh": "dgx-h100", "budget": {{"seconds": {text}}}}}'
+        answer = shared.http.post("/v1/runs", content=content, headers={"Content-Type": "application/json"})
+        assert complaint(answer, 422, "invalid")["errors"][0]["pointer"] == "/budget/seconds"
+
+
+def test_all_faults_are_said_at_once(shared: Service) -> None:
+    asked = shared.request(mesh="dgx-h10", seed=-1, verify="no", rules=["x"], start_from="y")
+    faults = complaint(shared.http.post("/v1/runs", json=asked), 422, "invalid")["errors"]
+    pointers = sorted(fault["pointer"] for fault in faults)
+    assert pointers == ["/mesh", "/rules/0", "/seed", "/start_from", "/verify"]
+
+
+def test_near_names_are_offered(shared: Service) -> None:
+    fault = complaint(shared.submit(mesh="dgx-h10"), 422, "invalid")["errors"][0]
+    assert fault["detail"].startswith("there is no mesh 'dgx-h10'; did you mean dgx-h100")
+
+
+def test_an_objective_needs_what_the_device_does_not_tell(shared: Service) -> None:
+    silent = {k: v for k, v in MESH["device"].items() if k != "price_usd_per_hour"}
+    fault = complaint(shared.submit(mesh=mesh(device=silent), objectives=["price_usd"]), 422, "invalid")[
+        "errors"
+    ][0]
+    assert fault["pointer"] == "/objectives/0"
+    assert "has no price_usd_per_hour" in fault["detail"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("backend", "cuda", ["numpy"]),
+        ("backend", 5, ["numpy"]),
+        ("values", "yes", None),
+        ("values", 1, None),
+        ("seed", -1, None),
+        ("seed", 2**63, None),
+        ("seed", "0", None),
+        ("trace", True, ["backend", "values", "seed"]),
+    ],
+)
+def test_a_wrong_field_of_an_execution_is_pointed_at(
+    shared: Service, field: str, value: Any, allowed: list[str] | None
+) -> None:
+    plan = shared.http.get(f"/v1/runs/{shared.finished()}/frontier").json()["plans"][0]["id"]
+    answer = shared.http.post(f"/v1/plans/{plan}/executions", json={field: value})
+    faults = complaint(answer, 422, "invalid")["errors"]
+    assert [fault["pointer"] for fault in faults] == [f"/{field}"]
+    assert faults[0].get("allowed") == allowed

@@ -1,0 +1,191 @@
+"""Events: told from the first or after the last one seen, as they come, until the run ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.api import events as events_module
+from service.store import Job
+from tests.service.api.conftest import Service, complaint, serving
+from tests.service.processes import eventually
+from tests.service.store.asking import plans, update_of
+
+SOON_S = 10.0
+
+
+def told(text: str) -> list[tuple[int, str, Any]]:
+    """The events of a stream's text: number, kind, data."""
+    found = []
+    for portion in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in portion.splitlines() if not line.startswith(":"))
+        if "data" in fields:
+            found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+    return found
+
+
+class Watch:
+    """A viewer on a thread of its own, who keeps what it is told."""
+
+    def __init__(self, service: Service, run_id: str, after: int = 0) -> None:
+        self._path = f"{service.address}/v1/runs/{run_id}/events"
+        self._headers = {"Last-Event-ID": str(after)} if after else {}
+        self.text, self.has_ended = "", False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with httpx.stream("GET", self._path, headers=self._headers, timeout=60, trust_env=False) as answer:
+            for text in answer.iter_text():
+                self.text += text
+        self.has_ended = True
+
+    def numbers(self) -> list[int]:
+        return [number for number, _, _ in told(self.text)]
+
+
+def claimed(service: Service) -> Job:
+    """A run in the hands of a worker."""
+    service.submit(objectives=["time_s", "peak_memory_bytes"])
+    job = service.store.jobs.claim("ada", datetime.now(UTC), 600.0)
+    assert job is not None
+    return job
+
+
+def find_plans(service: Service, job: Job, *costs: tuple[float, int]) -> None:
+    service.store.jobs.checkpoint(job, datetime.now(UTC), 600.0, update_of(plans(*costs)))
+
+
+def finish(service: Service, job: Job) -> None:
+    service.store.jobs.end_run(job, datetime.now(UTC), "finished", stopped="budget")
+
+
+def test_a_run_that_is_over_is_told_from_the_first_event(service: Service) -> None:
+    job = claimed(service)
+    find_plans(service, job, (1e-3, 2**20))
+    finish(service, job)
+    answer = service.http.get(f"/v1/runs/{job.subject}/events")
+
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.text.startswith("retry: 2000\n\n")
+    events = told(answer.text)
+    assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+    assert events[0][1:] == ("status", {"status": "queued", "phase": "queued", "attempt": 0, "problem": None})
+    assert events[-1][2]["status"] == "succeeded"
+    added = next(data for _, kind, data in events if kind == "frontier")["added"]
+    assert service.http.get(f"/v1/runs/{job.subject}/frontier").json()["plans"] == added
+
+
+def test_events_are_taken_up_after_the_last_one_seen(service: Service) -> None:
+    job = claimed(service)
+    finish(service, job)
+    path = f"/v1/runs/{job.subject}/events"
+    numbers = [number for number, _, _ in told(service.http.get(path).text)]
+    assert numbers == [1, 2, 3]
+
+    def after(**given: Any) -> list[int]:
+        return [number for number, _, _ in told(service.http.get(path, **given).text)]
+
+    assert after(headers={"Last-Event-ID": "1"}) == after(params={"after": 1}) == [2, 3]
+    assert after(headers={"Last-Event-ID": "2"}, params={"after": "0"}) == [3]
+    ended = service.http.get(path, headers={"Last-Event-ID": "3"})
+    assert (ended.status_code, ended.content) == (204, b"")
+
+
+def test_events_are_told_as_they_come_and_the_stream_ends_with_the_run(service: Service) -> None:
+    job = claimed(service)
+    early, late = Watch(service, job.subject), Watch(service, job.subject, after=1)
+    eventually(lambda: early.numbers() == [1, 2], SOON_S, "what was there already")
+    find_plans(service, job, (1e-3, 2**20))
+    eventually(lambda: len(early.numbers()) > 3, SOON_S, "plans that were found")
+    assert not early.has_ended
+    finish(service, job)
+    for watch in (early, late):
+        eventually(lambda watch=watch: watch.has_ended, SOON_S, "the end")
+    assert early.numbers() == list(range(1, len(early.numbers()) + 1))
+    assert late.numbers() == early.numbers()[1:]
+
+
+def test_a_viewer_of_the_future_is_told_everything(service: Service) -> None:
+    job = claimed(service)
+    watch, other = Watch(service, job.subject, after=999), Watch(service, job.subject)
+    eventually(lambda: watch.numbers() == other.numbers() == [1, 2], SOON_S, "both told everything")
+    finish(service, job)
+    eventually(lambda: watch.has_ended and other.has_ended, SOON_S, "the end")
+    assert watch.numbers() == other.numbers() == [1, 2, 3]
+
+
+def test_one_asks_the_database_for_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = claimed(service)
+    runs = type(service.store.runs)
+    asked, events = [], runs.events
+
+    def counted(self: Any, run_id: str, after: int = 0, limit: int = 500) -> Any:
+        asked.append(after)
+        return events(self, run_id, after, limit)
+
+    monkeypatch.setattr(runs, "events", counted)
+    watches = [Watch(service, job.subject) for _ in range(10)]
+    eventually(lambda: all(watch.numbers() == [1, 2] for watch in watches), SOON_S, "ten viewers")
+    time.sleep(0.5)
+    asked.clear()
+    find_plans(service, job, (1e-3, 2**20))
+    finish(service, job)
+    eventually(lambda: all(watch.has_ended for watch in watches), SOON_S, "their end")
+    assert len(asked) <= 6
+    assert len({tuple(watch.numbers()) for watch in watches}) == 1
+
+
+def test_silence_is_filled_with_comments(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "HEARTBEAT_S", 0.05)
+    watch = Watch(service, claimed(service).subject)
+    eventually(lambda: watch.text.count(": still there\n\n") >= 3, SOON_S, "three heartbeats")
+    assert watch.numbers() == [1, 2]
+
+
+def viewers(service: Service) -> float:
+    lines = service.http.get("/metrics").text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith("tapestry_event_viewers ")))
+
+
+def test_a_viewer_who_leaves_is_forgotten(service: Service) -> None:
+    job = claimed(service)
+    with service.http.stream("GET", f"/v1/runs/{job.subject}/events") as answer:
+        texts = answer.iter_text()
+        next(texts)
+        eventually(lambda: viewers(service) == 1, SOON_S, "one viewer")
+    eventually(lambda: viewers(service) == 0, SOON_S, "nobody")
+
+
+def test_streams_end_when_the_server_does(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        watch = Watch(service, claimed(service).subject)
+        eventually(lambda: watch.numbers() == [1, 2], SOON_S, "a viewer")
+        began = time.monotonic()
+    eventually(lambda: watch.has_ended, 1.0, "a whole stream, ended")
+    assert time.monotonic() - began < 9.0  # uvicorn's patience is ten seconds
+
+
+@pytest.fixture(scope="module")
+def waiting(shared: Service) -> Iterator[str]:
+    yield f"/v1/runs/{shared.submit().json()['id']}/events"
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1.5", "", "9" * 30, "\u0661".encode().decode("latin-1")])
+def test_a_last_event_that_is_no_number_is_refused(shared: Service, waiting: str, last: str) -> None:
+    answer = shared.http.get(waiting, headers={"Last-Event-ID": last.encode("latin-1")})
+    assert complaint(answer, 422, "invalid")["errors"][0]["pointer"] == "#header/Last-Event-ID"
+
+
+def test_events_of_no_run_are_not_found(shared: Service) -> None:
+    complaint(shared.http.get("/v1/runs/0123456789ab/events"), 404, "unknown_id")
+    complaint(shared.http.get("/v1/runs/%00/events"), 404, "unknown_id")

@@ -1,0 +1,216 @@
+"""Runs: asked for, listed page by page, looked at, cancelled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hardware import load_mesh
+from service.settings import Limits
+from service.store import mesh_to_document
+from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.programs import NOON, two_layers
+
+
+def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
+    asked = {
+        "mesh": "dgx-h100",
+        "objectives": ["time_s", "traffic_bytes"],
+        "constraints": ["peak_memory_bytes<=40GiB"],
+        "budget": {"seconds": 5, "evaluations": 1000},
+        "seed": 2**63 - 1,
+        "islands": 2,
+        "rules": ["fuse_cells"],
+        "compute_dtype": "bf16",
+        "devices": "all",
+        "inputs": "replicated",
+        "outputs": "gathered",
+        "verify": "dry",
+    }
+    answer = service.submit(**asked)
+
+    assert answer.status_code == 202
+    accepted = answer.json()
+    assert answer.headers["location"] == accepted["links"]["self"] == f"/v1/runs/{accepted['id']}"
+    assert accepted["status"] == "queued"
+    run = service.http.get(answer.headers["location"]).json()
+    assert {name: run[name] for name in asked} == asked
+    assert (run["status"], run["phase"], run["attempt"], run["front"]) == ("queued", "queued", 0, 0)
+    assert run["machine"] == mesh_to_document(load_mesh("dgx-h100"))
+    assert (run["started_at"], run["ended_at"], run["problem"], run["history"]) == (None, None, None, [])
+    assert service.store.runs.request(accepted["id"]).budget_evaluations == 1000
+
+
+def test_what_is_left_out_has_its_default(service: Service) -> None:
+    run = service.http.get(service.submit().headers["location"]).json()
+    assert run["objectives"] == ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
+    assert run["budget"] == {"seconds": 10.0, "evaluations": None}
+    left_out = {name: run[name] for name in ("seed", "islands", "rules", "pins", "constraints", "verify")}
+    assert left_out == {
+        "seed": 0,
+        "islands": None,
+        "rules": None,
+        "pins": {},
+        "constraints": [],
+        "verify": "auto",
+    }
+
+
+def test_a_machine_may_be_written_out(service: Service) -> None:
+    written = {**mesh_to_document(load_mesh("dgx-h100")), "name": "my own"}
+    by_name = {"name": "mine", "device": "h100", "axes": written["axes"]}
+    for mesh, device in ((written, written["device"]["name"]), (by_name, "h100-sxm5-80gb")):
+        answer = service.submit(mesh=mesh)
+        run = service.http.get(answer.headers["location"]).json()
+        assert (run["mesh"], run["machine"]["device"]["name"]) == (mesh["name"], device)
+
+
+def test_pins_are_checked_against_the_program(shared: Service) -> None:
+    assert shared.submit(pins={"y": "[gpu.0, -]"}).status_code == 202
+    faults = complaint(shared.submit(pins={"z": "[gpu.0, -]", "y": "gpu"}), 422, "invalid")["errors"]
+    assert [(fault["pointer"], fault.get("allowed")) for fault in faults] == [("/pins/y", None)]
+    faults = complaint(shared.submit(pins={"yy": "[gpu.0, -]"}), 422, "invalid")["errors"]
+    assert [(fault["pointer"], fault["allowed"]) for fault in faults] == [("/pins/yy", ["y"])]
+
+
+def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> None:
+    finished = service.finished()
+    assert service.submit(start_from=finished).status_code == 202
+    other = service.graph("another")
+    faults = complaint(service.submit(start_from=finished, graph_id=other), 422, "invalid")["errors"]
+    assert "is of another graph" in faults[0]["detail"]
+    waiting = service.submit().json()["id"]
+    faults = complaint(service.submit(start_from=waiting), 422, "invalid")["errors"]
+    assert faults[0]["detail"] == f"run {waiting} has no plans to start from (queued)"
+    faults = complaint(service.submit(start_from="nothing"), 422, "invalid")["errors"]
+    assert faults == [{"pointer": "/start_from", "detail": "there is no run 'nothing'"}]
+
+
+def test_a_graph_that_is_not_there_is_said_by_pointer(service: Service) -> None:
+    faults = complaint(service.submit(graph_id="0" * 32), 422, "invalid")["errors"]
+    assert [fault["pointer"] for fault in faults] == ["/graph_id"]
+    assert "hand it in first (POST /v1/graphs)" in faults[0]["detail"]
+
+
+def test_a_full_queue_says_when_to_come_back(serve: Serve) -> None:
+    service = serve(limits=Limits(queued_jobs=2))
+    assert [service.submit().status_code for _ in range(2)] == [202, 202]
+    refused = service.submit()
+    complaint(refused, 429, "queue_full")
+    assert int(refused.headers["retry-after"]) > 0
+    assert service.store.jobs.counts()["queued"] == 2
+
+
+def test_cancelling_ends_a_waiting_run_once(service: Service) -> None:
+    path = service.submit().headers["location"]
+    answer = service.http.post(f"{path}/cancel")
+    assert (answer.status_code, answer.json()["status"]) == (202, "cancelled")
+    complaint(service.http.post(f"{path}/cancel"), 409, "already_ended")
+    complaint(service.http.post("/v1/runs/0123456789ab/cancel"), 404, "unknown_id")
+
+
+def test_cancelling_a_running_run_is_asked_of_its_worker(service: Service) -> None:
+    run_id = service.submit().json()["id"]
+    service.store.jobs.claim("ada", datetime.now(UTC), 15.0)
+    answer = service.http.post(f"/v1/runs/{run_id}/cancel").json()
+    assert (answer["status"], answer["cancel_requested"]) == ("running", True)
+    assert service.http.post(f"/v1/runs/{run_id}/cancel").status_code == 202
+
+
+def test_a_frontier_is_sorted_by_the_first_objective(service: Service) -> None:
+    run_id = service.finished()
+    frontier = service.http.get(f"/v1/runs/{run_id}/frontier").json()
+    assert (frontier["run"], frontier["status"]) == (run_id, "succeeded")
+    assert frontier["objectives"][0] == {
+        "name": "time_s",
+        "unit": "s",
+        "direction": "minimize",
+        "title": "time",
+        "formula": "makespan of one execution of the graph",
+    }
+    assert [plan["cost"]["time_s"] for plan in frontier["plans"]] == [1e-3, 2e-3]
+    plan = frontier["plans"][0]
+    assert plan["id"] == f"{run_id}-{plan['plan']}"
+    assert plan["cost"]["compute_flops"] == 2**60 + 1
+    assert (plan["feasible"], plan["devices"], plan["move_count"]) == (True, "all", 2)
+    assert plan["verified"]["memory"]["counted"] == plan["cost"]["peak_memory_bytes"]
+
+
+def test_a_run_that_is_over_tells_its_history(service: Service) -> None:
+    run = service.http.get(f"/v1/runs/{service.finished()}").json()
+    assert [point["hypervolume"] for point in run["history"]] == [0.25, 0.5]
+    assert run["rule_statistics"] == {"reshard": {"applied": 100, "improved": 3}}
+    assert (run["host"], run["versions"], run["timings"]) == (
+        {"cores": 2},
+        {"python": "3.11"},
+        {"compile_s": 0.25},
+    )
+
+
+def test_pages_hold_every_run_exactly_once(service: Service) -> None:
+    service.graph()
+    made = {service.submit(seed=seed).json()["id"] for seed in range(7)}
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        query = {"limit": "3", **({"cursor": cursor} if cursor else {})}
+        page = service.http.get("/v1/runs", params=query).json()
+        seen += [run["id"] for run in page["items"]]
+        if len(seen) == 3:
+            service.submit(seed=99)  # what comes later is no part of the walk
+        cursor = page["next"]
+    assert len(seen) == 7
+    assert set(seen) == made
+
+
+def test_graphs_of_one_moment_are_paged_too(service: Service) -> None:
+    made = {service.store.graphs.save(two_layers(f"g{k}"), NOON).id for k in range(5)}
+    first = service.http.get("/v1/graphs?limit=3").json()
+    second = service.http.get("/v1/graphs", params={"limit": 3, "cursor": first["next"]}).json()
+    assert second["next"] is None
+    ids = [graph["id"] for graph in first["items"] + second["items"]]
+    assert (len(ids), set(ids)) == (5, made)
+
+
+def test_runs_are_filtered(service: Service) -> None:
+    finished = service.finished()
+    other = service.graph("another")
+    waiting = service.submit(graph_id=other).json()["id"]
+
+    def found(**filters: str) -> list[str]:
+        return [run["id"] for run in service.http.get("/v1/runs", params=filters).json()["items"]]
+
+    assert found() == [waiting, finished]
+    assert found(status="queued") == found(graph_id=other) == [waiting]
+    assert found(status="succeeded", mesh="dgx-h100") == [finished]
+    assert found(mesh="nowhere") == found(status="failed") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("limit=0", "#query/limit"),
+        ("limit=201", "#query/limit"),
+        ("limit=many", "#query/limit"),
+        ("cursor=nonsense", "#query/cursor"),
+        ("cursor=WyIwMDAxLTAxLTAxVDAwOjAwOjAwKzIzOjU5IiwgImEiXQ", "#query/cursor"),
+        ("cursor=" + "a" * 201, "#query/cursor"),
+        ("cursor=%00", "#query/cursor"),
+        ("status=lost", "#query/status"),
+        ("mesh=%00", "#query/mesh"),
+        ("graph_id=" + "a" * 65, "#query/graph_id"),
+    ],
+)
+def test_wrong_queries_are_refused(shared: Service, query: str, pointer: str) -> None:
+    faults = complaint(shared.http.get(f"/v1/runs?{query}"), 422, "invalid")["errors"]
+    assert [fault["pointer"] for fault in faults] == [pointer]
+    if pointer == "#query/status":
+        assert faults[0]["allowed"] == ["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+def test_a_cursor_says_the_moment_in_any_time_zone(service: Service) -> None:
+    assert timedelta(0) == NOON.utcoffset()
+    run_id = service.finished()
+    page = service.http.get("/v1/runs?limit=1").json()
+    assert ([run["id"] for run in page["items"]], page["next"]) == ([run_id], None)
