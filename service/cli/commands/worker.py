@@ -13,7 +13,7 @@ from types import FrameType
 from service.cli.errors import OK
 from service.cli.searching import islands_of, open_store
 from service.logs import start_logging
-from service.worker import WorkerSettings, work
+from service.worker import WorkerSettings, scratch_folder, work
 
 NICENESS = 5
 
@@ -41,7 +41,8 @@ def run(arguments: Namespace) -> int:
     if arguments.name:
         settings = WorkerSettings(name=arguments.name, islands=settings.islands)
     try:
-        work(store, settings, draining)
+        with scratch_folder():
+            work(store, settings, draining)
     finally:
         store.close()
     return OK
