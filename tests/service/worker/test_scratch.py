@@ -37,9 +37,8 @@ def owner_in(place: Path) -> tuple[subprocess.Popen[str], Path]:
 
 
 def test_temporary_files_lie_in_it_and_go_with_it(place: Path) -> None:
-    with scratch_folder() as folder:
-        with tempfile.TemporaryDirectory() as inner:
-            assert Path(inner).parent == folder
+    with scratch_folder() as folder, tempfile.TemporaryDirectory() as inner:
+        assert Path(inner).parent == folder
     assert list(place.iterdir()) == []
     assert tempfile.gettempdir() == str(place)
 
