@@ -19,7 +19,7 @@ from service.api.health import Metrics, metrics_router
 from service.api.keys import KeyRequired
 from service.api.limits import BodyLimit
 from service.api.measured import Measured
-from service.api.origins import LOOPBACK, SameOrigin
+from service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from service.api.problems import add_handlers
 from service.dashboard import STATIC, error_page
 from service.dashboard import router as dashboard
@@ -70,6 +70,7 @@ def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]
     """What every request goes through, from the outside in."""
     key = [] if settings.api_key is None else [Middleware(KeyRequired, key=settings.api_key)]
     return [
+        Middleware(SafeHeaders),
         Middleware(Measured, metrics=metrics),
         Middleware(SameOrigin, hosts=_hosts(settings)),
         *key,

@@ -26,6 +26,7 @@ from service.store import StoreError
 SEATS = 2
 LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the desk
 LIMIT_S = 120.0
+START_S = 60.0
 TASKS_PER_PROCESS = 200
 ATTEMPTS = 2
 NICENESS = 10
@@ -132,6 +133,9 @@ class _Seat:
         process.start()
         theirs.close()
         self._process, self._pipe, self._done = process, ours, 0
+        if not ours.poll(START_S):
+            raise EOFError
+        ours.recv()
         return ours
 
     def kill(self) -> None:
@@ -157,6 +161,7 @@ def _work(pipe: Connection) -> None:
     os.nice(NICENESS)
     threading.Thread(target=_end_with_owner, name="end with owner", daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
+        pipe.send("here")
         while True:
             task, arguments = pipe.recv()
             pipe.send(_outcome(task, arguments))

@@ -28,6 +28,21 @@ HEADERS = (
 )
 
 
+class SafeHeaders:
+    """Tells browsers with every answer what may be done with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *HEADERS]}
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+
 class SameOrigin:
     """Refuses other hosts' names where `hosts` are given, and writes that pages of other sites began."""
 
@@ -38,14 +53,8 @@ class SameOrigin:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *HEADERS]}
-            await send(message)
-
         refusal = self._refusal(scope["method"], Headers(scope=scope))
-        await (refusal or self._app)(scope, receive, guarded)
+        await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, method: str, headers: Headers) -> Response | None:
         host = headers.get("host", "")

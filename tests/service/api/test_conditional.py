@@ -1,0 +1,60 @@
+"""ETags: what a client has already is not sent again, and what changed is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.api.conftest import Service
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/graphs",
+        "/v1/graphs/{graph}",
+        "/v1/graphs/{graph}/document",
+        "/v1/runs",
+        "/v1/runs/{run}",
+        "/v1/runs/{run}/frontier",
+        "/v1/plans/{plan}",
+        "/v1/plans/{plan}/moves",
+        "/v1/plans/{plan}/graph",
+        "/v1/meshes",
+        "/v1/meshes/dgx-h100",
+    ],
+)
+def test_what_is_known_already_is_not_sent_again(shared: Service, path: str) -> None:
+    run = shared.finished()
+    plan = shared.http.get(f"/v1/runs/{run}/frontier").json()["plans"][0]["id"]
+    address = path.format(graph=shared.graph(), run=run, plan=plan)
+    first = shared.http.get(address)
+    tag = first.headers["etag"]
+    assert first.headers["cache-control"].startswith("private")
+    for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        again = shared.http.get(address, headers={"If-None-Match": given})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    other = shared.http.get(address, headers={"If-None-Match": '"other"'})
+    assert (other.status_code, other.content) == (200, first.content)
+
+
+def test_what_changed_is_sent(service: Service) -> None:
+    path = service.submit().headers["location"]
+    tag = service.http.get(path).headers["etag"]
+    service.http.post(f"{path}/cancel")
+    answer = service.http.get(path, headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+
+
+def test_packed_and_plain_are_two_contents(shared: Service) -> None:
+    path = f"/v1/graphs/{shared.graph()}/document"
+    tags = {
+        shared.http.get(path, headers={"Accept-Encoding": kind}).headers["etag"]
+        for kind in ("gzip", "identity")
+    }
+    assert len(tags) == 2
+    assert shared.http.get(path).headers["vary"] == "Accept-Encoding"
+
+
+def test_what_is_refused_or_was_just_made_is_not_kept(service: Service) -> None:
+    for answer in (service.submit(), service.http.get("/v1/nothing"), service.http.get("/healthz")):
+        assert answer.headers["cache-control"] == "no-store"

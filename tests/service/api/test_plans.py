@@ -1,0 +1,151 @@
+"""Plans: shown, unfolded, exported, executed."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+
+import pytest
+
+from service.settings import Limits
+from service.store import Execution
+from teg.document import from_document
+from teg.sharding.text import placements_from_document
+from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.programs import NOON
+
+
+def first_plan(service: Service) -> str:
+    """The id of the fastest plan of a new run that is over; it was executed once."""
+    return str(service.http.get(f"/v1/runs/{service.finished()}/frontier").json()["plans"][0]["id"])
+
+
+def test_a_plan_tells_its_decisions_and_history(service: Service) -> None:
+    plan_id = first_plan(service)
+    plan = service.http.get(f"/v1/plans/{plan_id}").json()
+    run_id, _, short = plan_id.partition("-")
+    assert (plan["id"], plan["plan"], plan["run"]) == (plan_id, short, run_id)
+    assert (plan["mesh"], plan["on_frontier"], plan["move_count"]) == ("dgx-h100", True, 2)
+    assert plan["objectives"] == ["time_s", "peak_memory_bytes"]
+    assert plan["moves"][0] == {"rule": "reshard", "place": "y", "choice": "(gpu.0, -, -)"}
+    assert service.http.get(plan["links"]["moves"]).json() == {"moves": plan["moves"]}
+    assert str(placements_from_document(plan["placements"]).blocks["y"].strategy) == "(gpu.0, -, -)"
+    assert [execution["status"] for execution in plan["executions"]] == ["succeeded"]
+
+
+def test_a_short_id_is_the_plan_of_the_newest_run(service: Service) -> None:
+    first, second = first_plan(service), first_plan(service)
+    short = first.partition("-")[2]
+    assert first != second
+    assert service.http.get(f"/v1/plans/{short}").json()["id"] in (first, second)
+    assert service.http.get(f"/v1/plans/{short}").json()["plan"] == short
+
+
+def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
+    plan_id = first_plan(shared)
+    answer = shared.http.get(f"/v1/plans/{plan_id}/graph", headers={"Accept-Encoding": "gzip"})
+    assert (answer.status_code, answer.headers["content-encoding"]) == (200, "gzip")
+    graph = from_document(answer.json())
+    shards = {block.device: block.index for block in graph.blocks if block.site.startswith("y@")}
+    rows = [(shards[device].start[0], shards[device].end[0]) for device in range(8)]
+    assert rows == [(0, 32)] * 4 + [(32, 64)] * 4  # gpu.0 is the first of three halvings of eight devices
+    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, "explicit-graph")
+    assert kept is not None
+    plain = shared.http.get(f"/v1/plans/{plan_id}/graph", headers={"Accept-Encoding": "identity"})
+    assert plain.content == gzip.decompress(kept)
+
+
+def test_an_explicit_graph_beyond_the_limit_is_refused_with_numbers(serve: Serve) -> None:
+    service = serve(limits=Limits(explicit_nodes=20))
+    said = complaint(service.http.get(f"/v1/plans/{first_plan(service)}/graph"), 422, "too_large_to_unfold")
+    assert "20" in said["detail"]
+
+
+def test_a_plan_is_exported_to_what_others_read(shared: Service) -> None:
+    plan_id = first_plan(shared)
+
+    def export(to: str) -> tuple[str, str]:
+        answer = shared.http.get(f"/v1/plans/{plan_id}/export", params={"to": to})
+        assert answer.status_code == 200, answer.text
+        return answer.headers["content-type"], answer.text
+
+    assert export("teg")[1] == shared.http.get(f"/v1/plans/{plan_id}/graph").text
+    plan = shared.http.get(f"/v1/plans/{plan_id}").json()
+    assert shared.http.get(f"/v1/plans/{plan_id}/export?to=placements").json() == plan["placements"]
+    kind, text = export("csv")
+    assert kind.startswith("text/csv")
+    assert text.splitlines() == [
+        "objective,predicted,counted",
+        "time_s,0.001,",
+        "peak_memory_bytes,1048576,1048576",
+        "compute_flops,1152921504606846977,",
+    ]
+    kind, text = export("dot")
+    assert kind.startswith("text/vnd.graphviz")
+    assert text.startswith('digraph "two_layers" {')
+
+
+@pytest.mark.parametrize("query", ["to=pdf", "to=", "", "to=../x"])
+def test_other_forms_are_refused_by_what_there_is(shared: Service, query: str) -> None:
+    faults = complaint(shared.http.get(f"/v1/plans/{first_plan(shared)}/export?{query}"), 422, "invalid")[
+        "errors"
+    ]
+    assert [fault["pointer"] for fault in faults] == ["#query/to"]
+    if query:
+        assert faults[0]["allowed"] == ["teg", "placements", "csv", "dot"]
+
+
+def test_an_execution_is_accepted_and_waits_for_a_worker(service: Service) -> None:
+    plan_id = first_plan(service)
+    answer = service.http.post(
+        f"/v1/plans/{plan_id}/executions", json={"backend": "numpy", "values": False, "seed": 5}
+    )
+    assert answer.status_code == 202
+    accepted = answer.json()
+    assert answer.headers["location"] == f"/v1/executions/{accepted['id']}"
+    execution = service.http.get(answer.headers["location"]).json()
+    assert (execution["status"], execution["plan"], execution["run"]) == (
+        "queued",
+        plan_id,
+        plan_id.partition("-")[0],
+    )
+    assert (execution["backend"], execution["values"], execution["seed"]) == ("numpy", False, 5)
+    assert (execution["counts"], execution["problem"], "trace" in execution["links"]) == (None, None, False)
+    complaint(service.http.get(f"/v1/executions/{accepted['id']}/trace"), 409, "no_trace")
+
+
+def test_an_execution_that_is_over_has_counts_and_a_trace(service: Service) -> None:
+    plan_id = first_plan(service)
+    path = service.http.post(f"/v1/plans/{plan_id}/executions", json={}).headers["location"]
+    job = service.store.jobs.claim("ada", datetime.now(UTC), 15.0)
+    assert job is not None
+    trace = {"traceEvents": [{"name": "y", "ts": 1.5}]}
+    done = Execution(
+        "numpy", 0, {"time_s": {"predicted": 1.0, "counted": 1.0}}, {"sharding": {}}, NOON, trace
+    )
+    service.store.jobs.end_execution(job, datetime.now(UTC), "finished", execution=done)
+    execution = service.http.get(path).json()
+    assert (execution["status"], execution["counts"]) == ("succeeded", dict(done.counts))
+    answer = service.http.get(execution["links"]["trace"])
+    assert answer.json() == trace
+    assert answer.headers["content-disposition"] == f'attachment; filename="{execution["id"]}.trace.json"'
+
+
+def test_executions_need_a_place_in_the_queue(serve: Serve) -> None:
+    service = serve(limits=Limits(queued_jobs=1))
+    path = f"/v1/plans/{first_plan(service)}/executions"
+    assert service.http.post(path, json={}).status_code == 202
+    complaint(service.http.post(path, json={}), 429, "queue_full")
+
+
+@pytest.mark.parametrize("wrong", ["0" * 12, f"{'0' * 12}-{'0' * 12}", "x", "-", "%00", "a-b-c", "0" * 3000])
+@pytest.mark.parametrize("path", ["", "/moves", "/graph", "/export?to=teg", "/export?to=dot"])
+def test_unknown_plans_are_not_found(shared: Service, wrong: str, path: str) -> None:
+    complaint(shared.http.get(f"/v1/plans/{wrong}{path}"), 404, "unknown_id")
+
+
+@pytest.mark.parametrize("wrong", ["0" * 12, "x", "%00", "0" * 13])
+def test_unknown_executions_are_not_found(shared: Service, wrong: str) -> None:
+    for path in (f"/v1/executions/{wrong}", f"/v1/executions/{wrong}/trace"):
+        complaint(shared.http.get(path), 404, "unknown_id")
+    complaint(shared.http.post(f"/v1/plans/{wrong}/executions", json={}), 404, "unknown_id")
