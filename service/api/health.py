@@ -32,7 +32,7 @@ tapestry_queued_jobs 0.0
 """
 
 
-@router.get("/healthz", response_model=HealthAnswer)
+@router.get("/healthz", response_model=HealthAnswer, responses=problems())
 async def healthz() -> Response:
     """Whether the process lives."""
     return answer({"status": "ok"})

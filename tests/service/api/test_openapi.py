@@ -1,0 +1,158 @@
+"""The reference: everything is described, with examples that are true, sent and answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from service.api import examples
+from service.api.graphs import EXAMPLE
+from service.api.problems import MEDIA_TYPE
+from service.store.codec import graph_values
+from teg.document import from_document
+from tests.service.api.conftest import Serve, Service
+from tests.service.api.test_plans import first_plan
+
+DESIGNED = {
+    "/v1/graphs": {"get", "post"},
+    "/v1/graphs/import": {"post"},
+    "/v1/graphs/{graph_id}": {"get"},
+    "/v1/graphs/{graph_id}/document": {"get"},
+    "/v1/runs": {"get", "post"},
+    "/v1/runs/{run_id}": {"get"},
+    "/v1/runs/{run_id}/cancel": {"post"},
+    "/v1/runs/{run_id}/frontier": {"get"},
+    "/v1/runs/{run_id}/events": {"get"},
+    "/v1/plans/{plan_id}": {"get"},
+    "/v1/plans/{plan_id}/graph": {"get"},
+    "/v1/plans/{plan_id}/moves": {"get"},
+    "/v1/plans/{plan_id}/export": {"get"},
+    "/v1/plans/{plan_id}/executions": {"post"},
+    "/v1/executions/{execution_id}": {"get"},
+    "/v1/executions/{execution_id}/trace": {"get"},
+    **{f"/v1/{name}": {"get"} for name in ("meshes", "devices", "rules", "operators", "objectives")},
+    **{
+        f"/v1/{name}/{{member}}": {"get"}
+        for name in ("meshes", "devices", "rules", "operators", "objectives")
+    },
+    **{f"/{name}": {"get"} for name in ("healthz", "readyz", "metrics")},
+}
+
+
+@pytest.fixture(scope="module")
+def document(shared: Service) -> dict[str, Any]:
+    found: dict[str, Any] = shared.http.get("/openapi.json").json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every body that is described: status or `request`, media type, what is said of it."""
+    answers = {"request": operation.get("requestBody", {}), **operation["responses"]}
+    for status, answer in answers.items():
+        for kind, said in answer.get("content", {}).items():
+            yield status, kind, said
+
+
+def test_what_was_designed_is_there_and_nothing_else(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1.")
+    assert {path: set(methods) for path, methods in document["paths"].items()} == DESIGNED
+
+
+def test_everything_is_described(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        assert operation["summary"] and operation["description"], name
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), (name, parameter["name"])
+        for status, answer in operation["responses"].items():
+            assert answer["description"], (name, status)
+    ids = [operation["operationId"] for _, operation in operations(document)]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_error_has_the_one_form(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        errors = {status: answer for status, answer in operation["responses"].items() if status[0] in "45"}
+        assert set(errors) >= {"400", "401", "403", "421", "500", "503"}, name
+        for status, answer in errors.items():
+            assert set(answer["content"]) == {MEDIA_TYPE}, (name, status)
+            assert answer["content"][MEDIA_TYPE]["example"]["status"] == int(status)
+
+
+def test_every_example_has_the_form_that_is_described(document: dict[str, Any]) -> None:
+    checked = 0
+    for name, operation in operations(document):
+        for status, kind, said in contents(operation):
+            if kind == "multipart/form-data":
+                continue
+            assert "example" in said, (name, status, kind)
+            schema = {**said["schema"], "components": document["components"]}
+            jsonschema.Draft202012Validator(schema).validate(said["example"])
+            checked += 1
+    assert checked > 150
+
+
+def test_examples_are_sent_and_answered(service: Service, document: dict[str, Any]) -> None:
+    """In the order in which a client would: the id in the example of a run is that of the example's graph."""
+    bodies = {
+        name: operation["requestBody"]["content"]["application/json"]["example"]
+        for name, operation in operations(document)
+        if "application/json" in operation.get("requestBody", {}).get("content", {})
+    }
+    assert set(bodies) == {"POST /v1/graphs", "POST /v1/runs", "POST /v1/plans/{plan_id}/executions"}
+    graph = service.http.post("/v1/graphs", json=bodies["POST /v1/graphs"])
+    assert (graph.status_code, graph.json()["id"]) == (201, examples.GRAPH_ID)
+    run = service.http.post("/v1/runs", json=bodies["POST /v1/runs"])
+    assert run.status_code == 202
+    plan = first_plan(service)
+    execution = service.http.post(
+        f"/v1/plans/{plan}/executions", json=bodies["POST /v1/plans/{plan_id}/executions"]
+    )
+    assert execution.status_code == 202
+    answers = {
+        "GraphAnswer": graph,
+        "AcceptedAnswer": run,
+        "RunDetailAnswer": service.http.get(run.headers["location"]),
+        "RunsAnswer": service.http.get("/v1/runs"),
+        "GraphsAnswer": service.http.get("/v1/graphs"),
+        "FrontierAnswer": service.http.get(f"/v1/runs/{plan.partition('-')[0]}/frontier"),
+        "PlanDetailAnswer": service.http.get(f"/v1/plans/{plan}"),
+        "MovesAnswer": service.http.get(f"/v1/plans/{plan}/moves"),
+        "ExecutionAnswer": service.http.get(execution.headers["location"]),
+        "CatalogueAnswer": service.http.get("/v1/objectives"),
+        "ReadyAnswer": service.http.get("/readyz"),
+        "RunAnswer": service.http.post(f"{run.headers['location']}/cancel"),
+    }
+    for name, answer in answers.items():
+        check(document, name, answer)
+        assert set(answer.json()) == set(examples.EXAMPLES[name]), name
+
+
+def check(document: dict[str, Any], name: str, answer: httpx.Response) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+    jsonschema.Draft202012Validator(schema).validate(answer.json())
+
+
+def test_the_example_of_a_graph_is_the_one_whose_id_is_used() -> None:
+    assert graph_values(from_document(EXAMPLE))["id"] == examples.GRAPH_ID
+    path = Path(examples.__file__).parent / "example.teg.json"
+    assert json.loads(path.read_text()) == EXAMPLE
+
+
+def test_the_key_is_described_where_there_is_one(serve: Serve, document: dict[str, Any]) -> None:
+    assert "security" not in document
+    key = "correct horse battery staple"
+    locked = serve(api_key=key).http.get("/openapi.json", headers={"Authorization": f"Bearer {key}"}).json()
+    assert locked["security"] == [{"key": []}]
+    assert locked["components"]["securitySchemes"]["key"] == {"type": "http", "scheme": "bearer"}
