@@ -68,9 +68,10 @@ def test_a_killed_worker_is_replaced_and_the_others_of_its_pool_go(islands: Proc
     os.kill(victim, signal.SIGKILL)
     waiting += [islands.submit(pow, k, 2) for k in range(5, 10)]
     assert [future.result() for future in waiting] == [k * k for k in range(10)]
-    replacement = islands.submit(os.getpid).result()
-    assert replacement != victim
     assert victim in before
+    until = time.monotonic() + 30  # the pool hears of the death in its own time
+    while (replacement := islands.submit(os.getpid).result()) in before:
+        assert time.monotonic() < until
     assert replacement not in before
     assert are_gone(before)
 
