@@ -57,6 +57,7 @@ def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
     assert bench.store.jobs.saved(run_id) is None
 
 
+@pytest.mark.slow
 def test_no_shown_plan_is_beaten_by_another(bench: Bench) -> None:
     found = values(plans(bench.store, bench.run(two_layers(width=256))))
     no_worse = (found[:, None] <= found[None]).all(axis=2)
@@ -82,6 +83,7 @@ def test_events_tell_the_whole_story_in_order(bench: Bench) -> None:
     assert {e.data["plan"] for e in events if e.kind == "verified"} == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
@@ -107,6 +109,7 @@ def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
         assert plan_id in final or beaten
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +132,7 @@ def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
         assert plan_id in final or beaten
 
 
+@pytest.mark.slow
 def test_a_search_that_was_over_is_not_searched_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = bench.ask(two_layers(width=256))
     verify, count = bench.store.jobs.verified, 0
@@ -202,6 +206,7 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
     assert "too much" in run.problem["detail"]
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
     source = bench.run(two_layers(width=256), budget_evaluations=40_000)
     follower = bench.run(two_layers(width=256), budget_evaluations=300, start_from=source)
