@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.api.answers import encoded
 from service.api.context import Context, Parts
-from service.api.described import RunId, problems, text_answer
+from service.api.described import Answers, RunId, problems
 from service.api.problems import Problem
 from service.lifecycle import is_ended
 from service.requests import Fault
@@ -24,13 +24,30 @@ HEARTBEAT_S = 15.0
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
-EXAMPLE = (
-    f"retry: {RETRY_MS}\n\n"
-    'id: 1\nevent: status\ndata: {"status":"queued","phase":"queued","attempt":0,"problem":null}\n\n'
-)
-ANSWERS = text_answer(
-    "text/event-stream", "A stream that ends when the run does; the id of an event is its number", EXAMPLE
-) | {204: {"description": "The run has ended and its last event was seen: nothing will come"}}
+KINDS = ("status", "progress", "frontier", "rules", "verified")
+EVENT = {
+    "type": "object",
+    "title": "Event",
+    "description": "one event; docs/service.md says what the data of each kind is",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "its number, from 1 without gaps"},
+        "event": {"enum": list(KINDS)},
+        "data": {"type": "string", "description": "JSON"},
+    },
+}
+EXAMPLE = {
+    "id": "1",
+    "event": "status",
+    "data": '{"status":"queued","phase":"queued","attempt":0,"problem":null}',
+}
+ANSWERS: Answers = {
+    200: {
+        "description": "A stream that ends when the run does",
+        "content": {"text/event-stream": {"schema": EVENT, "example": EXAMPLE}},
+    },
+    204: {"description": "The run has ended and its last event was seen: nothing will come"},
+}
 
 
 @router.get("/{run_id}/events", responses=ANSWERS | problems(404, 422), response_class=StreamingResponse)
