@@ -196,7 +196,8 @@ def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -
         said = f"there is nothing at {request.url.path!r}; /docs lists what there is"
     if status == 405:
         here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-        methods = sorted({method for route in here for method in getattr(route, "methods", None) or ()})
+        named = [route for route in here if getattr(route, "path", "") == request.url.path]
+        methods = sorted({m for route in named or here for m in getattr(route, "methods", None) or ()})
         headers["Allow"] = ", ".join(methods)
         said = f"{request.url.path!r} knows no {request.method}; it knows {headers['Allow']}"
     return respond(status, CODES.get(status, "error"), said, headers=headers)
