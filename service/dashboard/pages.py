@@ -24,6 +24,7 @@ FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
 EXAMPLES = "/examples"
 DEMO_MESH = "dgx-h100"
+KEY_COOKIE = "tapestry_key"  # set by the API's login; commands to copy then show where the key goes
 
 # What happened, in the words of an error page.
 EXPLANATIONS = {
@@ -36,7 +37,11 @@ _templates = Jinja2Templates(FOLDER / "templates")
 
 
 def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    shared = {"version": version("tapestry"), "plotly_url": plotly_url()}
+    shared = {
+        "version": version("tapestry"),
+        "plotly_url": plotly_url(),
+        "has_key": KEY_COOKIE in request.cookies,
+    }
     return _templates.TemplateResponse(
         request, template, {**shared, **values}, status, headers={"Cache-Control": "no-cache"}
     )

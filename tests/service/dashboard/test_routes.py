@@ -10,8 +10,9 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.testclient import TestClient
 
+from service.api.keys import COOKIE
 from service.dashboard import STATIC, error_page, router
-from service.dashboard.pages import example_names
+from service.dashboard.pages import KEY_COOKIE, example_names
 from service.examples import DEMO_MODEL, example_model
 
 PAGES = ("/", "/runs/new", "/runs/abc", "/plans/abc-def", "/graphs/abc", "/login")
@@ -85,6 +86,13 @@ def test_login_says_what_was_wrong_and_where_to_go_next(client: TestClient) -> N
     assert "That is not the key." in text
     assert '<input type="hidden" name="next" value="/runs/abc">' in text
     assert "That is not the key." not in client.get("/login").text
+
+
+def test_commands_name_the_key_where_there_is_one(client: TestClient) -> None:
+    assert COOKIE == KEY_COOKIE
+    assert "<body data-key>" not in client.get("/runs/abc").text
+    client.cookies.set(COOKIE, "any")
+    assert "<body data-key>" in client.get("/runs/abc").text
 
 
 def test_errors_for_people(client: TestClient) -> None:

@@ -37,6 +37,16 @@ export async function get(path, signal) {
 }
 
 /**
+ * What is at a path, as a file.
+ * @param {string} path
+ * @returns {Promise<Blob>}
+ */
+export async function getFile(path) {
+  const response = await fetch(path);
+  return response.ok ? response.blob() : answerOf(response.status, await response.text());
+}
+
+/**
  * What the service answers to a JSON body.
  * @param {string} path
  * @param {any} body
@@ -44,6 +54,7 @@ export async function get(path, signal) {
  * @returns {Promise<any>}
  */
 export async function post(path, body, key) {
+  /** @type {Record<string, string>} */
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   if (key) headers["Idempotency-Key"] = key;
   const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
@@ -100,9 +111,7 @@ export function uploadGraph(file, dims = "", onProgress = () => undefined) {
  * @param {string} path
  */
 export async function exampleFile(path) {
-  const response = await fetch(path);
-  if (!response.ok) throw new Problem({ title: "The example is not there", detail: path }, response.status);
-  return new File([await response.blob()], path.split("/").pop() ?? "model.onnx");
+  return new File([await getFile(path)], decodeURIComponent(path.split("/").pop() ?? "model.onnx"));
 }
 
 /** @param {number} status @param {string} text */
@@ -112,7 +121,10 @@ function answerOf(status, text) {
   }
   const document = parsed(text);
   if (status >= 200 && status < 300) return document;
-  throw new Problem(document ?? { title: `The service answered ${status}`, detail: text.slice(0, 300) }, status);
+  throw new Problem(
+    document ?? { title: `The service answered ${status}`, detail: text.slice(0, 300) },
+    status,
+  );
 }
 
 /** @param {string} text */

@@ -54,7 +54,8 @@ export function checksOf(verified) {
 /** @param {any} verified */
 export function checkChips(verified) {
   const checks = checksOf(verified);
-  if (!checks.length) return [element("span", { class: "chip", title: "the run checks its plans at its end" }, "not yet")];
+  if (!checks.length)
+    return [element("span", { class: "chip", title: "the run checks its plans at its end" }, "not yet")];
   return checks.map(({ word, ok, why }) =>
     element("span", { class: `chip ${ok ? "good" : "bad"}`, title: why }, `${ok ? "✓" : "✕"} ${word}`),
   );

@@ -33,9 +33,18 @@ export class ConstraintBuilder {
 
   /** @param {string} name @param {string} number @param {string} unit */
   add(name, number, unit) {
-    const names = this.catalogue.map((objective) => element("option", { value: objective.name }, objective.title));
+    const names = this.catalogue.map((objective) =>
+      element("option", { value: objective.name }, objective.title),
+    );
     const select = element("select", { "aria-label": "objective" }, names);
-    const value = element("input", { type: "number", min: 0, step: "any", required: true, "aria-label": "at most", value: number });
+    const value = element("input", {
+      type: "number",
+      min: 0,
+      step: "any",
+      required: true,
+      "aria-label": "at most",
+      value: number,
+    });
     const units = element("select", { "aria-label": "unit" });
     const row = element(
       "div",
@@ -44,14 +53,28 @@ export class ConstraintBuilder {
       element("span", { "aria-hidden": "true" }, "≤"),
       value,
       units,
-      element("button", { type: "button", class: "button small", "aria-label": "Remove this constraint", onclick: () => this.#remove(row) }, "Remove"),
+      element(
+        "button",
+        {
+          type: "button",
+          class: "button small",
+          "aria-label": "Remove this constraint",
+          onclick: () => this.#remove(row),
+        },
+        "Remove",
+      ),
       element("div", { class: "fault", role: "alert" }),
     );
     select.value = name;
     const offer = (/** @type {string} */ wanted) => {
       const own = this.catalogue.find((objective) => objective.name === select.value)?.unit ?? "";
       const known = CONSTRAINT_UNITS[/** @type {keyof CONSTRAINT_UNITS} */ (own)] ?? [own];
-      fill(units, ...[...new Set([...known, ...(wanted ? [wanted] : [])])].map((one) => element("option", { value: one }, one.replace("us", "µs"))));
+      fill(
+        units,
+        ...[...new Set([...known, ...(wanted ? [wanted] : [])])].map((one) =>
+          element("option", { value: one }, one.replace("us", "µs")),
+        ),
+      );
       units.value = wanted || known[0];
     };
     offer(unit);
@@ -71,7 +94,9 @@ export class ConstraintBuilder {
 
   /** Where the API's pointers lead. */
   #number() {
-    [...this.list.children].forEach((row, k) => (row.querySelector(".fault").dataset.fault = `/constraints/${k}`));
+    [...this.list.children].forEach(
+      (row, k) => (row.querySelector(".fault").dataset.fault = `/constraints/${k}`),
+    );
   }
 
   get texts() {

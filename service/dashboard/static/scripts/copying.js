@@ -13,7 +13,11 @@ const SHOWN_MS = 1600;
  * @param {string} [what] for the button's name
  */
 export function copyButton(text, what = "") {
-  const button = element("button", { type: "button", class: "button small", "aria-label": `Copy ${what}`.trim() }, "Copy");
+  const button = element(
+    "button",
+    { type: "button", class: "button small", "aria-label": `Copy ${what}`.trim() },
+    "Copy",
+  );
   button.addEventListener("click", async () => {
     const isCopied = await copied(text());
     button.textContent = isCopied ? "Copied ✓" : "Press Ctrl+C";
@@ -24,7 +28,12 @@ export function copyButton(text, what = "") {
 
 /** @param {string} text @param {string} [what] */
 export function copyable(text, what = "") {
-  return element("div", { class: "copyable" }, element("pre", {}, text), copyButton(() => text, what));
+  return element(
+    "div",
+    { class: "copyable" },
+    element("pre", {}, text),
+    copyButton(() => text, what),
+  );
 }
 
 /** @param {string} text */
@@ -38,11 +47,11 @@ async function copied(text) {
 }
 
 /**
- * Save a text as a file.
- * @param {string} name @param {string} text @param {string} kind
+ * Save a file.
+ * @param {string} name @param {Blob} content
  */
-export function download(name, text, kind) {
-  const url = URL.createObjectURL(new Blob([text], { type: kind }));
+export function save(name, content) {
+  const url = URL.createObjectURL(content);
   const link = element("a", { href: url, download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);

@@ -23,7 +23,6 @@ export function showCosts(place, cost, others, catalogue, chosen) {
     const best = others.length ? Math.min(...others.map((plan) => plan.cost[name])) : cost[name];
     const scale = column([cost[name], best], unit);
     const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
-    const text = ratio === 1 ? "best" : ratio < Infinity ? `× ${plain(ratio, ratio < 10 ? 2 : 0)}` : "";
     return element(
       "tr",
       { class: chosen.includes(name) ? "" : "muted" },
@@ -31,13 +30,30 @@ export function showCosts(place, cost, others, catalogue, chosen) {
       element("td", { class: `number ${ratio === 1 ? "best" : ""}` }, scale.write(cost[name])),
       element("td", { class: "number" }, scale.write(best)),
       element("td", {}, scale.name),
-      element("td", { class: "number" }, text),
+      element("td", { class: "number" }, comparison(ratio)),
       element("td", { class: "meter-cell" }, meter(ratio === Infinity ? 0 : 1 / ratio)),
     );
   });
-  const heads = [["", ""], ["this plan", "number"], ["best of the run", "number"], ["", ""], ["of the best", "number"], ["near to it", ""]];
+  const heads = [
+    ["", ""],
+    ["this plan", "number"],
+    ["best of the run", "number"],
+    ["", ""],
+    ["of the best", "number"],
+    ["near to it", ""],
+  ];
   const head = heads.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
-  fill(place, element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)));
+  fill(
+    place,
+    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+  );
+}
+
+/** @param {number} ratio */
+function comparison(ratio) {
+  if (ratio === 1) return "best";
+  if (ratio === Infinity) return "–"; // of nothing
+  return ratio < 1.005 ? "≈ best" : `× ${plain(ratio, ratio < 10 ? 2 : 0)}`;
 }
 
 /** @param {string} name @param {string[]} chosen */

@@ -6,8 +6,18 @@
 /** @param {import("./marks.js").Plan[]} plans @returns {string} RFC 4180, values in base units */
 export function frontierCsv(plans) {
   const costs = [...new Set(plans.flatMap((plan) => Object.keys(plan.cost)))];
-  const rows = plans.map((plan) => [plan.id, ...costs.map((name) => plan.cost[name]), plan.feasible, plan.devices, plan.move_count]);
-  return [["plan", ...costs, "feasible", "devices", "moves"], ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  const rows = plans.map((plan) => [
+    plan.id,
+    ...costs.map((name) => plan.cost[name]),
+    plan.feasible,
+    plan.devices,
+    plan.move_count,
+  ]);
+  return (
+    [["plan", ...costs, "feasible", "devices", "moves"], ...rows]
+      .map((row) => row.map(cell).join(","))
+      .join("\r\n") + "\r\n"
+  );
 }
 
 /** @param {unknown} value */

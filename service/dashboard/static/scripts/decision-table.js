@@ -19,21 +19,43 @@ export function showDecisions(decisions) {
   const fold = byId("fold");
   const redraw = () => {
     const found = matching(decisions, search.value);
-    const groups = fold.checked ? grouped(found) : found.map((decision) => ({ name: decision.site, decisions: [decision] }));
+    const groups = fold.checked
+      ? grouped(found)
+      : found.map((decision) => ({ name: decision.site, decisions: [decision] }));
     const rows = groups.slice(0, limit).map((group) => rowsOf(group));
     const hasKinds = found.some((decision) => decision.kind);
-    say(byId("decision-count"), found.length === decisions.length ? several(found.length, "block") : `${plain(found.length)} of ${several(decisions.length, "block")}`);
-    const head = ["", "block", "", hasKinds ? "what" : null, "strategy", "besides"].filter((name) => name !== null);
-    const heads = head.map((name) => element("th", { scope: "col" }, name || element("span", { class: "unseen" }, "unfold")));
+    say(
+      byId("decision-count"),
+      found.length === decisions.length
+        ? several(found.length, "block")
+        : `${plain(found.length)} of ${several(decisions.length, "block")}`,
+    );
+    const head = ["", "block", "", hasKinds ? "what" : null, "strategy", "besides"].filter(
+      (name) => name !== null,
+    );
+    const heads = head.map((name) =>
+      element("th", { scope: "col" }, name || element("span", { class: "unseen" }, "unfold")),
+    );
     const body = rows.flatMap((make) => make(hasKinds));
     fill(
       frame,
-      found.length ? element("table", { class: "decisions" }, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, body)) : element("p", { class: "empty" }, "No block is called so."),
+      found.length
+        ? element(
+            "table",
+            { class: "decisions" },
+            element("thead", {}, element("tr", {}, heads)),
+            element("tbody", {}, body),
+          )
+        : element("p", { class: "empty" }, "No block is called so."),
       groups.length > limit ? element("p", { class: "empty" }, moreButton(groups.length)) : null,
     );
   };
   const moreButton = (/** @type {number} */ total) =>
-    element("button", { type: "button", class: "button small", onclick: () => ((limit = total), redraw()) }, `Show all ${plain(total)}`);
+    element(
+      "button",
+      { type: "button", class: "button small", onclick: () => ((limit = total), redraw()) },
+      `Show all ${plain(total)}`,
+    );
   search.addEventListener("input", throttled(redraw, 120));
   fold.addEventListener("change", redraw);
   redraw();
@@ -46,12 +68,27 @@ function rowsOf({ name, decisions }) {
     const isGroup = decisions.length > 1;
     const members = element("tr", { class: "members", hidden: true });
     const columns = hasKinds ? 6 : 5;
-    const button = isGroup ? element("button", { type: "button", class: "fold", "aria-expanded": "false", "aria-label": `Sites of ${name}` }, "▸") : null;
+    const button = isGroup
+      ? element(
+          "button",
+          { type: "button", class: "fold", "aria-expanded": "false", "aria-label": `Sites of ${name}` },
+          "▸",
+        )
+      : null;
     button?.addEventListener("click", () => {
       members.hidden = !members.hidden;
       button.setAttribute("aria-expanded", String(!members.hidden));
       button.textContent = members.hidden ? "▸" : "▾";
-      if (!members.childElementCount) fill(members, element("td"), element("td", { colspan: columns - 1, class: "mono" }, decisions.map((decision) => decision.site).join(", ")));
+      if (!members.childElementCount)
+        fill(
+          members,
+          element("td"),
+          element(
+            "td",
+            { colspan: columns - 1, class: "mono" },
+            decisions.map((decision) => decision.site).join(", "),
+          ),
+        );
     });
     const row = element(
       "tr",

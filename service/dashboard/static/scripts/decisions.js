@@ -12,10 +12,20 @@
  * @returns {Decision[]}
  */
 export function decisionsOf(placements, sources) {
-  const kinds = new Map(sources.map((source) => [source.site, `${source.role}, ${source.dtype} [${source.logical_shape.join(", ")}]`]));
+  const kinds = new Map(
+    sources.map((source) => [
+      source.site,
+      `${source.role}, ${source.dtype} [${source.logical_shape.join(", ")}]`,
+    ]),
+  );
   return Object.entries(placements.blocks ?? {}).map(([site, placement]) => {
     const { strategy, ...genes } = /** @type {Record<string, any>} */ (placement);
-    return { site, kind: kinds.get(site) ?? "", strategy, more: Object.entries(genes).map(gene).filter(Boolean).join("; ") };
+    return {
+      site,
+      kind: kinds.get(site) ?? "",
+      strategy,
+      more: Object.entries(genes).map(gene).filter(Boolean).join("; "),
+    };
   });
 }
 
@@ -23,7 +33,8 @@ export function decisionsOf(placements, sources) {
 function gene([name, value]) {
   const inputs = (/** @type {any[]} */ list, /** @type {(item: any) => string} */ word) =>
     list.flatMap((item, k) => (item ? [`input ${k}${word(item)}`] : [])).join(", ");
-  if (name === "prefetch") return `fetches early: ${inputs(value, (slots) => ` by ${slots}`)}`;
+  if (name === "prefetch")
+    return `fetches early: ${inputs(value, (slots) => ` by ${slots === 1 ? "a slot" : `${slots} slots`}`)}`;
   if (name === "regather") return `gathers anew: ${inputs(value, () => "")}`;
   if (name === "recompute") return value ? "computed anew where it is read" : "";
   return `${name}: ${Array.isArray(value) ? value.join(", ") : value}`;
@@ -52,7 +63,10 @@ export function grouped(decisions) {
  * @param {string} site
  */
 export function pattern(site) {
-  return site.replace(/\d+/g, "*").replace(/_\*(?=$|\.)/, "").replace(/_\*$/, "");
+  return site
+    .replace(/\d+/g, "*")
+    .replace(/_\*(?=$|\.)/, "")
+    .replace(/_\*$/, "");
 }
 
 /**

@@ -21,11 +21,27 @@ export function showDevices(place, counts, trace, capacity) {
   const most = Math.max(1, ...peaks);
   const largest = Math.max(1, ...received);
   const lanes = trace ? new Map(trace.devices.map((device) => [device.number, device.lanes])) : null;
-  const heads = [["device", ""], ...(trace ? [["computes", "wide"], ["communicates", "wide"]] : []), [`peak memory ${memory.name}`, "wide"], [`received ${traffic.name}`, "wide"]];
-  const head = heads.map(([name, kind]) => element("th", kind ? { scope: "colgroup", colspan: 2 } : { scope: "col" }, name));
+  const heads = [
+    ["device", ""],
+    ...(trace
+      ? [
+          ["computes", "wide"],
+          ["communicates", "wide"],
+        ]
+      : []),
+    [`peak memory ${memory.name}`, "wide"],
+    [`received ${traffic.name}`, "wide"],
+  ];
+  const head = heads.map(([name, kind]) =>
+    element("th", kind ? { scope: "colgroup", colspan: 2 } : { scope: "col" }, name),
+  );
   const rows = peaks.map((/** @type {number} */ peak, /** @type {number} */ device) => {
-    const busy = [0, 1].map((stream) => (trace && trace.end ? (lanes?.get(device)?.[stream]?.busy ?? 0) / trace.end : 0));
-    const shares = trace ? busy.flatMap((share, stream) => pair(percent(share), share, stream ? "second" : "")) : [];
+    const busy = [0, 1].map((stream) =>
+      trace && trace.end ? (lanes?.get(device)?.[stream]?.busy ?? 0) / trace.end : 0,
+    );
+    const shares = trace
+      ? busy.flatMap((share, stream) => pair(percent(share), share, stream ? "second" : ""))
+      : [];
     return element(
       "tr",
       {},
@@ -35,11 +51,24 @@ export function showDevices(place, counts, trace, capacity) {
       pair(traffic.write(received[device]), received[device] / largest, "second"),
     );
   });
-  const note = capacity ? `The largest peak is ${percent(most / capacity)} of a device's ${rounded(capacity, "GB")}.` : "";
-  fill(place, element("div", { class: "table-frame tall" }, element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows))), element("p", { class: "muted small" }, note));
+  const note = capacity
+    ? `The largest peak is ${percent(most / capacity)} of a device's ${rounded(capacity, "GB")}.`
+    : "";
+  fill(
+    place,
+    element(
+      "div",
+      { class: "table-frame tall" },
+      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    ),
+    element("p", { class: "muted small" }, note),
+  );
 }
 
 /** @param {string} text @param {number} share @param {string} kind */
 function pair(text, share, kind) {
-  return [element("td", { class: "number" }, text), element("td", { class: "meter-cell" }, meter(share, kind))];
+  return [
+    element("td", { class: "number" }, text),
+    element("td", { class: "meter-cell" }, meter(share, kind)),
+  ];
 }

@@ -70,7 +70,11 @@ async function* streamed(path, last, signal, onOpen) {
     text += value;
     const end = text.lastIndexOf("\n\n");
     if (end < 0) continue;
-    const events = text.slice(0, end).split("\n\n").map(parse).filter((event) => event !== null);
+    const events = text
+      .slice(0, end)
+      .split("\n\n")
+      .map(parse)
+      .filter((event) => event !== null);
     text = text.slice(end + 2);
     if (events.length) yield events;
   }
@@ -82,13 +86,16 @@ async function* streamed(path, last, signal, onOpen) {
  * @returns {RunEvent | null}
  */
 function parse(block) {
+  /** @type {Record<string, string>} */
   const fields = { id: "", event: "", data: "" };
   for (const line of block.split("\n")) {
     const colon = line.indexOf(":");
     const name = line.slice(0, colon);
     if (colon > 0 && name in fields) fields[name] += line.slice(colon + 1).trimStart();
   }
-  return fields.data ? { number: Number(fields.id), kind: fields.event, data: JSON.parse(fields.data) } : null;
+  return fields.data
+    ? { number: Number(fields.id), kind: fields.event, data: JSON.parse(fields.data) }
+    : null;
 }
 
 /** @param {number} pause @param {AbortSignal} signal */

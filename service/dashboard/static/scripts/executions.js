@@ -38,12 +38,13 @@ export class Executions {
   #list() {
     byId("which-label").hidden = this.known.length < 2;
     byId("no-executions").hidden = this.known.length > 0;
-    const text = (/** @type {any} */ one) => `${clock(one.created_at)}, ${one.values ? "with numbers" : "counting"}, ${one.status}${one.links.trace ? ", with timeline" : ""}`;
+    const text = (/** @type {any} */ one) =>
+      `${clock(one.created_at)}, ${one.values ? "with numbers" : "counting"}, ${one.status}${one.links.trace ? ", with timeline" : ""}`;
     fill(byId("which"), ...this.known.map((one) => element("option", { value: one.id }, text(one))));
     byId("which").value = this.shown;
   }
 
-  /** @param {string} id */
+  /** @param {string} id @returns {Promise<void>} */
   async show(id) {
     this.shown = id;
     this.#list();
@@ -57,7 +58,10 @@ export class Executions {
     if (!isEnded(execution.status)) return this.#wait(id);
     if (!execution.counts) return undefined;
     const { predicted, counted } = execution.counts.time_s;
-    say(byId("time"), `Took ${quantity(counted, "s")} of simulated time; predicted were ${quantity(predicted, "s")}.`);
+    say(
+      byId("time"),
+      `Took ${quantity(counted, "s")} of simulated time; predicted were ${quantity(predicted, "s")}.`,
+    );
     const trace = execution.links.trace ? await this.#trace(execution) : null;
     if (this.shown !== id) return undefined;
     byId("timeline-frame").hidden = !trace;
@@ -81,7 +85,10 @@ export class Executions {
   async #execute() {
     byId("execute").disabled = true;
     try {
-      const { id } = await post(`${this.planPath}/executions`, { backend: "numpy", values: byId("values").checked });
+      const { id } = await post(`${this.planPath}/executions`, {
+        backend: "numpy",
+        values: byId("values").checked,
+      });
       this.known.unshift(await get(`/v1/executions/${id}`));
       await this.show(id);
     } catch (error) {
@@ -90,7 +97,7 @@ export class Executions {
     byId("execute").disabled = false;
   }
 
-  /** Ask how it stands until it has ended. @param {string} id */
+  /** Ask how it stands until it has ended. @param {string} id @returns {Promise<void>} */
   async #wait(id) {
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));

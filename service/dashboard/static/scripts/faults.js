@@ -37,10 +37,17 @@ export function showFaults(form, problem) {
       continue;
     }
     place.append(element("div", {}, text(fault)));
-    const field = place.closest(".field, .constraint, fieldset")?.querySelector("input:not([type=hidden]), select, textarea");
+    const field = place
+      .closest(".field, .constraint, fieldset")
+      ?.querySelector("input:not([type=hidden]), select, textarea");
     field?.setAttribute("aria-invalid", "true");
     first ??= field instanceof HTMLElement && field.offsetParent ? field : place;
-    for (let folded = place.closest("details"); folded; folded = folded.parentElement?.closest("details") ?? null) folded.open = true;
+    for (
+      let folded = place.closest("details");
+      folded;
+      folded = folded.parentElement?.closest("details") ?? null
+    )
+      folded.open = true;
   }
   const isSaid = problem.errors.length > 0 && rest.length === 0;
   const detail = isSaid ? "What is wrong is said at the fields below." : problem.message;

@@ -12,12 +12,26 @@ import { column } from "./units.js";
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
 /** @typedef {{x: string, y: string, colour: string, isLogX: boolean, isLogY: boolean}} View */
+/**
+ * `objectives` are all that could be shown, `chosen` those of the run.
+ * @typedef {{plans: Plan[], objectives: Objective[], chosen: Objective[], marks: Map<string, string[]>, view: View}} Content
+ */
 
 const MARKS = [
   ["fastest", "triangle-left-open"],
   ["knee", "diamond-open"],
   ["smallest", "triangle-down-open"],
 ];
+
+const LEGEND = {
+  orientation: "h",
+  x: 1,
+  y: 1.01,
+  xanchor: "right",
+  yanchor: "bottom",
+  itemclick: false,
+  itemdoubleclick: false,
+};
 
 /** The number of the trace that points a plan out: the last one, after the line, the points and the marks. */
 const RING = 2 + MARKS.length;
@@ -28,7 +42,7 @@ export class FrontierPlot {
   constructor(place) {
     this.place = place;
     this.isWired = false;
-    /** @type {{plans: Plan[], objectives: Objective[], marks: Map<string, string[]>, view: View} | null} */
+    /** @type {Content | null} */
     this.shown = null;
     /** @type {string | null} */
     this.pointed = null;
@@ -37,7 +51,7 @@ export class FrontierPlot {
     onTheme(() => this.redraw());
   }
 
-  /** @param {NonNullable<FrontierPlot["shown"]>} content */
+  /** @param {Content} content */
   show(content) {
     this.shown = content;
     this.redraw();
@@ -53,64 +67,48 @@ export class FrontierPlot {
 
   redraw() {
     if (!this.shown) return;
-    const { plans, objectives, marks, view } = this.shown;
-    const of = (/** @type {string} */ name) => {
-      const { unit, title } = objectives.find((objective) => objective.name === name) ?? { unit: "", title: name };
-      const scale = column(plans.map((plan) => plan.cost[name]), unit);
-      return { ...scale, title: scale.name ? `${title} (${scale.name})` : title, values: plans.map((plan) => plan.cost[name] / scale.factor) };
-    };
-    const [x, y, third] = [of(view.x), of(view.y), of(view.colour)];
+    const { plans, objectives, chosen, marks, view } = this.shown;
+    const [x, y, third] = [view.x, view.y, view.colour].map((name) => scaled(plans, objectives, name));
     this.at = new Map(plans.map((plan, k) => [plan.id, [x.values[k], y.values[k]]]));
-    const labels = plans.map((plan) => hoverText(plan, objectives, marks.get(plan.id) ?? []));
-    const points = {
-      type: "scatter",
-      mode: "markers",
-      x: x.values,
-      y: y.values,
-      text: labels,
-      customdata: plans.map((plan) => plan.id),
-      hovertemplate: "%{text}<extra></extra>",
-      showlegend: false,
-      marker: {
-        size: 10,
-        color: third.values,
-        colorscale: colourScale(),
-        line: { width: 1, color: colour("surface") },
-        colorbar: { title: { text: third.title, side: "right" }, thickness: 12, outlinewidth: 0, exponentformat: "none" },
-      },
-    };
-    const isUsable = { x: !view.isLogX || x.values.every((value) => value > 0), y: !view.isLogY || y.values.every((value) => value > 0) };
+    const texts = plans.map((plan) => hoverText(plan, chosen, marks.get(plan.id) ?? []));
+    const traces = [
+      staircase(x.values, y.values),
+      points(x.values, y.values, third, texts, plans),
+      ...this.#marked(plans, marks),
+    ];
     const shape = layout({
       uirevision: JSON.stringify(view),
       hovermode: "closest",
       margin: { l: 64, r: 8, t: 8, b: 52 },
-      xaxis: axis({ title: { text: x.title, standoff: 10 }, type: view.isLogX && isUsable.x ? "log" : "linear", ...ticks(view.isLogX) }),
-      yaxis: axis({ title: { text: y.title, standoff: 10 }, type: view.isLogY && isUsable.y ? "log" : "linear", ...ticks(view.isLogY) }),
+      xaxis: axisOf(x, view.isLogX),
+      yaxis: axisOf(y, view.isLogY),
       showlegend: true,
-      legend: { orientation: "h", x: 1, y: 1.01, xanchor: "right", yanchor: "bottom", itemclick: false, itemdoubleclick: false },
+      legend: LEGEND,
     });
-    draw(this.place, [staircase(x.values, y.values), points, ...this.#marked(plans, marks, x.values, y.values)], shape);
+    draw(this.place, traces, shape);
     this.#wire();
   }
 
-  /** @param {Plan[]} plans @param {Map<string, string[]>} marks @param {number[]} x @param {number[]} y */
-  #marked(plans, marks, x, y) {
-    const rings = MARKS.map(([mark, symbol]) => {
-      const at = plans.findIndex((plan) => marks.get(plan.id)?.includes(mark));
+  /** Symbols around the telling plans, and the ring around the one that is pointed out. @param {Plan[]} plans @param {Map<string, string[]>} marks */
+  #marked(plans, marks) {
+    const around = (/** @type {string | null | undefined} */ id) => {
+      const at = id ? this.at?.get(id) : undefined;
       return {
         type: "scatter",
         mode: "markers",
-        name: mark,
-        x: at < 0 ? [] : [x[at]],
-        y: at < 0 ? [] : [y[at]],
         hoverinfo: "skip",
-        marker: { symbol, size: 19, color: colour(`mark-${mark}`), line: { width: 2.5, color: colour(`mark-${mark}`) } },
+        x: at ? [at[0]] : [],
+        y: at ? [at[1]] : [],
       };
+    };
+    const symbols = MARKS.map(([mark, symbol]) => {
+      const line = { width: 2.5, color: colour(`mark-${mark}`) };
+      const id = plans.find((plan) => marks.get(plan.id)?.includes(mark))?.id;
+      return { ...around(id), name: mark, marker: { symbol, size: 19, color: line.color, line } };
     });
-    const at = plans.findIndex((plan) => plan.id === this.pointed);
-    const ring = { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 2, color: colour("accent") } };
-    const pointed = { type: "scatter", mode: "markers", showlegend: false, hoverinfo: "skip", marker: ring };
-    return [...rings, { ...pointed, x: at < 0 ? [] : [x[at]], y: at < 0 ? [] : [y[at]] }];
+    const line = { width: 2, color: colour("accent") };
+    const ring = { symbol: "circle-open", size: 24, color: line.color, line };
+    return [...symbols, { ...around(this.pointed), showlegend: false, marker: ring }];
   }
 
   #wire() {
@@ -124,9 +122,63 @@ export class FrontierPlot {
   }
 }
 
-/** On a logarithmic axis only the telling ticks. @param {boolean} isLog */
-function ticks(isLog) {
-  return isLog ? { dtick: "D2", tickformat: "~g" } : {};
+/** @typedef {{title: string, values: number[]}} Scaled */
+
+/**
+ * What the plans cost, in a readable unit.
+ * @param {Plan[]} plans @param {Objective[]} objectives @param {string} name
+ * @returns {Scaled}
+ */
+function scaled(plans, objectives, name) {
+  const { unit, title } = objectives.find((objective) => objective.name === name) ?? {
+    unit: "",
+    title: name,
+  };
+  const costs = plans.map((plan) => plan.cost[name]);
+  const scale = column(costs, unit);
+  const values = costs.map((cost) => cost / scale.factor);
+  return { title: scale.name ? `${title} (${scale.name})` : title, values };
+}
+
+/** An axis; nothing is shown logarithmically that is zero somewhere. @param {Scaled} scale @param {boolean} isLog */
+function axisOf({ title, values }, isLog) {
+  if (!isLog) return axis({ title: { text: title, standoff: 10 } });
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  if (low <= 0) return axis({ title: { text: `${title}; not log, it has zeros`, standoff: 10 } });
+  return axis({
+    title: { text: title, standoff: 10 },
+    type: "log",
+    dtick: high / low < 30 ? "D1" : "D2",
+    tickformat: "~g",
+  });
+}
+
+/**
+ * @param {number[]} x @param {number[]} y @param {Scaled} third @param {string[]} texts @param {Plan[]} plans
+ */
+function points(x, y, third, texts, plans) {
+  return {
+    type: "scatter",
+    mode: "markers",
+    x,
+    y,
+    text: texts,
+    customdata: plans.map((plan) => plan.id),
+    hovertemplate: "%{text}<extra></extra>",
+    showlegend: false,
+    marker: {
+      size: 10,
+      color: third.values,
+      colorscale: colourScale(),
+      line: { width: 1, color: colour("surface") },
+      colorbar: {
+        title: { text: third.title, side: "right" },
+        thickness: 12,
+        outlinewidth: 0,
+        exponentformat: "none",
+      },
+    },
+  };
 }
 
 /** @param {Plan} plan @param {Objective[]} objectives @param {string[]} marks */

@@ -16,8 +16,12 @@ export class FrontierView {
     const given = new URLSearchParams(location.search);
     const usual = [names[0], names[1] ?? others[0]?.name ?? names[0], names[2] ?? names[1] ?? names[0]];
     ["x", "y", "colour"].forEach((part, k) => {
-      const options = (/** @type {Objective[]} */ list) => list.map(({ name, title }) => element("option", { value: name }, title));
-      const groups = [element("optgroup", { label: "objectives" }, options(chosen)), element("optgroup", { label: "other costs" }, options(others))];
+      const options = (/** @type {Objective[]} */ list) =>
+        list.map(({ name, title }) => element("option", { value: name }, title));
+      const groups = [
+        element("optgroup", { label: "objectives" }, options(chosen)),
+        element("optgroup", { label: "other costs" }, options(others)),
+      ];
       fill(byId(part), ...(others.length ? groups : options(chosen)));
       const asked = given.get(part) ?? "";
       byId(part).value = all.some((objective) => objective.name === asked) ? asked : usual[k];

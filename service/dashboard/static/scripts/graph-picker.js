@@ -19,9 +19,12 @@ export class GraphPicker {
     /** @type {any} */
     this.chosen = null;
     this.asked = 0;
-    for (const input of document.querySelectorAll("input[name=source]")) input.addEventListener("change", () => this.#source());
+    for (const input of document.querySelectorAll("input[name=source]"))
+      input.addEventListener("change", () => this.#source());
     byId("stored").addEventListener("change", () => this.choose(byId("stored").value));
-    byId("import-example").addEventListener("click", async () => this.#take(() => exampleFile(byId("example").value)));
+    byId("import-example").addEventListener("click", async () =>
+      this.#take(() => exampleFile(byId("example").value)),
+    );
     byId("file").addEventListener("change", () => this.#file(byId("file").files[0]));
     byId("browse").addEventListener("click", () => byId("file").click());
     this.#dropping();
@@ -44,8 +47,17 @@ export class GraphPicker {
   /** @param {any[]} graphs */
   #list(graphs) {
     this.graphs = graphs;
-    const options = graphs.map((graph) => element("option", { value: graph.id }, `${graph.name}, ${graph.blocks} blocks, ${age(graph.created_at)} (${graph.id.slice(0, 8)})`));
-    fill(byId("stored"), ...(options.length ? options : [element("option", { value: "" }, "nothing stored yet")]));
+    const options = graphs.map((graph) =>
+      element(
+        "option",
+        { value: graph.id },
+        `${graph.name}, ${graph.blocks} blocks, ${age(graph.created_at)} (${graph.id.slice(0, 8)})`,
+      ),
+    );
+    fill(
+      byId("stored"),
+      ...(options.length ? options : [element("option", { value: "" }, "nothing stored yet")]),
+    );
     byId("stored").disabled = options.length === 0;
   }
 
@@ -53,7 +65,8 @@ export class GraphPicker {
   async choose(id) {
     const mine = ++this.asked;
     try {
-      const graph = this.graphs?.find((one) => one.id === id) ?? (await get(`/v1/graphs/${encodeURIComponent(id)}`));
+      const graph =
+        this.graphs?.find((one) => one.id === id) ?? (await get(`/v1/graphs/${encodeURIComponent(id)}`));
       if (mine === this.asked) this.#chosen(graph);
     } catch (error) {
       fill(byId("graph-said"), problemNotice(problemOf(error)));
@@ -84,7 +97,13 @@ export class GraphPicker {
   #file(file) {
     if (!file) return;
     if (!/\.(onnx|json)$/i.test(file.name)) {
-      fill(byId("graph-said"), problemNotice({ title: "Another kind of file", detail: `expected an .onnx model or a TEG document (.json), not ${file.name}` }));
+      fill(
+        byId("graph-said"),
+        problemNotice({
+          title: "Another kind of file",
+          detail: `expected an .onnx model or a TEG document (.json), not ${file.name}`,
+        }),
+      );
       return;
     }
     void this.#take(async () => file);
@@ -119,7 +138,8 @@ export class GraphPicker {
         drop.classList.add("over");
       });
     }
-    for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+    for (const kind of ["dragleave", "drop"])
+      drop.addEventListener(kind, () => drop.classList.remove("over"));
     drop.addEventListener("drop", (/** @type {DragEvent} */ event) => {
       event.preventDefault();
       this.#file(event.dataTransfer?.files[0]);

@@ -36,7 +36,9 @@ export function operatorTable(operators) {
       element("td", { class: "meter-cell" }, meter(number / most)),
     ),
   );
-  const head = ["operator", "blocks", ""].map((name, k) => element("th", { scope: "col", class: k === 1 ? "number" : "" }, name));
+  const head = ["operator", "blocks", ""].map((name, k) =>
+    element("th", { scope: "col", class: k === 1 ? "number" : "" }, name),
+  );
   return element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body));
 }
 
@@ -51,7 +53,12 @@ export function sourceTable(sources) {
       element("th", { scope: "row", class: "mono site" }, site),
       element("td", {}, role),
       element("td", {}, dtype),
-      element("td", { class: "mono" }, stated, stated === factored ? null : element("span", { class: "muted" }, ` as ${factored}`)),
+      element(
+        "td",
+        { class: "mono" },
+        stated,
+        stated === factored ? null : element("span", { class: "muted" }, ` as ${factored}`),
+      ),
     );
   });
   const head = ["input", "role", "type", "shape"].map((name) => element("th", { scope: "col" }, name));

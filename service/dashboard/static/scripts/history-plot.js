@@ -4,6 +4,7 @@
  */
 
 import { colour, onTheme } from "./colours.js";
+import { element, fill } from "./dom.js";
 import { axis, draw, layout } from "./plotting.js";
 import { count, plain, several } from "./units.js";
 
@@ -16,6 +17,7 @@ export class HistoryPlot {
     this.place = place;
     /** @type {Point[]} */
     this.points = [];
+    this.isDrawn = false;
     onTheme(() => this.redraw());
   }
 
@@ -27,6 +29,9 @@ export class HistoryPlot {
 
   redraw() {
     const known = this.points.filter((point) => point.hypervolume > 0);
+    if (!known.length) return fill(this.place, element("p", { class: "empty" }, "Nothing to measure."));
+    if (!this.isDrawn) fill(this.place);
+    this.isDrawn = true;
     const line = {
       type: "scatter",
       mode: known.length < 40 ? "lines+markers" : "lines",
@@ -47,6 +52,6 @@ export class HistoryPlot {
       xaxis: axis({ title: { text: "seconds of searching", standoff: 6 }, rangemode: "tozero", nticks: 7 }),
       yaxis: axis({ nticks: 5, tickformat: ".3~f" }),
     });
-    draw(this.place, [line], shape, { displayModeBar: false });
+    return draw(this.place, [line], shape, { displayModeBar: false });
   }
 }

@@ -16,14 +16,17 @@ export class MeshPicker {
     this.onChange = onChange;
     /** @type {any[]} */
     this.meshes = [];
-    for (const input of document.querySelectorAll("input[name=machine]")) input.addEventListener("change", () => this.#source());
+    for (const input of document.querySelectorAll("input[name=machine]"))
+      input.addEventListener("change", () => this.#source());
     byId("mesh").addEventListener("change", () => this.#show());
     byId("mesh-json").addEventListener("input", () => this.#read());
   }
 
   async load() {
     this.meshes = (await get("/v1/meshes")).items;
-    const options = this.meshes.map((mesh) => element("option", { value: mesh.name }, `${mesh.name}: ${several(mesh.device_count, "device")}`));
+    const options = this.meshes.map((mesh) =>
+      element("option", { value: mesh.name }, `${mesh.name}: ${several(mesh.device_count, "device")}`),
+    );
     fill(byId("mesh"), ...options);
     this.choose(USUAL);
   }
@@ -34,6 +37,14 @@ export class MeshPicker {
     this.#show();
   }
 
+  /** Choose what a request says of its machine: a name, or an object. @param {any} mesh */
+  take(mesh) {
+    if (typeof mesh === "string") return this.choose(mesh);
+    /** @type {any} */ (document.querySelector("input[name=machine][value=inline]")).checked = true;
+    byId("mesh-json").value = JSON.stringify(mesh, null, 2);
+    return this.#source();
+  }
+
   get isInline() {
     return /** @type {any} */ (document.querySelector("input[name=machine]:checked")).value === "inline";
   }
@@ -41,10 +52,6 @@ export class MeshPicker {
   /** @returns {any} a name or an object; null where the text is no JSON */
   get mesh() {
     return this.isInline ? this.#read() : byId("mesh").value;
-  }
-
-  get device() {
-    return this.meshes.find((mesh) => mesh.name === byId("mesh").value)?.device ?? null;
   }
 
   #source() {
@@ -66,39 +73,51 @@ export class MeshPicker {
     const text = byId("mesh-json").value;
     try {
       const found = JSON.parse(text);
-      if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("expected an object");
+      if (typeof found !== "object" || found === null || Array.isArray(found))
+        throw new Error("expected an object");
       say(byId("mesh-said"), "");
-      this.onRead();
       return found;
     } catch (error) {
-      say(byId("mesh-said"), text.trim() ? `This is no JSON object: ${error instanceof Error ? error.message : error}` : "");
+      say(
+        byId("mesh-said"),
+        text.trim() ? `This is no JSON object: ${error instanceof Error ? error.message : error}` : "",
+      );
       return null;
     }
-  }
-
-  onRead() {
-    byId("mesh-json").removeAttribute("aria-invalid");
   }
 
   #show() {
     const mesh = this.meshes.find((one) => one.name === byId("mesh").value);
     if (!mesh) return;
     const { device, axes } = mesh;
-    const peaks = Object.entries(device.peak_flops_per_s).map(([dtype, peak]) => `${dtype} ${rounded(/** @type {number} */ (peak), "flop/s")}`);
+    const peaks = Object.entries(device.peak_flops_per_s).map(
+      ([dtype, peak]) => `${dtype} ${rounded(/** @type {number} */ (peak), "flop/s")}`,
+    );
     const links = axes.map((/** @type {any} */ axis) =>
-      element("div", {}, `${axis.name}: ${plain(axis.size)} on a ${axis.topology}, ${rounded(axis.bandwidth_bytes_per_s, "B/s")}, ${rounded(axis.latency_s, "s")}`),
+      element(
+        "div",
+        {},
+        `${axis.name}: ${plain(axis.size)} on a ${axis.topology}, ${rounded(axis.bandwidth_bytes_per_s, "B/s")}, ${rounded(axis.latency_s, "s")}`,
+      ),
     );
     fill(
       byId("mesh-facts"),
       pairs([
         ["Device", `${device.name} by ${device.vendor}, ${several(mesh.device_count, "of them", "of them")}`],
-        ["Memory", `${rounded(device.memory_bytes, "GB")} each, read at ${rounded(device.memory_bytes_per_s, "B/s")}`],
+        [
+          "Memory",
+          `${rounded(device.memory_bytes, "GB")} each, read at ${rounded(device.memory_bytes_per_s, "B/s")}`,
+        ],
         ["Peak", peaks.join(", ")],
         ["Axes", links],
       ]),
     );
-    const dtypes = [...new Set([...Object.keys(device.peak_flops_per_s)])];
-    fill(byId("compute-dtype"), element("option", { value: "" }, "the device's own choice"), ...dtypes.map((dtype) => element("option", { value: dtype }, dtype)));
+    const dtypes = Object.keys(device.peak_flops_per_s);
+    fill(
+      byId("compute-dtype"),
+      element("option", { value: "" }, "the device's own choice"),
+      ...dtypes.map((dtype) => element("option", { value: dtype }, dtype)),
+    );
     this.onChange();
   }
 }

@@ -10,7 +10,8 @@ const NAMED = 3;
 
 /** @param {Element} place @param {{rule: string, place: string | string[], choice: string}[]} moves */
 export function showMoves(place, moves) {
-  if (!moves.length) return fill(place, element("p", { class: "empty" }, "No move: this is the program as it was handed in."));
+  if (!moves.length)
+    return fill(place, element("p", { class: "empty" }, "No move: this is the program as it was handed in."));
   fill(place, element("ol", { class: "moves", tabindex: 0, "aria-label": "Moves" }, moves.map(item)));
 }
 
@@ -19,12 +20,27 @@ function item({ rule, place, choice }, k) {
   const sites = [place].flat();
   const rest = sites.length - NAMED;
   const named = sites.slice(0, NAMED).join(", ");
-  const where = rest > 0 ? [element("details", {}, element("summary", {}, `${named} and ${plain(rest)} more`), sites.slice(NAMED).join(", "))] : [named];
+  const where =
+    rest > 0
+      ? [
+          element(
+            "details",
+            {},
+            element("summary", {}, `${named} and ${plain(rest)} more`),
+            sites.slice(NAMED).join(", "),
+          ),
+        ]
+      : [named];
   return element(
     "li",
     {},
     element("span", { class: "muted number" }, String(k + 1)),
     element("strong", {}, rule),
-    element("div", {}, choice ? element("div", { class: "mono" }, choice) : null, element("div", { class: "place" }, ...where)),
+    element(
+      "div",
+      {},
+      choice ? element("div", { class: "mono" }, choice) : null,
+      element("div", { class: "place" }, ...where),
+    ),
   );
 }

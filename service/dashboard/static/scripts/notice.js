@@ -13,7 +13,13 @@ import { element } from "./dom.js";
  */
 export function problemNotice(problem, ...more) {
   const faults = (problem.errors ?? []).map((/** @type {any} */ fault) =>
-    element("li", {}, fault.pointer ? element("code", {}, fault.pointer) : "", fault.pointer ? ": " : "", fault.detail),
+    element(
+      "li",
+      {},
+      fault.pointer ? element("code", {}, fault.pointer) : "",
+      fault.pointer ? ": " : "",
+      fault.detail,
+    ),
   );
   return element(
     "div",
@@ -35,7 +41,10 @@ export function missing(error, what, id) {
   const problem = problemOf(error);
   const back = element("p", {}, element("a", { href: "/" }, "All runs"));
   if (problem.status === 404) {
-    const said = { title: `There is no ${what} “${id}”`, detail: "The address may be mistyped, or this service may have another database." };
+    const said = {
+      title: `There is no ${what} “${id}”`,
+      detail: "The address may be mistyped, or this service may have another database.",
+    };
     return problemNotice(said, back);
   }
   return problemNotice(problem, back);

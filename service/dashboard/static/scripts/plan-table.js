@@ -10,7 +10,7 @@ import { column, plain } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
-/** @typedef {{key: string, title: string, unit: string, isNumber: boolean, value: (plan: Plan) => number | string,
+/** @typedef {{key: string, title: string, unit: string, form?: string, isNumber: boolean, value: (plan: Plan) => number | string,
  *   cell: (plan: Plan) => any}} Column */
 
 /** Rows keep their place in memory: only what changed is written. */
@@ -26,9 +26,11 @@ export class PlanTable {
     this.isAscending = true;
     this.head = element("tr");
     this.body = element("tbody");
-    /** @type {Map<string, {row: HTMLTableRowElement, texts: string}>} */
+    /** @type {Map<string, {row: HTMLTableRowElement, plan: Plan, look: string}>} */
     this.rows = new Map();
-    this.body.addEventListener("pointerover", (/** @type {any} */ event) => onPoint(event.target.closest("tr")?.dataset.plan ?? null));
+    this.body.addEventListener("pointerover", (/** @type {any} */ event) =>
+      onPoint(event.target.closest("tr")?.dataset.plan ?? null),
+    );
     this.body.addEventListener("pointerleave", () => onPoint(null));
     fill(place, element("table", { class: "plan-table" }, element("thead", {}, this.head), this.body));
     this.headKey = "";
@@ -38,17 +40,29 @@ export class PlanTable {
   show(content) {
     this.content = content;
     const columns = columnsOf(content);
-    if (!columns.some((one) => one.key === this.sortKey)) this.sortKey = content.objectives[0]?.name ?? "plan";
+    if (!columns.some((one) => one.key === this.sortKey))
+      this.sortKey = content.objectives[0]?.name ?? "plan";
     this.#showHead(columns);
     const by = columns.find((one) => one.key === this.sortKey) ?? columns[0];
     const sign = this.isAscending ? 1 : -1;
     const keyed = content.plans.map((plan) => ({ plan, value: by.value(plan) }));
-    keyed.sort((a, b) => sign * (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) || (a.plan.id < b.plan.id ? -1 : 1));
-    const bests = new Map(columns.filter((one) => one.unit).map((one) => [one.key, Math.min(...content.plans.map((plan) => /** @type {number} */ (one.value(plan))))]));
+    keyed.sort(
+      (a, b) =>
+        sign * (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) || (a.plan.id < b.plan.id ? -1 : 1),
+    );
+    const bests = new Map(
+      columns
+        .filter((one) => one.unit)
+        .map((one) => [
+          one.key,
+          Math.min(...content.plans.map((plan) => /** @type {number} */ (one.value(plan)))),
+        ]),
+    );
     const rows = keyed.map(({ plan }) => this.#row(plan, columns, bests));
     const kept = new Set(content.plans.map((plan) => plan.id));
     for (const id of this.rows.keys()) if (!kept.has(id)) this.rows.delete(id);
-    const isSame = rows.length === this.body.children.length && rows.every((row, k) => row === this.body.children[k]);
+    const isSame =
+      rows.length === this.body.children.length && rows.every((row, k) => row === this.body.children[k]);
     if (!isSame) this.#place(rows);
   }
 
@@ -57,24 +71,27 @@ export class PlanTable {
     const focused = document.activeElement;
     const isInside = this.body.contains(focused);
     fill(this.body, ...rows);
-    if (isInside && focused instanceof HTMLElement && focused.isConnected) focused.focus({ preventScroll: true });
+    if (isInside && focused instanceof HTMLElement && focused.isConnected)
+      focused.focus({ preventScroll: true });
   }
 
   /** @param {Plan} plan @param {Column[]} columns @param {Map<string, number>} bests */
   #row(plan, columns, bests) {
-    const contents = columns.map((one) => [one.cell(plan)].flat());
-    const texts = contents.map((content) => content.map((part) => (part instanceof Node ? part.textContent : part)).join("|")).join("¦") + [...bests.values()];
+    const isBest = (/** @type {Column} */ one) =>
+      bests.has(one.key) && one.value(plan) === bests.get(one.key);
+    const marks = this.content?.marks.get(plan.id) ?? [];
+    const look = JSON.stringify([columns.map((one) => [one.key, one.unit, one.form, isBest(one)]), marks]);
     const known = this.rows.get(plan.id);
-    if (known?.texts === texts) return known.row;
+    if (known?.plan === plan && known.look === look) return known.row;
     const row = known?.row ?? element("tr", { data: { plan: plan.id } });
-    const cells = columns.map((one, k) => {
-      const isBest = bests.has(one.key) && one.value(plan) === bests.get(one.key);
-      return element("td", { class: `${one.isNumber ? "number" : ""} ${isBest ? "best" : ""}`.trim() }, contents[k]);
+    const cells = columns.map((one) => {
+      const kind = `${one.isNumber ? "number" : ""} ${isBest(one) ? "best" : ""}`.trim();
+      return element("td", { class: kind }, one.cell(plan));
     });
     const hadFocus = row.contains(document.activeElement);
     fill(row, ...cells);
     if (hadFocus) row.querySelector("a")?.focus({ preventScroll: true });
-    this.rows.set(plan.id, { row, texts });
+    this.rows.set(plan.id, { row, plan, look });
     return row;
   }
 
@@ -83,14 +100,26 @@ export class PlanTable {
     const key = JSON.stringify([columns.map((one) => [one.title, one.unit]), this.sortKey, this.isAscending]);
     if (key === this.headKey) return;
     this.headKey = key;
-    const focused = this.head.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset.key : null;
+    const focused = this.head.contains(document.activeElement)
+      ? /** @type {any} */ (document.activeElement).dataset.key
+      : null;
     const heads = columns.map((one) => {
       const sorting = one.key !== this.sortKey ? "none" : this.isAscending ? "ascending" : "descending";
-      const button = element("button", { type: "button", data: { key: one.key }, onclick: () => this.#sort(one.key) }, one.title, one.unit ? element("span", { class: "unit" }, ` ${one.unit}`) : null);
-      return element("th", { scope: "col", "aria-sort": sorting, class: one.isNumber ? "number" : "" }, button);
+      const button = element(
+        "button",
+        { type: "button", data: { key: one.key }, onclick: () => this.#sort(one.key) },
+        one.title,
+        one.unit ? element("span", { class: "unit" }, ` ${one.unit}`) : null,
+      );
+      return element(
+        "th",
+        { scope: "col", "aria-sort": sorting, class: one.isNumber ? "number" : "" },
+        button,
+      );
     });
     fill(this.head, ...heads);
-    if (focused) [...this.head.querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
+    if (focused)
+      [...this.head.querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
   }
 
   /** @param {string} key */
@@ -104,8 +133,19 @@ export class PlanTable {
 /** @param {NonNullable<PlanTable["content"]>} content @returns {Column[]} */
 function columnsOf({ plans, objectives, marks }) {
   const costs = objectives.map(({ name, unit, title }) => {
-    const scale = column(plans.map((plan) => plan.cost[name]), unit);
-    return { key: name, title, unit: scale.name, isNumber: true, value: (/** @type {Plan} */ plan) => plan.cost[name], cell: (/** @type {Plan} */ plan) => scale.write(plan.cost[name]) };
+    const scale = column(
+      plans.map((plan) => plan.cost[name]),
+      unit,
+    );
+    return {
+      key: name,
+      title,
+      unit: scale.name,
+      form: scale.write(0),
+      isNumber: true,
+      value: (/** @type {Plan} */ plan) => plan.cost[name],
+      cell: (/** @type {Plan} */ plan) => scale.write(plan.cost[name]),
+    };
   });
   return [
     {
@@ -121,8 +161,22 @@ function columnsOf({ plans, objectives, marks }) {
       ],
     },
     ...costs,
-    { key: "devices", title: "devices", unit: "", isNumber: false, value: (plan) => plan.devices, cell: (plan) => plan.devices },
-    { key: "moves", title: "moves", unit: "", isNumber: true, value: (plan) => plan.move_count, cell: (plan) => plain(plan.move_count) },
+    {
+      key: "devices",
+      title: "devices",
+      unit: "",
+      isNumber: false,
+      value: (plan) => plan.devices,
+      cell: (plan) => plan.devices,
+    },
+    {
+      key: "moves",
+      title: "moves",
+      unit: "",
+      isNumber: true,
+      value: (plan) => plan.move_count,
+      cell: (plan) => plain(plan.move_count),
+    },
     {
       key: "checks",
       title: "checks",

@@ -17,7 +17,9 @@ export const CONFIG = {
 /** Light for little, so that the best stand out; the other way round in the dark. */
 export function colourScale() {
   const stops = ["#2b1d6e", "#3f4fb5", "#2f86c1", "#2bb0a5", "#7fce7a", "#e3dd5b"];
-  const shown = isDark() ? ["#5b6ef0", "#3f9fe0", "#2fc4b2", "#8fdc84", "#f0e869", "#fff7c2"] : stops.slice(0, 5);
+  const shown = isDark()
+    ? ["#5b6ef0", "#3f9fe0", "#2fc4b2", "#8fdc84", "#f0e869", "#fff7c2"]
+    : stops.slice(0, 5);
   return shown.map((stop, k) => [k / (shown.length - 1), stop]);
 }
 

@@ -11,12 +11,19 @@ import { count, plain } from "./units.js";
  * @param {Record<string, {applied: number, improved: number}>} rules
  */
 export function showRules(place, rules) {
-  const rows = Object.entries(rules).sort(([a, one], [b, other]) => other.improved - one.improved || other.applied - one.applied || (a < b ? -1 : 1));
+  const rows = Object.entries(rules).sort(
+    ([a, one], [b, other]) =>
+      other.improved - one.improved || other.applied - one.applied || (a < b ? -1 : 1),
+  );
   if (!rows.length) return fill(place, element("p", { class: "empty" }, "No rule was applied yet."));
   const most = Math.max(1, ...rows.map(([, rule]) => rule.applied));
   const best = Math.max(1, ...rows.map(([, rule]) => rule.improved));
   const head = ["rule", "applied", "improved", ""].map((name, k) =>
-    element("th", { scope: "col", class: k === 1 || k === 2 ? "number" : "" }, name ? k ? element("span", { class: `legend ${k === 2 ? "second" : ""}` }, name) : name : null),
+    element(
+      "th",
+      { scope: "col", class: k === 1 || k === 2 ? "number" : "" },
+      name ? (k ? element("span", { class: `legend ${k === 2 ? "second" : ""}` }, name) : name) : null,
+    ),
   );
   const body = rows.map(([name, { applied, improved }]) =>
     element(
@@ -25,10 +32,18 @@ export function showRules(place, rules) {
       element("th", { scope: "row" }, name),
       element("td", { class: "number", title: plain(applied) }, count(applied)),
       element("td", { class: "number", title: plain(improved) }, count(improved)),
-      element("td", { class: "bar-cell", "aria-hidden": "true" }, bar(applied / most, ""), bar(improved / best, "second")),
+      element(
+        "td",
+        { class: "bar-cell", "aria-hidden": "true" },
+        bar(applied / most, ""),
+        bar(improved / best, "second"),
+      ),
     ),
   );
-  fill(place, element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)));
+  fill(
+    place,
+    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)),
+  );
 }
 
 /** @param {number} share @param {string} kind */

@@ -45,10 +45,14 @@ export function showRuleChoices(rules) {
 }
 
 /** @param {string} name */
-const boxes = (name) => /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll(`input[name=${name}]`)]);
+const boxes = (name) =>
+  /** @type {HTMLInputElement[]} */ ([...document.querySelectorAll(`input[name=${name}]`)]);
 
 /** @param {string} name */
-const checked = (name) => boxes(name).filter((box) => box.checked).map((box) => box.value);
+const checked = (name) =>
+  boxes(name)
+    .filter((box) => box.checked)
+    .map((box) => box.value);
 
 /** @param {string} id @returns {number | undefined} */
 function numberOf(id) {
@@ -61,7 +65,9 @@ export function readFields() {
   const isUnrestricted = boxes("rule").every((box) => box.checked);
   const budget = { seconds: numberOf("seconds"), evaluations: numberOf("evaluations") };
   const pins = readPins();
-  const chosen = Object.fromEntries(CHOICES.filter(([name, usual]) => byId(name).value !== usual).map(([name]) => [name, byId(name).value]));
+  const chosen = Object.fromEntries(
+    CHOICES.filter(([name, usual]) => byId(name).value !== usual).map(([name]) => [name, byId(name).value]),
+  );
   return {
     objectives: checked("objective"),
     budget,
@@ -77,11 +83,16 @@ export function readFields() {
 
 /** `site = spec` per line. */
 function readPins() {
-  const lines = byId("pins").value.split("\n").map((/** @type {string} */ line) => line.trim()).filter(Boolean);
-  return Object.fromEntries(lines.map((/** @type {string} */ line) => {
-    const at = line.indexOf("=");
-    return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-  }));
+  const lines = byId("pins")
+    .value.split("\n")
+    .map((/** @type {string} */ line) => line.trim())
+    .filter(Boolean);
+  return Object.fromEntries(
+    lines.map((/** @type {string} */ line) => {
+      const at = line.indexOf("=");
+      return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    }),
+  );
 }
 
 /** Put a stored run's request into the fields. @param {any} run */
@@ -94,6 +105,8 @@ export function fillFields(run) {
   byId("islands").value = run.islands ?? "";
   byId("start-from").value = run.start_from ?? "";
   byId("compute-dtype").value = run.compute_dtype ?? "";
-  byId("pins").value = Object.entries(run.pins).map(([site, spec]) => `${site} = ${spec}`).join("\n");
+  byId("pins").value = Object.entries(run.pins)
+    .map(([site, spec]) => `${site} = ${spec}`)
+    .join("\n");
   for (const [name] of CHOICES) byId(name).value = run[name];
 }

@@ -87,7 +87,10 @@ export class RunState {
 
 /** How much of its budget a run has used. @param {any} run */
 function fractionOf({ budget, seconds, evaluations }) {
-  const shares = [budget.seconds ? seconds / budget.seconds : 0, budget.evaluations ? evaluations / budget.evaluations : 0];
+  const shares = [
+    budget.seconds ? seconds / budget.seconds : 0,
+    budget.evaluations ? evaluations / budget.evaluations : 0,
+  ];
   return Math.min(1, Math.max(...shares));
 }
 
@@ -107,7 +110,8 @@ export class LiveRun {
   apply(events) {
     for (const event of events) this.live.apply(event);
     const { told, live } = this;
-    const isAhead = live.evaluations >= told.evaluations && (live.attempt > told.attempt || !isBefore(live, told));
+    const isAhead =
+      live.evaluations >= told.evaluations && (live.attempt > told.attempt || !isBefore(live, told));
     this.hasCaughtUp ||= live.isEnded || isAhead;
   }
 
@@ -121,5 +125,7 @@ const PHASES = ["queued", "compiling", "seeding", "searching", "verifying", "don
 
 /** @param {RunState} one @param {RunState} other */
 function isBefore(one, other) {
-  return PHASES.indexOf(one.phase) < PHASES.indexOf(other.phase) || one.plans.size < Math.min(1, other.plans.size);
+  return (
+    PHASES.indexOf(one.phase) < PHASES.indexOf(other.phase) || one.plans.size < Math.min(1, other.plans.size)
+  );
 }

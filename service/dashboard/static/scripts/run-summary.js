@@ -9,6 +9,9 @@ import { element, fill, pairs } from "./dom.js";
 import { budgetText } from "./runs-table.js";
 import { clock, duration, rounded } from "./units.js";
 
+/** What a service that has a key wants to see. */
+const KEY = '-H "Authorization: Bearer $TAPESTRY_API_KEY"';
+
 /** Members of a request, and what they are when nobody says anything. */
 const DEFAULTS = {
   islands: null,
@@ -28,29 +31,63 @@ export function machineText(name, machine) {
   return `${name}: ${size}, ${device.name} (${rounded(device.memory_bytes, "GB")} each)`;
 }
 
-/** The request that makes the same run again. @param {any} run */
-export function requestOf(run) {
-  const mesh = run.mesh;
+/**
+ * What a request says of a run's machine: its name where the catalogue has the very same, else all of it.
+ * @param {any} run @param {any[]} meshes the catalogue
+ */
+export function meshOf(run, meshes) {
+  const own = told(run.machine);
+  const known = meshes.find((mesh) => mesh.name === run.mesh);
+  return known && JSON.stringify(told(known)) === JSON.stringify(own) ? run.mesh : own;
+}
+
+/** A machine's document without what is only said about it, its members in one order. @param {any} value @returns {any} */
+function told(value) {
+  if (Array.isArray(value)) return value.map(told);
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).filter(([name]) => !["sources", "device_count"].includes(name));
+  return Object.fromEntries(
+    members.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, told(member)]),
+  );
+}
+
+/** The request that makes the same run again. @param {any} run @param {any[]} meshes */
+export function requestOf(run, meshes) {
+  const mesh = meshOf(run, meshes);
   const budget = Object.fromEntries(Object.entries(run.budget).filter(([, value]) => value !== null));
   const { graph_id, objectives, constraints, seed } = run;
   const others = Object.entries(DEFAULTS).filter(([name, usual]) => run[name] !== usual);
   const pins = Object.keys(run.pins).length ? { pins: run.pins } : {};
   const chosen = Object.fromEntries(others.map(([name]) => [name, run[name]]));
-  return { graph_id, mesh, objectives, ...(constraints.length ? { constraints } : {}), budget, seed, ...pins, ...chosen };
+  return {
+    graph_id,
+    mesh,
+    objectives,
+    ...(constraints.length ? { constraints } : {}),
+    budget,
+    seed,
+    ...pins,
+    ...chosen,
+  };
 }
 
 /** @param {string} path @param {any} [body] */
 export function curl(path, body) {
   const url = `${location.origin}${path}`;
-  if (!body) return `curl -sS ${url}`;
+  const command = "key" in document.body.dataset ? `curl -sS ${KEY}` : "curl -sS";
+  if (!body) return `${command} ${url}`;
   const text = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
-  return `curl -sS -H 'Content-Type: application/json' -d '${text}' ${url}`;
+  return `${command} -H 'Content-Type: application/json' -d '${text}' ${url}`;
 }
 
-/** @param {any} run */
-export function showRequest(/** @type {Element} */ place, run) {
-  const pins = Object.entries(run.pins).map(([site, spec]) => element("div", { class: "mono" }, `${site} = ${spec}`));
-  const source = run.start_from ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from) : null;
+/** @param {Element} place @param {any} run */
+export function showRequest(place, run) {
+  const pins = Object.entries(run.pins).map(([site, spec]) =>
+    element("div", { class: "mono" }, `${site} = ${spec}`),
+  );
+  const source = run.start_from
+    ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from)
+    : null;
   fill(
     place,
     pairs([
@@ -73,9 +110,11 @@ export function showRequest(/** @type {Element} */ place, run) {
   );
 }
 
-/** @param {any} run */
-export function showMaking(/** @type {Element} */ place, run) {
-  const timings = Object.entries(run.timings).map(([name, seconds]) => `${name.replace(/_s$/, "")} ${duration(/** @type {number} */ (seconds))}`);
+/** @param {Element} place @param {any} run */
+export function showMaking(place, run) {
+  const timings = Object.entries(run.timings).map(
+    ([name, seconds]) => `${name.replace(/_s$/, "")} ${duration(/** @type {number} */ (seconds))}`,
+  );
   const versions = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
   const { name, system, machine, cores } = run.host;
   fill(
@@ -93,13 +132,13 @@ export function showMaking(/** @type {Element} */ place, run) {
   );
 }
 
-/** @param {any} run */
-export function showCommands(/** @type {Element} */ place, run) {
+/** @param {Element} place @param {any} run @param {any[]} meshes the catalogue */
+export function showCommands(place, run, meshes) {
   fill(
     place,
     element("h3", {}, "Read the frontier"),
     copyable(curl(`/v1/runs/${run.id}/frontier`), "the command that reads the frontier"),
     element("h3", {}, "Ask for the same run again"),
-    copyable(curl("/v1/runs", requestOf(run)), "the command that asks again"),
+    copyable(curl("/v1/runs", requestOf(run, meshes)), "the command that asks again"),
   );
 }

@@ -22,11 +22,18 @@ export function budgetText({ seconds, evaluations }) {
 
 /** Cells by column: a class, and what is in it. @type {[string, string, (run: any) => any][]} */
 const COLUMNS = [
-  ["Status", "", (run) => statusBadge(run.status, run.status === "running" && run.phase !== "searching" ? run.phase : "")],
+  [
+    "Status",
+    "",
+    (run) => statusBadge(run.status, run.status === "running" && run.phase !== "searching" ? run.phase : ""),
+  ],
   [
     "Program",
     "name",
-    (run) => [element("a", { href: pages.run(run.id) }, run.graph), element("div", { class: "mono" }, run.id)],
+    (run) => [
+      element("a", { href: pages.run(run.id) }, run.graph),
+      element("div", { class: "mono" }, run.id),
+    ],
   ],
   ["Machine", "", (run) => run.mesh],
   ["Objectives", "small", (run) => run.objectives.map(shortName).join(", ")],
@@ -35,7 +42,11 @@ const COLUMNS = [
   ["Evaluations", "number", (run) => (run.evaluations ? count(run.evaluations) : "–")],
   ["Plans", "number", (run) => (run.front || isEnded(run.status) ? plain(run.front) : "–")],
   ["Hypervolume", "number", (run) => (run.hypervolume ? plain(run.hypervolume, 4) : "–")],
-  ["Begun", "number", (run) => element("time", { datetime: run.created_at, title: clock(run.created_at) }, age(run.created_at))],
+  [
+    "Begun",
+    "number",
+    (run) => element("time", { datetime: run.created_at, title: clock(run.created_at) }, age(run.created_at)),
+  ],
 ];
 
 /** The table; `show` gives it other runs. */
@@ -45,8 +56,15 @@ export class RunsTable {
     this.body = element("tbody");
     /** @type {Map<string, {row: HTMLTableRowElement, text: string}>} */
     this.rows = new Map();
-    const heads = COLUMNS.map(([name, kind]) => element("th", { class: kind === "number" ? kind : "", scope: "col" }, name));
-    const table = element("table", { class: "runs-table" }, element("thead", {}, element("tr", {}, heads)), this.body);
+    const heads = COLUMNS.map(([name, kind]) =>
+      element("th", { class: kind === "number" ? kind : "", scope: "col" }, name),
+    );
+    const table = element(
+      "table",
+      { class: "runs-table" },
+      element("thead", {}, element("tr", {}, heads)),
+      this.body,
+    );
     fill(place, table);
   }
 
@@ -55,7 +73,8 @@ export class RunsTable {
     const rows = runs.map((run) => this.#row(run));
     const kept = new Set(runs.map((run) => run.id));
     for (const id of this.rows.keys()) if (!kept.has(id)) this.rows.delete(id);
-    const isSame = rows.length === this.body.children.length && rows.every((row, k) => row === this.body.children[k]);
+    const isSame =
+      rows.length === this.body.children.length && rows.every((row, k) => row === this.body.children[k]);
     if (!isSame) fill(this.body, ...rows);
   }
 
@@ -64,7 +83,9 @@ export class RunsTable {
     const text = JSON.stringify([run, age(run.created_at)]);
     const known = this.rows.get(run.id);
     if (known?.text === text) return known.row;
-    const cells = COLUMNS.map(([, kind, content]) => element("td", { class: kind }, ...[content(run)].flat()));
+    const cells = COLUMNS.map(([, kind, content]) =>
+      element("td", { class: kind }, ...[content(run)].flat()),
+    );
     const row = known?.row ?? element("tr", { data: { run: run.id } });
     if (known && row.contains(document.activeElement)) {
       // Whoever stands on the link keeps standing there.

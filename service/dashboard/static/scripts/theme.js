@@ -5,13 +5,14 @@
 
   function stored() {
     try {
-      const theme = localStorage.getItem(KEY);
+      const theme = localStorage.getItem(KEY) ?? "";
       return KNOWN.includes(theme) ? theme : "auto";
     } catch {
       return "auto"; // a browser that keeps nothing
     }
   }
 
+  /** @param {string} theme */
   function show(theme) {
     document.documentElement.dataset.theme = theme;
     document.dispatchEvent(new Event("tapestry:theme"));
@@ -21,7 +22,7 @@
   const system = matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", () => document.dispatchEvent(new Event("tapestry:theme")));
   document.addEventListener("DOMContentLoaded", () => {
-    const select = document.getElementById("theme");
+    const select = /** @type {HTMLSelectElement} */ (document.getElementById("theme"));
     select.value = stored();
     select.addEventListener("change", () => {
       try {

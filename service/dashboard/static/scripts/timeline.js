@@ -38,7 +38,10 @@ export class Timeline {
   show(trace) {
     this.trace = trace;
     const { devices, end } = trace;
-    this.canvas.setAttribute("aria-label", `Timeline of ${devices.length} devices over ${quantity(end, "s")}; the table below has each device's figures`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `Timeline of ${devices.length} devices over ${quantity(end, "s")}; the table below has each device's figures`,
+    );
     this.whole();
   }
 
@@ -125,7 +128,11 @@ export class Timeline {
     const step = niceStep(((this.to - this.from) / factor / (this.width - LABELS)) * 110);
     const digits = Math.max(0, -Math.floor(Math.log10(step)));
     const [ink, grid] = ["muted", "grid"].map(colour);
-    for (let tick = Math.ceil(this.from / factor / step) * step; tick * factor <= this.to * 1.0001; tick += step) {
+    for (
+      let tick = Math.ceil(this.from / factor / step) * step;
+      tick * factor <= this.to * 1.0001;
+      tick += step
+    ) {
       const x = Math.round(this.#x(tick * factor)) + 0.5;
       pen.fillStyle = grid;
       pen.fillRect(x, AXIS - 6, 1, height);
@@ -163,12 +170,18 @@ export class Timeline {
   #listen() {
     const { canvas } = this;
     let dragged = /** @type {{x: number, from: number} | null} */ (null);
-    canvas.addEventListener("wheel", (/** @type {WheelEvent} */ event) => {
-      if (!event.ctrlKey && !event.metaKey) return; // the page's own
-      event.preventDefault();
-      this.zoom(Math.exp(event.deltaY * 0.002), this.#time(event.offsetX));
-    }, { passive: false });
-    canvas.addEventListener("dblclick", (/** @type {MouseEvent} */ event) => this.zoom(0.4, this.#time(event.offsetX)));
+    canvas.addEventListener(
+      "wheel",
+      (/** @type {WheelEvent} */ event) => {
+        if (!event.ctrlKey && !event.metaKey) return; // the page's own
+        event.preventDefault();
+        this.zoom(Math.exp(event.deltaY * 0.002), this.#time(event.offsetX));
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("dblclick", (/** @type {MouseEvent} */ event) =>
+      this.zoom(0.4, this.#time(event.offsetX)),
+    );
     canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
       dragged = { x: event.offsetX, from: this.from };
       canvas.setPointerCapture(event.pointerId);
@@ -206,7 +219,11 @@ export class Timeline {
       this.tooltip,
       element("strong", {}, lane.names[k]),
       element("div", { class: "muted" }, `device ${device}, ${stream}`),
-      element("div", {}, `at ${quantity(lane.starts[k], "s")} for ${quantity(lane.ends[k] - lane.starts[k], "s")}${bytes}`),
+      element(
+        "div",
+        {},
+        `at ${quantity(lane.starts[k], "s")} for ${quantity(lane.ends[k] - lane.starts[k], "s")}${bytes}`,
+      ),
     );
     this.tooltip.style.left = `${Math.max(0, Math.min(x + 14, this.width - this.tooltip.offsetWidth))}px`;
     this.tooltip.style.top = `${y + 16}px`;

@@ -20,12 +20,18 @@ export function readTrace(document) {
   const byDevice = new Map();
   for (const event of document.traceEvents) {
     if (event.ph !== "X") continue;
-    if (!byDevice.has(event.pid)) byDevice.set(event.pid, STREAMS.map(() => []));
+    if (!byDevice.has(event.pid))
+      byDevice.set(
+        event.pid,
+        STREAMS.map(() => []),
+      );
     byDevice.get(event.pid)?.[event.tid]?.push(event);
   }
   const devices = [...byDevice.keys()].sort((a, b) => a - b);
   const lanes = devices.map((number) => ({ number, lanes: (byDevice.get(number) ?? []).map(laneOf) }));
-  const end = lanes.flatMap((device) => device.lanes).reduce((last, lane) => Math.max(last, lane.ends[lane.ends.length - 1] ?? 0), 0);
+  const end = lanes
+    .flatMap((device) => device.lanes)
+    .reduce((last, lane) => Math.max(last, lane.ends[lane.ends.length - 1] ?? 0), 0);
   return { devices: lanes, end };
 }
 

@@ -5,15 +5,65 @@
 
 /** Factors and names per unit, largest first. @type {Record<string, [number, string][]>} */
 const SCALES = {
-  s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]],
-  B: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
-  GB: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]], // as makers of devices count
-  "B/s": [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]],
-  flop: [[1e15, "Pflop"], [1e12, "Tflop"], [1e9, "Gflop"], [1e6, "Mflop"], [1e3, "kflop"], [1, "flop"]],
-  "flop/s": [[1e15, "Pflop/s"], [1e12, "Tflop/s"], [1e9, "Gflop/s"], [1e6, "Mflop/s"], [1, "flop/s"]],
-  J: [[1e3, "kJ"], [1, "J"], [1e-3, "mJ"], [1e-6, "µJ"]],
-  USD: [[1, "USD"], [1e-3, "mUSD"], [1e-6, "µUSD"]],
-  "": [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
+  s: [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+    [1e-9, "ns"],
+  ],
+  B: [
+    [2 ** 40, "TiB"],
+    [2 ** 30, "GiB"],
+    [2 ** 20, "MiB"],
+    [2 ** 10, "KiB"],
+    [1, "B"],
+  ],
+  GB: [
+    [1e12, "TB"],
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+    [1, "B"],
+  ], // as makers of devices count
+  "B/s": [
+    [1e12, "TB/s"],
+    [1e9, "GB/s"],
+    [1e6, "MB/s"],
+    [1e3, "kB/s"],
+    [1, "B/s"],
+  ],
+  flop: [
+    [1e15, "Pflop"],
+    [1e12, "Tflop"],
+    [1e9, "Gflop"],
+    [1e6, "Mflop"],
+    [1e3, "kflop"],
+    [1, "flop"],
+  ],
+  "flop/s": [
+    [1e15, "Pflop/s"],
+    [1e12, "Tflop/s"],
+    [1e9, "Gflop/s"],
+    [1e6, "Mflop/s"],
+    [1, "flop/s"],
+  ],
+  J: [
+    [1e3, "kJ"],
+    [1, "J"],
+    [1e-3, "mJ"],
+    [1e-6, "µJ"],
+  ],
+  USD: [
+    [1, "USD"],
+    [1e-3, "mUSD"],
+    [1e-6, "µUSD"],
+  ],
+  "": [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+    [1, ""],
+  ],
 };
 
 /** Units that constraints may be written in, per unit of an objective; the first is offered. */
@@ -36,7 +86,8 @@ export function scaleOf(values, unit) {
   const scales = SCALES[unit] ?? [[1, unit]];
   // Without a single value there is nothing to go by; zeros are shown in the unit itself.
   const own = scales.find(([factor]) => factor === 1) ?? scales[0];
-  const [factor, name] = largest === 0 ? own : (scales.find(([least]) => largest >= least) ?? scales[scales.length - 1]);
+  const [factor, name] =
+    largest === 0 ? own : (scales.find(([least]) => largest >= least) ?? scales[scales.length - 1]);
   return { factor, name };
 }
 

@@ -12,13 +12,24 @@ const METHODS = { simulated: "while the plan ran with numbers", dry: "without nu
 /** @param {Element} place @param {any} verified */
 export function showVerification(place, verified) {
   if (!verified) {
-    return fill(place, element("p", { class: "empty" }, "Not checked yet: a run checks its plans once its search is over."));
+    return fill(
+      place,
+      element("p", { class: "empty" }, "Not checked yet: a run checks its plans once its search is over."),
+    );
   }
   const { sharding, memory, traffic, values } = verified;
   const words = checksOf(verified).map(({ word, ok, why }) =>
-    element("li", {}, element("span", { class: `chip ${ok ? "good" : "bad"}` }, `${ok ? "✓" : "✕"} ${word}`), ` ${why}`),
+    element(
+      "li",
+      {},
+      element("span", { class: `chip ${ok ? "good" : "bad"}` }, `${ok ? "✓" : "✕"} ${word}`),
+      ` ${why}`,
+    ),
   );
-  const rows = [["peak memory", memory], ["traffic", traffic]].map(([name, { predicted, counted }]) =>
+  const rows = [
+    ["peak memory", memory],
+    ["traffic", traffic],
+  ].map(([name, { predicted, counted }]) =>
     element(
       "tr",
       {},
@@ -28,16 +39,38 @@ export function showVerification(place, verified) {
       element("td", {}, predicted === counted ? "✓ equal" : element("span", { class: "fault" }, "different")),
     ),
   );
-  const head = ["", "predicted, B", "counted, B", ""].map((name, k) => element("th", { scope: "col", class: k === 1 || k === 2 ? "number" : "" }, name));
+  const head = ["", "predicted, B", "counted, B", ""].map((name, k) =>
+    element("th", { scope: "col", class: k === 1 || k === 2 ? "number" : "" }, name),
+  );
   const errors = Object.entries(values?.max_error ?? {}).map(
     ([sink, error]) => `${sink}: ${error === null ? "not there" : Number(error).toExponential(1)}`,
   );
   fill(
     place,
     element("ul", { class: "checks" }, words),
-    sharding.issues.length ? element("ul", { class: "fault" }, sharding.issues.map((/** @type {string} */ issue) => element("li", {}, issue))) : null,
-    element("div", { class: "table-frame" }, element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows))),
-    element("p", { class: "muted small" }, `Counted ${METHODS[/** @type {keyof METHODS} */ (memory.method)] ?? memory.method}.`),
-    errors.length ? element("p", { class: "muted small" }, `Largest error of the outputs, of the largest value: ${errors.join(", ")}`) : null,
+    sharding.issues.length
+      ? element(
+          "ul",
+          { class: "fault" },
+          sharding.issues.map((/** @type {string} */ issue) => element("li", {}, issue)),
+        )
+      : null,
+    element(
+      "div",
+      { class: "table-frame" },
+      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    ),
+    element(
+      "p",
+      { class: "muted small" },
+      `Counted ${METHODS[/** @type {keyof METHODS} */ (memory.method)] ?? memory.method}.`,
+    ),
+    errors.length
+      ? element(
+          "p",
+          { class: "muted small" },
+          `Largest error of the outputs, of the largest value: ${errors.join(", ")}`,
+        )
+      : null,
   );
 }

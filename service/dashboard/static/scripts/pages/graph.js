@@ -26,7 +26,10 @@ async function begin() {
 function show(graph, runs) {
   document.title = `${graph.name} · Tapestry`;
   say(byId("title"), graph.name);
-  say(byId("said"), `handed in ${clock(graph.created_at)}${graph.lacks_values ? "; its weights were too large to keep" : ""}`);
+  say(
+    byId("said"),
+    `handed in ${clock(graph.created_at)}${graph.lacks_values ? "; its weights were too large to keep" : ""}`,
+  );
   fill(byId("figures"), graphFigures(graph));
   byId("document").href = graph.links.document;
   byId("parts").hidden = !graph.summary;

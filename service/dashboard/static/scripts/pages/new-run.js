@@ -10,7 +10,7 @@ import { watchHealth } from "../health.js";
 import { MeshPicker } from "../mesh-picker.js";
 import { problemNotice } from "../notice.js";
 import { fillFields, readFields, showObjectives, showRuleChoices } from "../run-form.js";
-import { curl } from "../run-summary.js";
+import { curl, meshOf } from "../run-summary.js";
 
 const form = byId("form");
 const address = new URLSearchParams(location.search);
@@ -25,13 +25,19 @@ let sent = "";
 
 async function begin() {
   try {
-    const [{ items: objectives }, { items: rules }] = await Promise.all([get("/v1/objectives"), get("/v1/rules"), meshes.load()]);
+    const [{ items: objectives }, { items: rules }] = await Promise.all([
+      get("/v1/objectives"),
+      get("/v1/rules"),
+      meshes.load(),
+    ]);
     showObjectives(objectives, JSON.parse(form.dataset.objectives));
     showRuleChoices(rules);
     constraints = new ConstraintBuilder(objectives, () => preview());
-    const model = address.get("from") ? await get(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`) : null;
+    const model = address.get("from")
+      ? await get(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`)
+      : null;
     if (model) {
-      meshes.choose(model.mesh);
+      meshes.take(meshOf(model, meshes.meshes));
       fillFields(model);
       for (const text of model.constraints) constraints.read(text);
     }
@@ -44,7 +50,12 @@ async function begin() {
 }
 
 function request() {
-  return { graph_id: graphs.graphId, mesh: meshes.mesh, ...readFields(), constraints: constraints?.texts.length ? constraints.texts : undefined };
+  return {
+    graph_id: graphs.graphId,
+    mesh: meshes.mesh,
+    ...readFields(),
+    constraints: constraints?.texts.length ? constraints.texts : undefined,
+  };
 }
 
 function showPreview() {
@@ -56,7 +67,8 @@ function missing() {
   const faults = [];
   const body = request();
   if (!body.graph_id) faults.push({ pointer: "/graph_id", detail: "choose a program" });
-  if (body.mesh === null) faults.push({ pointer: "/mesh", detail: "give a JSON object with a mesh file's fields" });
+  if (body.mesh === null)
+    faults.push({ pointer: "/mesh", detail: "give a JSON object with a mesh file's fields" });
   if (!body.objectives.length) faults.push({ pointer: "/objectives", detail: "choose at least one" });
   (body.constraints ?? []).forEach((text, k) => {
     if (text.includes("?")) faults.push({ pointer: `/constraints/${k}`, detail: "give a number" });
@@ -68,7 +80,11 @@ form.addEventListener("submit", async (/** @type {SubmitEvent} */ event) => {
   event.preventDefault();
   clearFaults(form);
   const faults = missing();
-  if (faults.length) return showFaults(form, /** @type {any} */ ({ title: "Something is missing", message: "", errors: faults }));
+  if (faults.length)
+    return showFaults(
+      form,
+      /** @type {any} */ ({ title: "Something is missing", message: "", errors: faults }),
+    );
   const body = request();
   if (JSON.stringify(body) !== sent) {
     sent = JSON.stringify(body);

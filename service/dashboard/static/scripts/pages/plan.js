@@ -1,16 +1,17 @@
 /** One plan: what it costs, what was checked, what it decides, how it came about, how it runs. */
 
-import { get, pages } from "../api.js";
+import { get, getFile, pages, problemOf } from "../api.js";
 import { checkChips, markChip } from "../badges.js";
 import { showCosts } from "../cost-table.js";
 import { showDecisions } from "../decision-table.js";
 import { decisionsOf } from "../decisions.js";
+import { save } from "../copying.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { Executions } from "../executions.js";
 import { watchHealth } from "../health.js";
 import { marksOf } from "../marks.js";
 import { showMoves } from "../move-list.js";
-import { missing } from "../notice.js";
+import { missing, problemNotice } from "../notice.js";
 import { machineText } from "../run-summary.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
@@ -22,7 +23,12 @@ async function begin() {
   try {
     const plan = await get(path);
     const run = `/v1/runs/${encodeURIComponent(plan.run)}`;
-    const all = [get(run), get(`${run}/frontier`), get("/v1/objectives"), get(`/v1/graphs/${encodeURIComponent(plan.graph_id)}`)];
+    const all = [
+      get(run),
+      get(`${run}/frontier`),
+      get("/v1/objectives"),
+      get(`/v1/graphs/${encodeURIComponent(plan.graph_id)}`),
+    ];
     const [of, frontier, objectives, graph] = await Promise.all(all);
     show(plan, of, frontier, objectives.items, graph);
   } catch (error) {
@@ -34,7 +40,11 @@ async function begin() {
 function show(plan, run, frontier, objectives, graph) {
   document.title = `Plan ${plan.plan} of ${graph.name} · Tapestry`;
   say(byId("title"), `Plan ${plan.plan}`);
-  fill(byId("subject"), element("a", { href: pages.graph(plan.graph_id) }, graph.name), ` on ${machineText(plan.mesh, run.machine)}`);
+  fill(
+    byId("subject"),
+    element("a", { href: pages.graph(plan.graph_id) }, graph.name),
+    ` on ${machineText(plan.mesh, run.machine)}`,
+  );
   const crumb = byId("run-link");
   crumb.textContent = plan.run;
   crumb.href = pages.run(plan.run);
@@ -42,13 +52,31 @@ function show(plan, run, frontier, objectives, graph) {
   const left = plan.on_frontier ? [] : [element("span", { class: "chip" }, "no longer on the frontier")];
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   fill(byId("chips"), ...marks.map(markChip), ...left, ...infeasible, ...checkChips(plan.verified));
-  byId("explicit").href = plan.links.graph;
+  offerExplicit(plan);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives);
   showVerification(byId("verification"), plan.verified);
   new Executions(path, plan.executions, run.machine.device.memory_bytes);
   showPlacements(plan, graph);
   showMoves(byId("moves"), plan.moves);
   say(byId("move-count"), several(plan.moves.length, "move"));
+}
+
+/** Unfolding takes a while the first time, and a program may be too large for it. @param {any} plan */
+function offerExplicit(plan) {
+  const button = byId("explicit");
+  button.disabled = false;
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    say(button, "Unfolding…");
+    try {
+      save(`${plan.id}.teg.json`, await getFile(plan.links.graph));
+      fill(byId("trouble"));
+    } catch (error) {
+      fill(byId("trouble"), problemNotice(problemOf(error)));
+    }
+    say(button, "Explicit graph");
+    button.disabled = false;
+  });
 }
 
 /** @param {any} plan @param {any} graph */

@@ -2,7 +2,7 @@
 
 import { get, post, problemOf } from "../api.js";
 import { statusBadge } from "../badges.js";
-import { download } from "../copying.js";
+import { save } from "../copying.js";
 import { frontierCsv } from "../csv.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { follow } from "../events.js";
@@ -32,6 +32,8 @@ let run;
 let frontier;
 /** @type {any[]} */
 let catalogue = [];
+/** @type {any[]} */
+let meshes = [];
 /** @type {LiveRun} */
 let live;
 /** @type {FrontierView} */
@@ -40,7 +42,8 @@ let view;
 async function begin() {
   try {
     // The frontier first: events that are as far as the run are then never behind it.
-    [frontier, { items: catalogue }] = await Promise.all([get(`${path}/frontier`), get("/v1/objectives")]);
+    const asked = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
+    [frontier, { items: catalogue }, { items: meshes }] = await Promise.all(asked);
     run = await get(path);
   } catch (error) {
     return fill(byId("run"), missing(error, "run", id));
@@ -65,7 +68,12 @@ function listen() {
     },
     onConnection: (state, pause = 0) => {
       byId("live").className = `live ${state}`;
-      const words = { connecting: "connecting…", open: "live", lost: `connection lost, trying again in ${Math.ceil(pause / 1000)} s`, over: "ended" };
+      const words = {
+        connecting: "connecting…",
+        open: "live",
+        lost: `connection lost, trying again in ${Math.ceil(pause / 1000)} s`,
+        over: "ended",
+      };
       say(byId("live"), words[state]);
     },
     isOver: () => live.shown.isEnded,
@@ -90,7 +98,7 @@ function showAsked() {
   say(byId("machine"), machineText(run.mesh, run.machine));
   showRequest(byId("request"), run);
   showMaking(byId("making"), run);
-  showCommands(byId("commands"), run);
+  showCommands(byId("commands"), run, meshes);
 }
 
 function show() {
@@ -112,7 +120,8 @@ function showStatus(state) {
   byId("cancel").hidden = state.isEnded;
   byId("cancel").disabled = cancelling;
   byId("problem").hidden = !state.problem;
-  if (state.problem && !byId("problem").childElementCount) fill(byId("problem"), problemNotice(state.problem));
+  if (state.problem && !byId("problem").childElementCount)
+    fill(byId("problem"), problemNotice(state.problem));
 }
 
 /** @param {RunState} state */
@@ -123,36 +132,47 @@ function showFigures(state) {
   const checked = state.checked;
   const figures = {
     searched: seconds ? [duration(state.seconds), ` of ${duration(seconds)}`] : [duration(state.seconds), ""],
-    evaluations: evaluations ? [count(state.evaluations), ` of ${count(evaluations)}`] : [count(state.evaluations), ""],
+    evaluations: evaluations
+      ? [count(state.evaluations), ` of ${count(evaluations)}`]
+      : [count(state.evaluations), ""],
     rate: [state.rate === null ? "–" : count(Math.round(state.rate)), ""],
     size: [plain(state.plans.size), ""],
     checked: [plain(checked), state.plans.size ? ` of ${plain(state.plans.size)}` : ""],
     hypervolume: [state.hypervolume ? plain(state.hypervolume, 4) : "–", ""],
     attempt: [plain(state.attempt), ""],
   };
-  for (const [name, [figure, more]] of Object.entries(figures)) fill(byId(`figure-${name}`), figure, element("small", {}, more));
+  for (const [name, [figure, more]] of Object.entries(figures))
+    fill(byId(`figure-${name}`), figure, element("small", {}, more));
 }
 
 function showPlans() {
   const plans = [...live.shown.plans.values()];
   const chosen = frontier.objectives;
-  const marks = marksOf(plans, chosen.map((/** @type {any} */ objective) => objective.name));
+  const marks = marksOf(
+    plans,
+    chosen.map((/** @type {any} */ objective) => objective.name),
+  );
   byId("frontier").hidden = plans.length === 0;
   byId("no-plans").hidden = plans.length > 0;
-  say(byId("no-plans"), live.shown.isEnded ? "This run found no plan." : "The first plans appear here in a moment.");
+  say(
+    byId("no-plans"),
+    live.shown.isEnded ? "This run found no plan." : "The first plans appear here in a moment.",
+  );
   say(byId("plan-count"), plans.length ? several(plans.length, "plan") : "");
   byId("save-csv").disabled = byId("save-json").disabled = plans.length === 0;
   byId("plan-frame").hidden = plans.length === 0;
   const shown = byId("all-costs").checked ? catalogue : chosen;
   table.show({ plans, objectives: shown, marks });
-  if (plans.length) plot.show({ plans, objectives: catalogue, marks, view: view.view });
+  if (plans.length) plot.show({ plans, objectives: catalogue, chosen, marks, view: view.view });
 }
 
 byId("all-costs").addEventListener("change", () => showPlans());
-byId("save-csv").addEventListener("click", () => download(`${id}.csv`, frontierCsv([...live.shown.plans.values()]), "text/csv"));
+byId("save-csv").addEventListener("click", () =>
+  save(`${id}.csv`, new Blob([frontierCsv([...live.shown.plans.values()])], { type: "text/csv" })),
+);
 byId("save-json").addEventListener("click", () => {
   const document = { ...frontier, status: live.shown.status, plans: [...live.shown.plans.values()] };
-  download(`${id}.frontier.json`, JSON.stringify(document, null, 2), "application/json");
+  save(`${id}.frontier.json`, new Blob([JSON.stringify(document, null, 2)], { type: "application/json" }));
 });
 byId("cancel").addEventListener("click", async () => {
   byId("cancel").disabled = true;

@@ -21,7 +21,8 @@ let asked = 0;
 
 /** @param {Record<string, string>} changes */
 function go(changes) {
-  for (const [name, value] of Object.entries(changes)) value ? address.set(name, value) : address.delete(name);
+  for (const [name, value] of Object.entries(changes))
+    value ? address.set(name, value) : address.delete(name);
   history.pushState(null, "", address.size ? `?${address}` : location.pathname);
   void look();
 }
@@ -50,7 +51,7 @@ function show(runs, next) {
   fill(byId("trouble"));
   byId("loading").hidden = true;
   byId("welcome").hidden = runs.length > 0 || isFiltered || !isFirst;
-  byId("list").hidden = !byId("welcome").hidden;
+  byId("list").hidden = byId("new").hidden = !byId("welcome").hidden;
   byId("none").hidden = runs.length > 0;
   byId("frame").hidden = runs.length === 0;
   table.show(runs);
@@ -67,7 +68,9 @@ function restore() {
   for (const input of filter.querySelectorAll("input")) input.checked = input.value === status;
 }
 
-filter.addEventListener("change", (/** @type {any} */ event) => go({ status: event.target.value, cursor: "" }));
+filter.addEventListener("change", (/** @type {any} */ event) =>
+  go({ status: event.target.value, cursor: "" }),
+);
 byId("newest").addEventListener("click", () => go({ cursor: "" }));
 addEventListener("popstate", () => {
   for (const name of ["status", "cursor"]) {
