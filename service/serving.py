@@ -12,6 +12,7 @@ from types import TracebackType
 import uvicorn
 
 from service.api import create_app
+from service.api.context import Context
 from service.settings import ServiceSettings
 from service.store import Store, StoreError
 from service.worker.supervisor import EmbeddedWorker
@@ -22,6 +23,18 @@ BACKLOG = 512
 
 class ServingError(ValueError):
     """The service cannot begin; the message is one line for the user."""
+
+
+class _Server(uvicorn.Server):
+    """Ends streams of events before it waits for answers that are on their way: they would not end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, context: Context) -> None:
+        super().__init__(config)
+        self._context = context
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._context.feed.close()
+        await super().shutdown(sockets)
 
 
 class Listening:
@@ -47,14 +60,15 @@ class Listening:
             raise
         options = ["--log-level", log_level, *([] if islands is None else ["--islands", str(islands)])]
         self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
+        app = create_app(settings)
         config = uvicorn.Config(
-            create_app(settings),
+            app,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=int(GRACE_S),
             server_header=False,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config, app.state.context)
         host, port = self._socket.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

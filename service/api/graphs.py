@@ -107,11 +107,13 @@ def import_graph(
 
 @router.get("", response_model=GraphsAnswer, responses=KEPT | problems(422))
 def list_graphs(request: Request, parts: Parts, limit: PageLimit = 50, cursor: PageCursor = None) -> Response:
-    """List the programs that were handed in, newest first."""
+    """List the programs that were handed in, newest first; their inputs and outputs are told by each alone."""
     found = parts.store.graphs.page(limit + 1, read_cursor(cursor))
     page = found[:limit]
     following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
-    return revalidated(request, {"items": [graph_document(graph) for graph in page], "next": following})
+    return revalidated(
+        request, {"items": [_brief(graph_document(graph)) for graph in page], "next": following}
+    )
 
 
 @router.get("/{graph_id}", response_model=GraphAnswer, responses=KEPT | problems(404))
@@ -146,6 +148,13 @@ def graph_document(graph: GraphSummary) -> dict[str, Any]:
             "page": f"/graphs/{graph.id}",
         },
     }
+
+
+def _brief(document: dict[str, Any]) -> dict[str, Any]:
+    """Without the parts of a summary that grow with the program: a list holds up to 200 of them."""
+    summary = document["summary"] or {}
+    kept = {name: value for name, value in summary.items() if name not in ("sources", "sinks")}
+    return {**document, "summary": kept or None}
 
 
 def _answer(parts: Context, saved: tasks.Saved) -> Response:

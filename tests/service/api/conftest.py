@@ -49,9 +49,9 @@ Serve = Callable[..., Service]
 
 
 @contextmanager
-def serving(folder: Path, **settings: Any) -> Iterator[Service]:
-    """A service without workers, with settings as given and its database in a folder."""
-    url = f"sqlite:///{folder / 'api.db'}"
+def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
+    """A service without workers, with settings as given and its database in a folder, or at a URL."""
+    url = place if isinstance(place, str) else f"sqlite:///{place / 'api.db'}"
     chosen = ServiceSettings(url, **{"port": 0, **settings})
     with Listening(chosen, worker=False, islands=None, log_level="error") as server, server.in_background():
         store = Store(url)

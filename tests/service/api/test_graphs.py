@@ -49,6 +49,9 @@ def test_a_document_is_kept_by_its_content(service: Service) -> None:
     assert graph["summary"]["operators"] == {"source": 3, "contract": 2, "cell": 1, "sink": 1}
     assert first.headers["location"] == graph["links"]["self"] == f"/v1/graphs/{graph['id']}"
     assert service.http.get(graph["links"]["self"]).json() == graph
+    (listed,) = service.http.get("/v1/graphs").json()["items"]
+    assert set(graph["summary"]) - set(listed["summary"]) == {"sources", "sinks"}
+    assert listed["summary"].items() <= graph["summary"].items()
     kept = service.http.get(graph["links"]["document"])
     assert from_document(kept.json()).structural_hash == two_layers().structural_hash
 
