@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -21,8 +23,8 @@ NOT_FOUND = ("status of 404",)
 ENDING_MS = 120_000
 
 
-def posted_graph(service: Service, name: str = "two layers") -> str:
-    document = dumps(replace(two_layers(), name=name))
+def posted_graph(service: Service, name: str = "two layers", site: str = "hidden") -> str:
+    document = dumps(replace(two_layers(), name=name)).replace('"hidden"', json.dumps(site))
     answer = service.post("/v1/graphs", content=document, headers={"Content-Type": "application/json"})
     return str(answer["id"])
 
@@ -34,8 +36,8 @@ def posted_run(service: Service, graph_id: str, **more: object) -> str:
 
 @pytest.fixture(scope="module")
 def hostile_run(service: Service) -> str:
-    """A run, which has ended, of a program whose name would like to be markup."""
-    run_id = posted_run(service, posted_graph(service, HOSTILE))
+    """A run, which has ended, of a program whose names would like to be markup."""
+    run_id = posted_run(service, posted_graph(service, HOSTILE, HOSTILE))
     assert service.wait_for_run(run_id)["status"] == "succeeded"
     return run_id
 
@@ -47,6 +49,7 @@ def test_names_from_strangers_are_text_on_every_page(service: Service, hostile_r
         "/": f"tr[data-run='{hostile_run}'] .name a",
         f"/runs/{hostile_run}": "h1",
         f"/plans/{plan}": "#subject a",
+        f"/plans/{plan}#decisions": "#decisions tbody th:has-text('img')",
         f"/graphs/{run['graph_id']}": "h1",
         "/runs/new": "#stored option",
     }
@@ -173,6 +176,49 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     assert run["constraints"] == ["peak_memory_bytes<=2GiB"]
     assert run["budget"] == {"seconds": 2.5, "evaluations": None}
     expect(page.get_by_role("heading", level=1)).to_have_text("by the form")
+
+
+def test_another_like_this_asks_for_the_same(service: Service, idle_service: Service, visit: Open) -> None:
+    machine = service.get("/v1/meshes/dgx-a100") | {"name": "ours"}
+    machine.pop("device_count")
+    first = posted_run(
+        idle_service,
+        posted_graph(idle_service),
+        mesh=machine,
+        objectives=["time_s", "price_usd"],
+        constraints=["time_s<=5ms"],
+        budget={"evaluations": 700},
+        seed=3,
+        pins={"y": "[gpu.0, -]"},
+        devices="all",
+    )
+    page = visit(idle_service, f"/runs/{first}")
+    page.get_by_role("link", name="Another like this").click()
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
+    second = page.url.rpartition("/")[2]
+    assert second != first
+    same = ("graph_id", "machine", "objectives", "constraints", "budget", "seed", "pins", "devices", "rules")
+    one, other = idle_service.get(f"/v1/runs/{first}"), idle_service.get(f"/v1/runs/{second}")
+    told = [{**run, "machine": without_sources(run["machine"])} for run in (one, other)]
+    assert [told[0][name] for name in same] == [told[1][name] for name in same]
+
+
+def without_sources(document: Any) -> Any:
+    if isinstance(document, dict):
+        return {name: without_sources(value) for name, value in document.items() if name != "sources"}
+    return [without_sources(value) for value in document] if isinstance(document, list) else document
+
+
+def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: Open, tmp_path: Path) -> None:
+    plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
+    page = visit(service, f"/plans/{plan}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Explicit graph").click()
+    assert download.value.suggested_filename == f"{plan}.teg.json"
+    download.value.save_as(tmp_path / "explicit.json")
+    assert json.loads((tmp_path / "explicit.json").read_text()) == service.get(f"/v1/plans/{plan}/graph")
+    expect(page.get_by_role("button", name="Explicit graph")).to_be_enabled()
 
 
 @pytest.mark.parametrize("path", ["/", "/runs/new", "run", "plan", "graph"])
