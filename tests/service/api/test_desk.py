@@ -40,6 +40,7 @@ def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(desk: Desk) -> None:
     assert desk.do(divmod, 7, 2) == (3, 1)
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_replaced_and_its_task_done_again(desk: Desk, tmp_path: Path) -> None:
     before = desk.do(os.getpid)
     os.kill(before, signal.SIGKILL)
@@ -54,6 +55,7 @@ def test_a_task_that_always_kills_its_process_is_given_up(desk: Desk) -> None:
     assert desk.do(divmod, 7, 2) == (3, 1)
 
 
+@pytest.mark.slow
 def test_a_task_that_takes_too_long_is_ended_with_its_process(tmp_path: Path) -> None:
     desk = Desk(seats=1, limit_s=1.0)
     with pytest.raises(Problem, match="more than the 1 s that are allowed") as refusal:
