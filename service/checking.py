@@ -122,9 +122,17 @@ class Subject:
 
 
 def check_plans(
-    plans: Sequence[Plan], executed: Collection[str], subject: Subject, executor: Executor | None = None
+    plans: Sequence[Plan],
+    executed: Collection[str],
+    subject: Subject,
+    executor: Executor | None = None,
+    *,
+    trace: bool = False,
 ) -> Iterator[tuple[Plan, Mapping[str, Any], Execution | None]]:
-    """Check plans one after the other: those whose id is in `executed` with numbers, the others dry, first."""
+    """Check plans one after the other: those whose id is in `executed` with numbers, the others dry, first.
+
+    With `trace` the executions bring their traces along.
+    """
     dry = [plan for plan in plans if plan.id not in executed]
     for plan, verified in _count_all(dry, subject, executor):
         yield plan, verified, None
@@ -133,7 +141,7 @@ def check_plans(
         inputs, reference = reference_values(subject.graph, subject.seed)
         for plan in with_numbers:
             record, _ = execute_plan(
-                plan, subject.mesh, subject.seed, inputs, reference, subject.compute_dtype
+                plan, subject.mesh, subject.seed, inputs, reference, subject.compute_dtype, trace
             )
             yield plan, record.verified, record
 

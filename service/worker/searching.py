@@ -243,7 +243,7 @@ class SearchJob:
         }
         todo = [plan for plan in plans if plan.id not in known]
         subject = Subject(self._task.graph, self._task.mesh, request.seed, request.compute_dtype)
-        for plan, verified, execution in check_plans(todo, executed, subject, self._pool):
+        for plan, verified, execution in check_plans(todo, executed, subject, self._pool, trace=True):
             self._held.check()
             now = datetime.now(UTC)
             self._store.jobs.verified(self._job, now, self._held.lease_s, plan.id, verified, execution)

@@ -53,7 +53,10 @@ def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
     executed = [plan for plan in shown if plan.verified and plan.verified["values"]["executed"]]
     assert executed
     assert all(plan.verified["values"]["ok"] for plan in executed if plan.verified)
-    assert all(bench.store.executions.of_plan(plan.key) for plan in executed)
+    for plan in executed:
+        (execution,) = bench.store.executions.of_plan(plan.key)
+        trace = bench.store.executions.trace(execution.id)
+        assert trace is not None and trace["traceEvents"]
     assert bench.store.jobs.saved(run_id) is None
 
 
