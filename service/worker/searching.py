@@ -130,7 +130,7 @@ class SearchJob:
             versions=versions(),
             host=host(),
         )
-        if saved is not None and saved.stopped:
+        if saved is not None and saved.stopped and len(self._shown.values):
             stopped, timings = saved.stopped, dict(saved.timings)
         else:
             result = self._search(saved)
@@ -155,7 +155,7 @@ class SearchJob:
 
     def _search(self, saved: Checkpoint | None) -> Result:
         try:
-            return self._optimize(saved, self._start())
+            return self._optimize(saved, () if saved is not None else self._start())
         except CheckpointError as error:
             if saved is None:
                 raise
@@ -188,7 +188,7 @@ class SearchJob:
             devices=request.devices,
             inputs=request.inputs,
             outputs=request.outputs,
-            start_from=() if resume is not None else start_from,
+            start_from=start_from,
             resume=resume,
             on_progress=self._progress,
             on_checkpoint=self._checkpoint,

@@ -209,6 +209,30 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
     assert "too much" in run.problem["detail"]
 
 
+def test_why_there_is_no_plan_is_known_to_the_next_worker_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = bench.ask(
+        two_layers(width=256), constraints=("peak_memory_bytes<=1KiB",), budget_evaluations=500
+    )
+    write = bench.store.jobs.checkpoint
+
+    def drained_at_the_end(job: Any, now: Any, lease_s: float, update: Any) -> None:
+        write(job, now, lease_s, update)
+        if update.phase == "verifying":
+            bench.draining.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store.jobs, "checkpoint", drained_at_the_end)
+        with pytest.raises(Drained):
+            bench.do(bench.claim("first"))
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.do(bench.claim("second"))
+    run = bench.store.runs.get(run_id)
+    assert (run.status, run.problem and run.problem["code"]) == ("failed", "no_feasible_plan")
+
+
 @pytest.mark.slow
 def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
     source = bench.run(two_layers(width=256), budget_evaluations=40_000)
