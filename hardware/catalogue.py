@@ -113,7 +113,9 @@ def _shown(value: object) -> str:
 
 def _near(name: str, known: list[str] | tuple[str, ...]) -> str:
     close = get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else f"; known are {', '.join(sorted(known))}"
+    return (
+        f"; did you mean {' or '.join(close)}?" if close else f"; known are {', '.join(sorted(set(known)))}"
+    )
 
 
 def _number(value: object, where: str, expected: str, zero: bool) -> float:

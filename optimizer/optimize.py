@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.objectives import Objective, require_objectives
+from costmodel.planspace import PlanSpace
 from costmodel.view import default_view
 from hardware.mesh import Mesh
 from optimizer.beginning import begin, fingerprint_of, resume_from
@@ -148,6 +149,15 @@ def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
             raise ValueError(f"pin {site!r}: the graph has no block of that site")
         if graph.by_site[site].operator == "view":
             raise ValueError(f"pin {site!r}: a view has no placement; pin the block it views")
+
+
+def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
+    """Refuse pins that no strategy of their block leads to on this machine.
+
+    Raises:
+        ValueError: the first such pin, and what would be possible.
+    """
+    PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
 
 
 def _machines(

@@ -122,17 +122,9 @@ class Subject:
 
 
 def check_plans(
-    plans: Sequence[Plan],
-    executed: Collection[str],
-    subject: Subject,
-    executor: Executor | None = None,
-    *,
-    trace: bool = False,
+    plans: Sequence[Plan], executed: Collection[str], subject: Subject, executor: Executor | None = None
 ) -> Iterator[tuple[Plan, Mapping[str, Any], Execution | None]]:
-    """Check plans one after the other: those whose id is in `executed` with numbers, the others dry, first.
-
-    With `trace` the executions bring their traces along.
-    """
+    """Check plans one after the other: those whose id is in `executed` with numbers, the others dry, first."""
     dry = [plan for plan in plans if plan.id not in executed]
     for plan, verified in _count_all(dry, subject, executor):
         yield plan, verified, None
@@ -141,7 +133,7 @@ def check_plans(
         inputs, reference = reference_values(subject.graph, subject.seed)
         for plan in with_numbers:
             record, _ = execute_plan(
-                plan, subject.mesh, subject.seed, inputs, reference, subject.compute_dtype, trace
+                plan, subject.mesh, subject.seed, inputs, reference, subject.compute_dtype
             )
             yield plan, record.verified, record
 

@@ -169,6 +169,9 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     _check_plain(given, "/mesh", faults)
     if len(faults.found) > before:
         return None
+    given = {
+        name: value for name, value in given.items() if name != "device_count"
+    }  # the catalogue says it too
     device = given.get("device")
     if isinstance(device, str) and not faults.one_of(
         "/mesh/device", device, device_names(with_aliases=True), "device"

@@ -100,7 +100,9 @@ def service_settings(
         host=host or environment.get(HOST) or "127.0.0.1",
         port=port if port is not None else _port(environment.get(PORT)),
         api_key=environment.get(API_KEY) or None,
-        allowed_hosts=tuple(name for name in environment.get(ALLOWED_HOSTS, "").split(",") if name),
+        allowed_hosts=tuple(
+            name.strip() for name in environment.get(ALLOWED_HOSTS, "").split(",") if name.strip()
+        ),
     )
 
 

@@ -141,7 +141,8 @@ def _fault_of(detail: Mapping[str, Any], body: Any, form: Any) -> Fault:
     where, *path = detail["loc"]
     expected = (detail.get("ctx") or {}).get("expected", "")
     allowed = tuple(re.findall(r"'([^']*)'", expected))
-    said = detail["msg"][:1].lower() + detail["msg"][1:]
+    said = detail["msg"].removeprefix("Value error, ")
+    said = said[:1].lower() + said[1:]
     if detail["type"] == "extra_forbidden":
         allowed = _members(form, path[:-1])
         said = f"there is no member {str(path[-1])[:80]!r} here"

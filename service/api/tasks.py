@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from optimizer.optimize import check_pins
+from optimizer.optimize import check_pins, compile_pinned
 from service.graphs import summarise
 from service.requests import Fault, escape
 from service.store import Store, mesh_of
@@ -106,8 +107,10 @@ def pointer_of(path: str) -> str:
     return pointer
 
 
-def faults_of_pins(graph_id: str, pins: Mapping[str, str], url: str) -> tuple[Fault, ...]:
-    """Which pins the program has no place for."""
+def faults_of_pins(
+    graph_id: str, pins: Mapping[str, str], mesh: Mapping[str, Any], url: str
+) -> tuple[Fault, ...]:
+    """Which pins the program has no place for, or no strategy on this machine leads to."""
     graph = store_at(url).graphs.load(graph_id)
     faults = []
     for site, spec in pins.items():
@@ -115,6 +118,13 @@ def faults_of_pins(graph_id: str, pins: Mapping[str, str], url: str) -> tuple[Fa
             check_pins(graph, {site: spec})
         except ValueError as error:
             faults.append(Fault(f"/pins/{escape(site)}", str(error), _sites_near(graph, site)))
+    if faults:
+        return tuple(faults)
+    try:
+        compile_pinned(graph, mesh_of(mesh), pins)
+    except ValueError as error:
+        site = next((s for s in pins if f"pin {s!r}" in str(error)), next(iter(pins)))
+        faults.append(Fault(f"/pins/{escape(site)}", str(error)))
     return tuple(faults)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
+from hardware import Mesh
+from optimizer import Constraint
 from service.store.codec import mesh_to_document, plan_values
 from service.store.executions import ended_values
 from service.store.graphs import put_graph
@@ -64,13 +66,18 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
     }
 
 
+def _is_capacity(bound: Constraint, mesh: Mesh) -> bool:
+    """Whether a bound is the one that every search has; runs keep what was asked."""
+    return bound.objective == "peak_memory_bytes" and bound.bound == mesh.device.memory_bytes
+
+
 def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, Any]:
     result = finished.result
     request = RunRequest(
         graph_id=graph_id,
         mesh=mesh_to_document(result.mesh),
         objectives=tuple(objective.name for objective in result.objectives),
-        constraints=tuple(str(constraint) for constraint in result.constraints),
+        constraints=tuple(str(bound) for bound in result.constraints if not _is_capacity(bound, result.mesh)),
         budget_seconds=finished.budget.seconds,
         budget_evaluations=finished.budget.evaluations,
         seed=result.seed,

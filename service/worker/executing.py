@@ -1,23 +1,29 @@
-"""An execution's job: a stored plan runs on the device simulator, in a process of its own."""
+"""Executions on the device simulator: each in a process of its own, so that the worker hears of all else meanwhile."""
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future, wait
+import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hardware import Mesh
-from optimizer import Plan
+from optimizer import Plan, ProcessIslands
 from service.checking import execute_plan, fits_in_memory, reference_values
 from service.store import Execution, Store, mesh_of
 from service.worker.heart import Drained, Held
 from teg.graph import Graph
 
 POLL_S = 0.25
+LONGEST_S = 600.0
 
 
 class Refused(ValueError):
     """The execution cannot be done here; the message says why and what to do."""
+
+
+class Cancelled(Exception):
+    """The user does not want the job any more."""
 
 
 @dataclass(frozen=True)
@@ -43,41 +49,49 @@ def carry_out(order: Order) -> Execution:
     return record
 
 
-def do_execution(store: Store, held: Held, pool: Executor) -> None:
-    """Execute the plan that the job names and keep what came out.
+def execute(order: Order, held: Held) -> Execution:
+    """Carry out an order in a process that lives as long as it takes, and no longer than anybody wants it.
 
     Raises:
-        Drained: the worker must end; another will execute.
-        LeaseLost: another does already.
-        Refused: it does not fit into this machine's memory.
+        Drained, LeaseLost, Cancelled: the worker must end, another has the job, or its user gave it up.
+        Refused: it does not fit into this machine's memory, or takes too long.
     """
-    execution = store.executions.get(held.job.subject)
-    plan = store.plans.load(execution.plan_key)
-    request = store.runs.request(execution.run_id)
-    if execution.values and not fits_in_memory([plan]):
+    if order.values and not fits_in_memory([order.plan]):
         raise Refused(
-            f"the plan's devices hold {plan.cost['total_memory_bytes']:,} B in all, more than half of this "
+            f"the plan's devices hold {order.plan.cost['total_memory_bytes']:,} B in all, more than half of this "
             'machine\'s memory; count without values instead ("values": false)'
         )
+    process = ProcessIslands(1)
+    try:
+        return _wait(process.submit(carry_out, order), held)
+    finally:
+        process.abandon()
+
+
+def do_execution(store: Store, held: Held) -> None:
+    """Execute the plan that the job names and keep what came out; raises as `execute`."""
+    execution = store.executions.get(held.job.subject)
+    request = store.runs.request(execution.run_id)
     order = Order(
-        plan,
+        store.plans.load(execution.plan_key),
         store.graphs.load(request.graph_id),
         mesh_of(request.mesh),
         request.compute_dtype,
         execution.values,
         execution.seed or 0,
     )
-    future = pool.submit(carry_out, order)
-    try:
-        record = _wait(future, held)
-    finally:
-        future.cancel()
+    record = execute(order, held)
     store.jobs.end_execution(held.job, datetime.now(UTC), "finished", execution=record)
 
 
 def _wait(future: Future[Execution], held: Held) -> Execution:
+    until = time.monotonic() + LONGEST_S
     while not wait([future], timeout=POLL_S).done:
         held.check()
         if held.is_draining:
             raise Drained
+        if held.is_cancelled:
+            raise Cancelled
+        if time.monotonic() > until:
+            raise Refused(f"executing the plan took more than {LONGEST_S:g} s; count without values instead")
     return future.result()

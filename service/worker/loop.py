@@ -17,7 +17,7 @@ from optimizer import ProcessIslands
 from service.lifecycle import Event
 from service.problems import problem
 from service.store import Job, LeaseLost, Store, StoreError
-from service.worker.executing import do_execution
+from service.worker.executing import Cancelled, do_execution
 from service.worker.heart import Drained, Heart, Held
 from service.worker.searching import SearchJob
 
@@ -51,13 +51,13 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
     heart = Heart(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
     heart.start()
     log.info("worker %s: %d islands", settings.name, settings.islands)
-    islands, bench = ProcessIslands(settings.islands), ProcessIslands(1)
+    islands = ProcessIslands(settings.islands)
 
     def search(held: Held) -> None:
         SearchJob(store, held, islands, settings.islands, settings.checkpoint_s).do()
 
     def execute(held: Held) -> None:
-        do_execution(store, held, bench)
+        do_execution(store, held)
 
     runs = _Lane("run", search, store, settings, heart, draining)
     executions = _Lane("execution", execute, store, settings, heart, draining)
@@ -69,8 +69,7 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
         draining.set()
         beside.join()
         heart.stop()
-        for pool in (islands, bench):
-            pool.abandon()  # a round or an execution whose result nobody takes any more
+        islands.abandon()  # a round whose result nobody takes any more
         log.info("worker %s has ended", settings.name)
 
 
@@ -125,6 +124,8 @@ class _Lane:
                 self._do(held)
         except Drained:
             self._give_back(job)
+        except Cancelled:
+            self._end(job, "cancelled", None)
         except LeaseLost as error:
             log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
         except StoreError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,13 +29,15 @@ from service.checking import Subject, check_plans, plans_to_execute
 from service.lifecycle import Event
 from service.problems import problem
 from service.provenance import host, versions
-from service.store import RunRequest, RunUpdate, Store, StoredPlan, mesh_of
+from service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
+from service.worker.executing import Cancelled, Order, Refused, execute
 from service.worker.heart import Drained, Held
 from teg.graph import Graph
 
 log = logging.getLogger("tapestry.worker")
 
 LARGEST_SHOWN = 64
+UNCHECKED = {"values": {"executed": False}}
 
 
 @dataclass(frozen=True)
@@ -237,20 +239,40 @@ class SearchJob:
         plans = self._shown.plans()
         executed = plans_to_execute(plans, self._task.objectives, self._task.graph, request.verify)
         known = {
-            plan.id
+            plan.id: plan.verified
             for plan in self._store.runs.frontier(self._job.subject)
-            if plan.verified is not None and (plan.verified["values"]["executed"] or plan.id not in executed)
+            if plan.verified is not None
         }
-        todo = [plan for plan in plans if plan.id not in known]
         subject = Subject(self._task.graph, self._task.mesh, request.seed, request.compute_dtype)
-        for plan, verified, execution in check_plans(todo, executed, subject, self._pool, trace=True):
-            self._held.check()
-            now = datetime.now(UTC)
-            self._store.jobs.verified(self._job, now, self._held.lease_s, plan.id, verified, execution)
-            if self._held.is_draining:
-                raise Drained
+        counted = [plan for plan in plans if plan.id not in known and plan.id not in executed]
+        for plan in plans:
+            if plan.id not in executed or known.get(plan.id, UNCHECKED)["values"]["executed"]:
+                continue
+            try:
+                record = execute(self._order(plan), self._held)
+            except Cancelled:
+                return
+            except Refused as error:
+                log.warning("run %s: plan %s is only counted: %s", self._job.subject, plan.id, error)
+                counted.append(plan)
+            else:
+                self._keep(plan, record.verified, record)
+        for plan, verified, _ in check_plans(counted, (), subject, self._pool):
+            self._keep(plan, verified, None)
             if self._held.is_cancelled:
                 return
+
+    def _order(self, plan: Plan) -> Order:
+        task = self._task
+        return Order(plan, task.graph, task.mesh, task.request.compute_dtype, True, task.request.seed)
+
+    def _keep(self, plan: Plan, verified: Mapping[str, Any], execution: Execution | None) -> None:
+        """Write what was checked of a plan; then, perhaps, give the run back."""
+        self._held.check()
+        now = datetime.now(UTC)
+        self._store.jobs.verified(self._job, now, self._held.lease_s, plan.id, verified, execution)
+        if self._held.is_draining:
+            raise Drained
 
     def _end_without_plan(self, result: Result) -> None:
         now = datetime.now(UTC)

@@ -8,6 +8,7 @@ from argparse import Namespace
 
 from service.cli.errors import OK, CommandError
 from service.logs import start_logging
+from service.scratch import scratch_folder
 from service.serving import Listening, ServingError
 from service.settings import ServiceSettings, SettingsError, service_settings
 
@@ -23,7 +24,7 @@ def run(arguments: Namespace) -> int:
             islands=arguments.islands,
             log_level=arguments.log_level,
         )
-        with server:
+        with scratch_folder(), server:
             print(f"Tapestry listens on {server.address}", file=sys.stderr, flush=True)
             server.serve()
     except ServingError as error:

@@ -13,7 +13,8 @@ from types import FrameType
 from service.cli.errors import OK
 from service.cli.searching import islands_of, open_store
 from service.logs import start_logging
-from service.worker import WorkerSettings, scratch_folder, work
+from service.scratch import scratch_folder
+from service.worker import WorkerSettings, work
 
 NICENESS = 5
 

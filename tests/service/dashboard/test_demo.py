@@ -70,11 +70,12 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Plan {plans[0]['plan']}")
 
     page.get_by_role("button", name="Execute on the simulator").click()
+    expect(page.locator("#which option")).to_have_count(2)  # the run itself executed its fastest plan
+    expect(page.locator("#execution-status")).to_have_text("succeeded", timeout=COMPILING_MS)
     canvas = page.locator("#timeline canvas")
     expect(canvas).to_be_visible(timeout=COMPILING_MS)
     expect(canvas).to_have_accessible_name(re.compile(r"^Timeline of 8 devices over [\d.]+ ms"))
     expect(page.locator("#devices tbody tr")).to_have_count(8)
-    expect(page.locator("#execution-status")).to_have_text("succeeded")
     assert shades(page) > 2, "the timeline is painted"
 
     trace = page.get_by_role("link", name="For Perfetto").get_attribute("href")

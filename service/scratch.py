@@ -1,4 +1,4 @@
-"""A worker's folder for what its islands read: gone when it ends, removed by the next one if it was killed."""
+"""A process's folder for its temporary files: gone when it ends, removed by the next one if it was killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PREFIX = "tapestry-worker-"
+PREFIX = "tapestry-scratch-"
 LOCK = "lock"
 
 

@@ -1,4 +1,4 @@
-"""Temporary files of workers: in a folder of their own, which nobody leaves behind for good."""
+"""Temporary files of servers and workers: in a folder of their own, which nobody leaves behind for good."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from service.worker import scratch_folder
+from service.scratch import scratch_folder
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 OWNER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from service.worker.scratch import scratch_folder
+from service.scratch import scratch_folder
 with scratch_folder() as folder:
     print(folder, flush=True)
     sys.stdin.read()
