@@ -74,6 +74,19 @@ def test_pins_are_checked_against_the_program(shared: Service) -> None:
     assert [(fault["pointer"], fault["allowed"]) for fault in faults] == [("/pins/yy", ["y"])]
 
 
+@pytest.mark.parametrize("spec", ["[nosuch.0, -]", "[gpu.9, -]", "[-]"])
+def test_a_pin_that_no_strategy_leads_to_is_refused_at_once(shared: Service, spec: str) -> None:
+    (fault,) = complaint(shared.submit(pins={"y": spec}), 422, "invalid")["errors"]
+    assert fault["pointer"] == "/pins/y"
+    assert "pin 'y'" in fault["detail"]
+
+
+def test_a_machine_of_the_catalogue_can_be_changed_and_posted_back(shared: Service) -> None:
+    mesh = shared.http.get("/v1/meshes/dgx-h100").json()
+    mesh["axes"][0]["size"] = 4
+    assert shared.submit(mesh=mesh).status_code == 202
+
+
 def test_a_run_may_start_from_another_of_the_same_graph(service: Service) -> None:
     finished = service.finished()
     assert service.submit(start_from=finished).status_code == 202
