@@ -91,6 +91,19 @@ def _index(definition: Definition, strategies: Sequence[Strategy], mesh: MeshSha
     return result
 
 
+def whole_block_bytes(
+    definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+) -> int:
+    """Bytes that a block reads and writes when one device computes all of it; nothing for views and boundaries."""
+    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    dims = definition.signature.dims if definition.signature is not None else ()
+    index = np.array([(0, d.size) for d in dims], dtype=np.int64).reshape(1, 1, len(dims), 2)
+    sizes = index[..., 1] - index[..., 0]
+    if work.kind == "none" or (sizes == 0).any():
+        return 0
+    return int(_memory_bytes(definition, work, index, sizes, inputs, outputs)[0, 0])
+
+
 def _memory_bytes(
     definition: Definition,
     work: Work,

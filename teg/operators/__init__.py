@@ -13,12 +13,14 @@ from teg.operators.gathering import GATHERING
 from teg.operators.normalisation import NORMALISATION
 from teg.operators.operator import Operator
 from teg.operators.reduction import REDUCTION
+from teg.operators.reshaping import RESHAPING
 from teg.operators.selectors import SELECTORS
 from teg.operators.windows import WINDOWS
 
 OPERATORS: tuple[Operator, ...] = (
     *BOUNDARY,
     *SELECTORS,
+    *RESHAPING,
     *CELLS,
     *REDUCTION,
     *NORMALISATION,

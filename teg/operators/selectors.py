@@ -1,8 +1,7 @@
-"""Blocks that rearrange elements and compute nothing: views, concatenation, padding, general reshapes."""
+"""Blocks that rearrange elements and compute nothing: views, concatenation, padding."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -180,23 +179,6 @@ def _evaluate_concat(
     return (np.concatenate([o.array for o in operands], axis=definition["axis"]),)
 
 
-def _infer_reshape(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    given = settings(attrs, ("shape",))
-    expect_inputs(inputs, ("value",))
-    shape = integers(given["shape"], "shape", least=0)
-    if math.prod(shape) != math.prod(inputs[0].shape):
-        raise ValueError(
-            f"{inputs[0].shape} has {math.prod(inputs[0].shape)} elements, {shape} has {math.prod(shape)}"
-        )
-    return Inferred(None, (TensorType(shape, inputs[0].dtype),))
-
-
-def _evaluate_reshape(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    return (operands[0].array.reshape(definition["shape"]),)
-
-
 def _infer_pad(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     given = settings(attrs, ("low", "high"), ("mode", "value"))
     expect_inputs(inputs, ("value",))
@@ -261,14 +243,6 @@ CONCAT = Operator(
     ),
 )
 
-RESHAPE = Operator(
-    name="reshape",
-    infer=_infer_reshape,
-    evaluate=_evaluate_reshape,
-    work=_move,
-    examples=(OperatorExample(attributes(shape=(3, 8)), (_MATRIX,)),),
-)
-
 PAD = Operator(
     name="pad",
     infer=_infer_pad,
@@ -282,4 +256,4 @@ PAD = Operator(
     ),
 )
 
-SELECTORS: tuple[Operator, ...] = (VIEW, CONCAT, RESHAPE, PAD)
+SELECTORS: tuple[Operator, ...] = (VIEW, CONCAT, PAD)

@@ -118,12 +118,3 @@ def test_negative_padding_crops_and_constants_fill():
     np.testing.assert_array_equal(got, wanted)
     with pytest.raises(ValueError, match="leaves \\(2, -1, 4\\)"):
         apply("pad", attributes(low=(0, -4, 0), high=(0, 0, 0)), X)
-
-
-def test_a_reshape_is_a_fixed_block():
-    definition, outputs = define("reshape", attributes(shape=(6, 4)), (TensorType(X.shape, "int32"),))
-
-    assert definition.signature is None
-    np.testing.assert_array_equal(run_block(definition, None, (X,), outputs)[0], X.reshape(6, 4))
-    with pytest.raises(ValueError, match="has 24 elements, \\(5, 5\\) has 25"):
-        define("reshape", attributes(shape=(5, 5)), (TensorType(X.shape, "int32"),))

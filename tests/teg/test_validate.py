@@ -342,10 +342,10 @@ def test_a_part_of_a_windowed_block_reads_its_clipped_box(
     assert found(graph) == ([] if valid else [("range", "$.blocks[2].inputs[0]")])
 
 
-def test_a_fixed_block_is_always_whole() -> None:
-    b = GraphBuilder("fixed")
+def test_a_block_that_does_not_split_is_always_whole() -> None:
+    b = GraphBuilder("whole")
     x = b.source("x", (4, 6), "float32")
-    (y,) = b.apply("reshape", (x,), site="y", shape=(24,))
+    (y,) = b.apply("reshape", (x,), site="y", shape=(3, 8))
     b.sink(y)
     graph = b.build()
 

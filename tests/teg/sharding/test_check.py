@@ -54,7 +54,7 @@ def test_legal_placements_have_no_issue(graph: Graph) -> None:
             "gpu.0",
         ),
         (placed("product", NODE), "$.blocks.product.strategy", "1 splits", "3 index dimensions m, n, k"),
-        (placed("flat", NODE), "$.blocks.flat.strategy", "1 splits", "it is fixed"),
+        (placed("flat", NODE, GPU), "$.blocks.flat.strategy", "2 splits", "1 index dimensions d0"),
         (
             placed("product", Split(("gpu.0",), 0), WHOLE, WHOLE),
             "$.blocks.product.strategy[0]",

@@ -1,0 +1,107 @@
+"""How much of a graph's work can be split: flops and bytes in blocks that a proof shows to split at least four ways.
+
+A block counts when some dimension of its signature splits over four devices and `verify` proves the result, or
+when its whole index space has fewer than four points. Bytes are reads and writes; sources, sinks and views are free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from costmodel.blockcost import whole_block_bytes
+from teg.builder import GraphBuilder
+from teg.graph import Definition, Graph, TensorType
+from teg.operators import operator_named
+from teg.sharding.expand import expand
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.spec import WHOLE, Split
+from teg.sharding.strategy import Strategy, splittable
+from teg.sharding.verify import verify
+
+WAYS = 4
+MESH = MeshShape.of(device=WAYS)
+SPLIT = Split(tuple(axis.name for axis in MESH.sub_axes))
+
+Types = tuple[TensorType, ...]
+
+
+@dataclass
+class Shardable:
+    """Work by kind, and which operators' blocks do not split, with the bytes they move."""
+
+    flops: float = 0.0
+    split_flops: float = 0.0
+    moved_bytes: int = 0
+    split_bytes: int = 0
+    unsplit_bytes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def flops_share(self) -> float:
+        """The share of flops in blocks that split; 1 where there is no work at all."""
+        return self.split_flops / self.flops if self.flops else 1.0
+
+    @property
+    def bytes_share(self) -> float:
+        """The share of bytes in blocks that split; 1 where nothing moves."""
+        return self.split_bytes / self.moved_bytes if self.moved_bytes else 1.0
+
+
+def shardable(graph: Graph) -> Shardable:
+    """The work of a graph, and how much of it splits."""
+    total = Shardable()
+    for block in graph.blocks:
+        inputs, outputs = graph.input_types(block), graph.output_types(block)
+        flops, moved = block_work(block.definition, inputs, outputs)
+        total.flops += flops
+        total.moved_bytes += moved
+        if flops == moved == 0:
+            continue
+        if splits(block.definition, inputs, outputs):
+            total.split_flops += flops
+            total.split_bytes += moved
+        else:
+            total.unsplit_bytes[block.operator] += moved
+    return total
+
+
+@lru_cache(maxsize=65536)
+def block_work(definition: Definition, inputs: Types, outputs: Types) -> tuple[float, int]:
+    """Flops, and bytes read and written, of one whole block."""
+    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    if work.kind == "none":
+        return 0.0, 0
+    points = 1 if definition.signature is None else definition.signature.index_range.size
+    return points * work.flops, whole_block_bytes(definition, inputs, outputs)
+
+
+@lru_cache(maxsize=65536)
+def splits(definition: Definition, inputs: Types, outputs: Types) -> bool:
+    """Whether some dimension splits four ways, proven by `verify`; tiny index spaces need not."""
+    signature = definition.signature
+    if signature is None:
+        return False
+    if signature.index_range.size < WAYS:
+        return True
+    allowed = splittable(signature)
+    candidates = [k for k, d in enumerate(signature.dims) if allowed[k] and d.size >= WAYS]
+    return any(
+        proven(definition, inputs, outputs, k)
+        for k in sorted(candidates, key=lambda k: -signature.dims[k].size)
+    )
+
+
+def proven(definition: Definition, inputs: Types, outputs: Types, dim: int) -> bool:
+    """Whether the block alone, split over four devices along one dimension, is a correct sharding of itself."""
+    assert definition.signature is not None
+    builder = GraphBuilder("block")
+    sites = [builder.source(f"in{k}", t.shape, t.dtype) for k, t in enumerate(inputs)]
+    made = builder.apply(definition.operator, sites, site="block", **dict(definition.attributes))
+    for site in made:
+        builder.sink(site)
+    graph = builder.build()
+    strategy = Strategy(tuple(SPLIT if k == dim else WHOLE for k in range(len(definition.signature.dims))))
+    placements = Placements({"block": Placement(strategy)})
+    return not verify(graph, expand(graph, placements, MESH))
