@@ -68,6 +68,11 @@ class Signature(InternedValue):
     def index_range(self) -> ZRange:
         return ZRange.of_shape([d.size for d in self.dims])
 
+    def project(self, index: ZRange) -> tuple[tuple[ZRange, ...], tuple[ZRange, ...]]:
+        """The boxes of all inputs and of all outputs that a part of the index space reads and makes."""
+        inputs, outputs = (tuple(p.project(index) for p in side) for side in (self.inputs, self.outputs))
+        return inputs, outputs
+
     def position(self, name: str) -> int:
         for k, d in enumerate(self.dims):
             if d.name == name:

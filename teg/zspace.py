@@ -1,13 +1,17 @@
-"""Discrete coordinate spaces: points, half-open boxes, affine maps and index projections."""
+"""Discrete coordinate spaces: half-open boxes, affine maps and index projections over integer points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, pairwise, product
 
-ZPoint = tuple[int, ...]
+from teg.zpoint import ZPoint, leq, permuted, resolved_axis
+
+RANGE_TEXT = re.compile(r"zr\[\s*(?:-?\d+\s*:\s*-?\d+\s*(?:,\s*-?\d+\s*:\s*-?\d+\s*)*)?\]")
+NUMBER = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,54 @@ class ZRange:
         """The box `[0, shape)`."""
         return ZRange((0,) * len(shape), tuple(shape))
 
+    @staticmethod
+    def build(
+        start: Sequence[int] | None = None,
+        end: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> ZRange:
+        """The box from `start` (zeros if not given) to `end`, or of this `shape`.
+
+        Raises:
+            ValueError: both or none of `end` and `shape` are given, or ranks differ.
+        """
+        if (end is None) == (shape is None):
+            raise ValueError("a range is built from its end or from its shape: give one of the two")
+        sizes = end if shape is None else shape
+        assert sizes is not None
+        low = (0,) * len(sizes) if start is None else tuple(start)
+        if len(low) != len(sizes):
+            raise ValueError(f"a range needs as many starts as sizes, not {low} and {tuple(sizes)}")
+        high = sizes if shape is None else [s + n for s, n in zip(low, sizes, strict=True)]
+        return ZRange(low, tuple(high))
+
+    @staticmethod
+    def parse(text: str) -> ZRange:
+        """The box that prints as `text`: `zr[2:4, -1:5]`.
+
+        Raises:
+            ValueError: it is no range's text.
+        """
+        if not RANGE_TEXT.fullmatch(text.strip()):
+            raise ValueError(f"{text!r} is no range; write zr[start:end, start:end, ...]")
+        numbers = [int(n) for n in NUMBER.findall(text)]
+        return ZRange(tuple(numbers[::2]), tuple(numbers[1::2]))
+
+    @staticmethod
+    def around(boxes: Iterable[ZRange]) -> ZRange:
+        """The smallest box that holds all `boxes`.
+
+        Raises:
+            ValueError: there are none.
+        """
+        found = list(boxes)
+        if not found:
+            raise ValueError("no box holds nothing: give at least one range")
+        whole = found[0]
+        for box in found[1:]:
+            whole = whole.bounding(box)
+        return whole
+
     @property
     def rank(self) -> int:
         return len(self.start)
@@ -49,16 +101,38 @@ class ZRange:
         return any(s == e for s, e in zip(self.start, self.end, strict=True))
 
     def contains(self, other: ZRange) -> bool:
-        """Whether every point of `other` lies inside; an empty box lies in every box of its rank."""
-        if other.is_empty:
-            return True
-        return all(
-            s <= os and oe <= e
-            for s, e, os, oe in zip(self.start, self.end, other.start, other.end, strict=True)
-        )
+        """Whether `other` lies inside, corner by corner; so may an empty box, which has a place too."""
+        return leq(self.start, other.start) and leq(other.end, self.end)
 
     def contains_point(self, point: ZPoint) -> bool:
         return all(s <= p < e for s, e, p in zip(self.start, self.end, point, strict=True))
+
+    @property
+    def inclusive_end(self) -> ZPoint:
+        """The last point.
+
+        Raises:
+            ValueError: the range is empty.
+        """
+        if self.is_empty:
+            raise ValueError(f"the empty range {self} has no last point")
+        return tuple(e - 1 for e in self.end)
+
+    def corners(self) -> list[ZPoint]:
+        """The points at the corners, row-major, each once; none of an empty box."""
+        if self.is_empty:
+            return []
+        ends = zip(self.start, self.inclusive_end, strict=True)
+        return list(product(*(sorted({low, high}) for low, high in ends)))
+
+    def meeting(self, other: ZRange) -> ZRange | None:
+        """The common box: empty where the boxes touch, None where they are apart."""
+        apart = any(e < os or oe < s for s, e, os, oe in zip(*self._ends, *other._ends, strict=True))
+        return None if apart else self.intersection(other)
+
+    @property
+    def _ends(self) -> tuple[ZPoint, ZPoint]:
+        return self.start, self.end
 
     def intersection(self, other: ZRange) -> ZRange:
         """The common box; empty (at the larger start) when the boxes are apart."""
@@ -74,6 +148,37 @@ class ZRange:
 
     def bounding(self, other: ZRange) -> ZRange:
         return ZRange(tuple(map(min, self.start, other.start)), tuple(map(max, self.end, other.end)))
+
+    def permute(self, order: Sequence[int]) -> ZRange:
+        """The box with its dimensions in another order, as `numpy.transpose`."""
+        return ZRange(permuted(self.start, order), permuted(self.end, order))
+
+    def split(self, axis: int, sizes: int | Sequence[int]) -> list[ZRange]:
+        """Neighbouring boxes along `axis`: chunks of one size (the last may be smaller), or these sizes.
+
+        Raises:
+            ValueError: a size below 1, or sizes whose sum is not that of the dimension.
+        """
+        axis = resolved_axis(axis, self.rank)
+        size = self.shape[axis]
+        if isinstance(sizes, int):
+            if sizes < 1:
+                raise ValueError(f"chunks must have a size of at least 1, not {sizes}")
+            count = max(1, -(-size // sizes))
+            sizes = [min(sizes, size - k * sizes) for k in range(count)]
+        elif any(n < 1 for n in sizes) or sum(sizes) != size:
+            raise ValueError(f"sizes of at least 1 that sum up to {size} are needed, not {list(sizes)}")
+        cuts = accumulate(sizes, initial=self.start[axis])
+        return [
+            ZRange(
+                (*self.start[:axis], a, *self.start[axis + 1 :]), (*self.end[:axis], b, *self.end[axis + 1 :])
+            )
+            for a, b in pairwise(cuts)
+        ]
+
+    def cross(self, other: ZRange) -> ZRange:
+        """The cartesian product: these dimensions, then those of `other`."""
+        return ZRange(self.start + other.start, self.end + other.end)
 
     def points(self) -> Iterator[ZPoint]:
         """All points, row-major."""
@@ -104,6 +209,30 @@ class ZAffineMap:
             for row, o in zip(self.matrix, self.offset, strict=True)
         )
 
+    @staticmethod
+    def diagonal(factors: Sequence[int]) -> ZAffineMap:
+        """`x[k] -> factors[k] x[k]`."""
+        n = len(factors)
+        rows = tuple(tuple(f if j == k else 0 for j in range(n)) for k, f in enumerate(factors))
+        return ZAffineMap(rows, (0,) * n)
+
+    def translate(self, by: ZPoint) -> ZAffineMap:
+        """The map with its results moved."""
+        return ZAffineMap(self.matrix, tuple(o + b for o, b in zip(self.offset, by, strict=True)))
+
+    def permute_inputs(self, order: Sequence[int]) -> ZAffineMap:
+        """The map of points whose coordinates come in another order."""
+        return ZAffineMap(tuple(permuted(row, order) for row in self.matrix), self.offset)
+
+    def permute_outputs(self, order: Sequence[int]) -> ZAffineMap:
+        """The map with its results in another order."""
+        return ZAffineMap(permuted(self.matrix, order), permuted(self.offset, order))
+
+    def broadcast_apply(self, point: ZPoint) -> ZPoint:
+        """`apply` on the last coordinates; further ones in front pass through."""
+        lead = max(0, len(point) - (len(self.matrix[0]) if self.matrix else 0))
+        return point[:lead] + self.apply(point[lead:])
+
 
 @dataclass(frozen=True, slots=True)
 class IndexProjection:
@@ -131,3 +260,38 @@ class IndexProjection:
             lows.append(low)
             highs.append(low if index.is_empty or extent == 0 else high + extent)
         return ZRange(tuple(lows), tuple(highs))
+
+    @staticmethod
+    def diagonal(factors: Sequence[int], shape: ZPoint) -> IndexProjection:
+        """`x[k] -> [factors[k] x[k], ... + shape[k])`."""
+        return IndexProjection(ZAffineMap.diagonal(factors), shape)
+
+    def translate(self, by: ZPoint) -> IndexProjection:
+        """The projection with its boxes moved."""
+        return IndexProjection(self.start.translate(by), self.shape)
+
+    def project_point(self, point: ZPoint) -> ZRange:
+        """The box of one point; further coordinates in front pass through."""
+        lead = max(0, len(point) - (len(self.start.matrix[0]) if self.start.matrix else 0))
+        return ZRange.build(self.start.broadcast_apply(point), shape=(1,) * lead + self.shape)
+
+    @property
+    def marginal_strides(self) -> tuple[ZPoint, ...]:
+        """Per index dimension by how far the box moves in each tensor dimension when the index grows by one."""
+        return tuple(zip(*self.start.matrix, strict=True))
+
+    @property
+    def marginal_overlap(self) -> tuple[ZPoint, ...]:
+        """Per index dimension how much of each tensor dimension two neighbouring steps share."""
+        return tuple(
+            tuple(max(n - abs(s), 0) for n, s in zip(self.shape, strides, strict=True))
+            for strides in self.marginal_strides
+        )
+
+    @property
+    def marginal_waste(self) -> tuple[ZPoint, ...]:
+        """Per index dimension how much of each tensor dimension lies unread between neighbouring steps."""
+        return tuple(
+            tuple(max(abs(s) - n, 0) for n, s in zip(self.shape, strides, strict=True))
+            for strides in self.marginal_strides
+        )

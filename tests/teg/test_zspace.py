@@ -65,6 +65,7 @@ def test_intersection_is_that_of_the_points(pair: tuple[ZRange, ZRange]) -> None
 @given(box_pairs())
 def test_a_range_contains_the_subsets_of_its_points(pair: tuple[ZRange, ZRange]) -> None:
     a, b = pair
+    assume(not b.is_empty)
     assert a.contains(b) == (set(b.points()) <= set(a.points()))
 
 
@@ -156,3 +157,43 @@ def test_a_strided_window_is_a_projection(start: int, count: int, stride: int, e
     read = {x for i, k in product(range(start, start + count), range(extent)) for x in [stride * i - 1 + k]}
     box = windows.project(ZRange((start,), (start + count,)))
     assert (box.start[0], box.end[0]) == ((min(read), max(read) + 1) if read else (box.start[0],) * 2)
+
+
+def test_an_empty_range_has_a_place() -> None:
+    box = ZRange.of_shape((2, 3))
+    assert box.contains(ZRange((2, 3), (2, 3)))
+    assert not box.contains(ZRange((-1, 0), (-1, 0)))
+
+
+def test_ranges_meet_touch_or_are_apart() -> None:
+    box = ZRange.of_shape((2, 3))
+    assert box.meeting(ZRange((1, -5), (9, 2))) == ZRange((1, 0), (2, 2))
+    assert box.meeting(ZRange((2, 0), (4, 3))) == ZRange((2, 0), (2, 3))
+    assert box.meeting(ZRange((-5, -5), (-1, -1))) is None
+
+
+@given(boxes(), st.integers(-2, 1), st.integers(1, 4))
+def test_chunks_tile_their_range_in_order(box: ZRange, axis: int, size: int) -> None:
+    assume(-box.rank <= axis < box.rank and not box.is_empty)
+    chunks = box.split(axis, size)
+    assert sorted(p for c in chunks for p in c.points()) == list(box.points())
+    assert {c.shape[axis] for c in chunks[:-1]} <= {size}
+    assert box.split(axis, [c.shape[axis] for c in chunks]) == chunks
+
+
+@given(boxes())
+def test_a_printed_range_is_read_back(box: ZRange) -> None:
+    assert ZRange.parse(str(box)) == box
+    assert ZRange.build(box.start, shape=box.shape) == box == ZRange.build(box.start, box.end)
+
+
+def test_what_is_no_range() -> None:
+    for text in ["zr[1, 2]", "abc", "zr[1:2,]", "zr[a:b]"]:
+        with pytest.raises(ValueError, match="is no range"):
+            ZRange.parse(text)
+    with pytest.raises(ValueError, match="one of the two"):
+        ZRange.build((0,), (1,), (1,))
+    with pytest.raises(ValueError, match="sum up to 3"):
+        ZRange.of_shape((3,)).split(0, [1, 1])
+    with pytest.raises(ValueError, match="at least one range"):
+        ZRange.around([])

@@ -1,0 +1,93 @@
+"""Costs that a program brings along: for any number of named resources a fixed amount and one per index step.
+
+A table prices any part of a block's index space: `fixed + sum over dimensions of step * size` (the whitepaper's
+marginal cost table). The resources `flops` and `bytes` replace what the operator would say of itself; all others
+are summed up and shown. A block without signature has fixed amounts only, for all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from teg.intern import InternedValue
+
+Amount = int | float
+
+
+class ResourceCost(NamedTuple):
+    """One resource: the amount per execution, and per step along index dimensions by name."""
+
+    resource: str
+    fixed: Amount
+    steps: tuple[tuple[str, Amount], ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CostTable(InternedValue):
+    """Costs by resource, sorted by name.
+
+    Raises:
+        ValueError: a resource without name or twice, or an amount that is negative or not finite.
+    """
+
+    resources: tuple[ResourceCost, ...]
+
+    def __post_init__(self) -> None:
+        names = [r.resource for r in self.resources]
+        if names != sorted(set(names)) or not all(n and n.isprintable() for n in names):
+            raise ValueError(f"resources have different printable names, in order; not {names}")
+        for r in self.resources:
+            dims = [name for name, _ in r.steps]
+            if dims != sorted(set(dims)):
+                raise ValueError(f"steps of {r.resource!r} name different dimensions, in order; not {dims}")
+            for amount in (r.fixed, *(step for _, step in r.steps)):
+                if isinstance(amount, bool) or not math.isfinite(amount) or amount < 0:
+                    raise ValueError(
+                        f"resource {r.resource!r} costs {amount!r}; amounts are finite, from 0 up"
+                    )
+
+    @property
+    def dims(self) -> frozenset[str]:
+        """The index dimensions that the table names."""
+        return frozenset(name for r in self.resources for name, _ in r.steps)
+
+    def price(self, sizes: Mapping[str, int]) -> dict[str, Amount]:
+        """What a part of an index space costs, by resource; `sizes` gives its extent along each dimension.
+
+        A part without points costs nothing. Raises KeyError for a dimension that `sizes` lacks.
+        """
+        if any(n == 0 for n in sizes.values()):
+            return {r.resource: 0 for r in self.resources}
+        return {r.resource: r.fixed + sum(step * sizes[d] for d, step in r.steps) for r in self.resources}
+
+    def named(self, resource: str) -> ResourceCost | None:
+        """The costs of one resource, if the table has it."""
+        return next((r for r in self.resources if r.resource == resource), None)
+
+
+def cost_table(
+    fixed: Mapping[str, Amount] | None = None, steps: Mapping[str, Mapping[str, Amount]] | None = None
+) -> CostTable:
+    """A table from fixed amounts by resource and steps by index dimension and resource."""
+    by_resource: dict[str, dict[str, Amount]] = {name: {} for name in fixed or {}}
+    for dim, amounts in (steps or {}).items():
+        for resource, step in amounts.items():
+            by_resource.setdefault(resource, {})[dim] = step
+    return CostTable(
+        tuple(
+            ResourceCost(name, (fixed or {}).get(name, 0), tuple(sorted(dims.items())))
+            for name, dims in sorted(by_resource.items())
+        )
+    )
+
+
+def total(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
+    """Amounts added up by resource."""
+    sums: dict[str, Amount] = {}
+    for each in amounts:
+        for resource, amount in each.items():
+            sums[resource] = sums.get(resource, 0) + amount
+    return dict(sorted(sums.items()))

@@ -1,0 +1,43 @@
+"""Points of discrete spaces: dominance, added and reordered dimensions, names."""
+
+import pytest
+
+from teg.zpoint import DimensionMap, dominance, permuted, resolved_axis, with_dims
+
+
+def test_points_are_ordered_in_every_coordinate_or_not_at_all() -> None:
+    assert [dominance((0, 0), p) for p in [(0, 0), (1, 0), (-1, 0)]] == ["equal", "less", "greater"]
+    assert dominance((0, 1), (1, 0)) == "incomparable"
+    with pytest.raises(ValueError, match="zip"):
+        dominance((0,), (0, 1))
+
+
+def test_zeros_are_put_in_before_an_axis() -> None:
+    assert with_dims((1, 2, 3), 0, 2) == (0, 0, 1, 2, 3)
+    assert with_dims((1, 2, 3), -2, 1) == (1, 2, 0, 3)
+    assert with_dims((1, 2, 3), 3, 0) == (1, 2, 3)
+    with pytest.raises(ValueError, match="0 or more"):
+        with_dims((1,), 0, -1)
+    with pytest.raises(ValueError, match="axis 4 lies outside"):
+        with_dims((1, 2, 3), 4, 1)
+
+
+def test_an_order_names_every_dimension_once() -> None:
+    assert permuted((8, 9, 10), (-2, 2, 0)) == (9, 10, 8)
+    assert resolved_axis(-1, 3) == 2
+    with pytest.raises(ValueError, match="each of 3 dimensions once"):
+        permuted((8, 9, 10), (0, 0, 1))
+
+
+def test_names_of_dimensions_are_identifiers_and_different() -> None:
+    dims = DimensionMap(("batch", "height"))
+    assert dims.index_of("height") == 1
+    assert dims.order_of(("height", "batch")) == (1, 0)
+    assert dims.permute((1, 0)).names == ("height", "batch")
+    for names in [("x", "x"), ("1x",), ("",)]:
+        with pytest.raises(ValueError, match=r"different names|names no dimension"):
+            DimensionMap(names)
+    with pytest.raises(ValueError, match="no dimension 'depth'"):
+        dims.index_of("depth")
+    with pytest.raises(ValueError, match="once"):
+        dims.order_of(("batch",))

@@ -1,0 +1,11 @@
+"""One adapter per kind of case: it converts the arguments, calls the product, converts the answer.
+
+An adapter gets a case's input and what is asked: the keys of the expectation, with the coordinates that some
+kinds keep there. It computes nothing itself.
+"""
+
+from tests.vectors.adapters_teg import TEG
+from tests.vectors.adapters_zspace import ZSPACE
+from tests.vectors.runner import Adapter
+
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG}

@@ -1,0 +1,34 @@
+"""Adapters for the rules, costs, selectors and documents of the expression graph."""
+
+import numpy as np
+
+from optimizer.fronts import nondominated
+from teg.costs import cost_table
+from teg.nodekinds import node_issues
+from teg.zspace import ZRange
+from tests.vectors.runner import Adapter, Values
+
+
+def node_rule(v: Values, _: Values) -> Values:
+    dependencies = ["Signature"] * v["signatures"] if "signatures" in v else v.get("deps")
+    consumers = [v["consumer"]] if "consumer" in v else []
+    return {
+        "valid": not list(node_issues(v["type"], dependencies or ([] if "deps" in v else None), consumers))
+    }
+
+
+def marginal_cost(v: Values, _: Values) -> Values:
+    return {"cost_additive": cost_table(v.get("fixed"), v["table"]).price(v["index_shape"])}
+
+
+def front(v: Values, _: Values) -> Values:
+    points = np.array(v["points"], dtype=float)
+    return {"front": [p for p, kept in zip(v["points"], nondominated(points), strict=True) if kept]}
+
+
+TEG: dict[str, Adapter] = {
+    "teg_node_rule": node_rule,
+    "marginal_cost": marginal_cost,
+    "pareto_front": front,
+    "z_size": lambda v, _: {"sizes": [ZRange.of_shape(shape).size for shape in v["shapes"]]},
+}
