@@ -18,6 +18,14 @@ from teg.signature import PARALLEL
 LARGEST_FAMILY = 1024
 
 
+class PinError(ValueError):
+    """A pin that cannot be kept; `site` is the block or tensor that was pinned."""
+
+    def __init__(self, site: str, why: str) -> None:
+        super().__init__(f"pin {site!r}: {why}")
+        self.site = site
+
+
 class StrategyFamily:
     """All strategies of one class of blocks on one view, with the specs they name.
 
@@ -61,17 +69,17 @@ class StrategyFamily:
         """Keep only the strategies that leave (or, for a sink, take) the tensor in the spec of text `pin`.
 
         Raises:
-            ValueError: the text is no spec, or no strategy of this view gives it.
+            PinError: the text is no spec, or no strategy of this view gives it.
         """
         specs = self.made[0] if self.made else self.needed[0]
         try:
             wanted = parse_spec(pin, len(specs[0].dims))
         except ValueError as error:
-            raise ValueError(f"pin {site!r}: {error}") from error
+            raise PinError(site, str(error)) from error
         kept = [k for k, spec in enumerate(specs) if spec == wanted]
         if not kept:
             some = ", ".join(dict.fromkeys(str(s) for s in specs[:8]))
-            raise ValueError(f"pin {site!r}: no strategy of this block gives {pin}; possible are {some}, ...")
+            raise PinError(site, f"no strategy of this block gives {pin}; possible are {some}, ...")
         self.keep(kept)
 
     def keep(self, numbers: Sequence[int]) -> None:

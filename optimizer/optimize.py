@@ -155,7 +155,7 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
     """Refuse pins that no strategy of their block leads to on this machine.
 
     Raises:
-        ValueError: the first such pin, and what would be possible.
+        PinError: the first such pin, and what would be possible.
     """
     PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
 

@@ -77,7 +77,7 @@ class SearchState:
         """Take stock after a round: a point of history, and whether the front still moves."""
         values, _ = self.all_values()
         if self.reference is None and len(values):
-            self.reference = values.max(axis=0) * 1.1 + 1e-9
+            self.reference = _corner(values)
         report = self.progress("searching", budget, values)
         volume = report.hypervolume
         self.stale_rounds = (
@@ -88,8 +88,12 @@ class SearchState:
         return report
 
     def progress(self, phase: str, budget: Budget, values: np.ndarray) -> Progress:
-        """A report on the front `values` `(n, m)`; without plans or a reference its hypervolume is zero."""
-        volume = 0.0 if self.reference is None or len(values) == 0 else hypervolume(values, self.reference)
+        """A report on the front `values` `(n, m)`; without plans its hypervolume is zero.
+
+        Before the first round there is no reference yet: the front then is measured from its own corner.
+        """
+        corner = _corner(values) if self.reference is None and len(values) else self.reference
+        volume = 0.0 if corner is None else hypervolume(values, corner)
         best = tuple(float(v) for v in values.min(axis=0)) if len(values) else ()
         front = int(nondominated(values).sum())
         seconds = self.timings["search_s"]
@@ -106,3 +110,9 @@ class SearchState:
         rules = {name: (int(a), int(b)) for name, a, b in placed}
         structural = self.structural.applied.items()
         return rules | {name: (a, self.structural.improved[name]) for name, a in structural if a}
+
+
+def _corner(values: np.ndarray) -> np.ndarray:
+    """A corner of the hypervolume that all rows of `(n, m)` dominate."""
+    corner: np.ndarray = values.max(axis=0) * 1.1 + 1e-9
+    return corner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -111,33 +111,6 @@ def plans_to_execute(
     return frozenset(telling) if is_affordable(graph, list(telling.values())) else frozenset()
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What plans are checked against: the program and machine they are for, and the seed of all values."""
-
-    graph: Graph
-    mesh: Mesh
-    seed: int
-    compute_dtype: str | None = None
-
-
-def check_plans(
-    plans: Sequence[Plan], executed: Collection[str], subject: Subject, executor: Executor | None = None
-) -> Iterator[tuple[Plan, Mapping[str, Any], Execution | None]]:
-    """Check plans one after the other: those whose id is in `executed` with numbers, the others dry, first."""
-    dry = [plan for plan in plans if plan.id not in executed]
-    for plan, verified in _count_all(dry, subject, executor):
-        yield plan, verified, None
-    with_numbers = [plan for plan in plans if plan.id in executed]
-    if with_numbers:
-        inputs, reference = reference_values(subject.graph, subject.seed)
-        for plan in with_numbers:
-            record, _ = execute_plan(
-                plan, subject.mesh, subject.seed, inputs, reference, subject.compute_dtype
-            )
-            yield plan, record.verified, record
-
-
 def check_frontier(
     result: Result,
     mode: str,
@@ -151,24 +124,28 @@ def check_frontier(
     if mode == "none":
         return checked
     executed = plans_to_execute(result.frontier, result.objectives, result.graph, mode)
-    subject = Subject(result.graph, result.mesh, result.seed, compute_dtype)
     on_plan(0, len(result.frontier))
     try:
-        for plan, verified, execution in check_plans(result.frontier, executed, subject, executor):
+        dry = [plan for plan in result.frontier if plan.id not in executed]
+        for plan, verified in count_plans(dry, result.mesh, compute_dtype, executor):
             checked.verified[plan.id] = verified
-            if execution is not None:
-                checked.executions[plan.id] = execution
+            on_plan(len(checked.verified), len(result.frontier))
+        with_numbers = [plan for plan in result.frontier if plan.id in executed]
+        inputs, reference = reference_values(result.graph, result.seed) if with_numbers else ({}, {})
+        for plan in with_numbers:
+            record, _ = execute_plan(plan, result.mesh, result.seed, inputs, reference, compute_dtype)
+            checked.verified[plan.id] = record.verified
+            checked.executions[plan.id] = record
             on_plan(len(checked.verified), len(result.frontier))
     except KeyboardInterrupt:
         checked.is_interrupted = True
     return checked
 
 
-def _count_all(
-    plans: Sequence[Plan], subject: Subject, executor: Executor | None
+def count_plans(
+    plans: Sequence[Plan], mesh: Mesh, compute_dtype: str | None, executor: Executor | None
 ) -> Iterator[tuple[Plan, Mapping[str, Any]]]:
-    """Each plan with what dry verification says of it, in order."""
-    mesh, compute_dtype = subject.mesh, subject.compute_dtype
+    """Each plan with what dry verification says of it, in order; on the executor where there is one."""
     if executor is None:
         yield from ((plan, count_plan(plan, mesh, compute_dtype)) for plan in plans)
         return

@@ -73,7 +73,8 @@ class Desk:
     def _attempt(self, seat: _Seat, task: Callable[..., T], arguments: tuple[Any, ...]) -> T:
         for _ in range(0 if self._is_closed else ATTEMPTS):
             try:
-                return seat.do(task, arguments, self._limit_s)  # type: ignore[no-any-return]
+                result: T = seat.do(task, arguments, self._limit_s)
+                return result
             except TimeoutError:
                 seat.dismiss()
                 said = (

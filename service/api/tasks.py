@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from costmodel.strategies import PinError
 from optimizer.optimize import check_pins, compile_pinned
 from service.graphs import summarise
 from service.requests import Fault, escape
@@ -122,9 +123,8 @@ def faults_of_pins(
         return tuple(faults)
     try:
         compile_pinned(graph, mesh_of(mesh), pins)
-    except ValueError as error:
-        site = next((s for s in pins if f"pin {s!r}" in str(error)), next(iter(pins)))
-        faults.append(Fault(f"/pins/{escape(site)}", str(error)))
+    except PinError as error:
+        faults.append(Fault(f"/pins/{escape(error.site)}", str(error)))
     return tuple(faults)
 
 

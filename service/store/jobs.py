@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
-from service.lifecycle import Event, step
+from service.lifecycle import Event, Status, step
 from service.store.codec import plan_values
 from service.store.executions import ended_values, outcome_values
 from service.store.queue import append_event, append_status, waiting
@@ -232,8 +232,8 @@ def _begin(connection: Connection, job: Job, now: datetime) -> None:
 def _move(connection: Connection, job: Job, event: Event, now: datetime, phase: str | None = None) -> None:
     """The next status of a job, by its life cycle; runs tell it."""
     table: type[RunRow] | type[ExecutionRow] = RunRow if job.kind == "run" else ExecutionRow
-    status = connection.scalar(select(table.status).where(table.id == job.subject))
-    changes: dict[str, Any] = {"status": step(status, event)}  # type: ignore[arg-type]
+    status = cast(Status, connection.scalar(select(table.status).where(table.id == job.subject)))
+    changes: dict[str, Any] = {"status": step(status, event)}
     if job.kind == "run" and phase is not None:
         changes["phase"] = phase
     connection.execute(update(table).where(table.id == job.subject).values(changes))

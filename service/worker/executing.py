@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -64,6 +65,11 @@ def execute(order: Order, held: Held) -> Execution:
     process = ProcessIslands(1)
     try:
         return _wait(process.submit(carry_out, order), held)
+    except BrokenProcessPool:
+        said = (
+            "executing the plan ended its process, perhaps for want of memory; count without values instead"
+        )
+        raise Refused(said) from None
     finally:
         process.abandon()
 

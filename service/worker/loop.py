@@ -27,7 +27,7 @@ MOST_BARREN = 10  # attempts that ended without a checkpoint: the job itself bri
 
 
 def new_name() -> str:
-    """A name for a worker that no other one has, here or elsewhere."""
+    """A name that no other worker has, here or elsewhere: the machine, the process that names it, and chance."""
     return f"{platform.node()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
@@ -119,7 +119,7 @@ class _Lane:
             if job.cancel_requested:
                 self._end(job, "cancelled", None)
             elif job.barren > MOST_BARREN:
-                raise BrokenProcessPool(f"it ended its worker {job.barren - 1} times")
+                self._fail_for_worker(job, f"it ended its worker {job.barren - 1} times")
             else:
                 self._do(held)
         except Drained:
@@ -132,7 +132,7 @@ class _Lane:
             said = "%s %s: %s; tried again when its lease has run out"
             log.error(said, job.kind, job.subject, error, extra=_ids(job))
         except BrokenProcessPool as error:
-            self._fail(job, "worker_died", "The work ended its worker", f"{error}; perhaps it lacks memory")
+            self._fail_for_worker(job, str(error))
         except MemoryError:
             self._fail(
                 job, "out_of_memory", "Not enough memory", "the worker's machine has too little memory"
@@ -145,6 +145,9 @@ class _Lane:
             self._fail(job, "internal", "A fault of this program", said)
         else:
             log.info("%s %s: done", job.kind, job.subject, extra=_ids(job))
+
+    def _fail_for_worker(self, job: Job, what: str) -> None:
+        self._fail(job, "worker_died", "The work ended its worker", f"{what}; perhaps it lacks memory")
 
     def _fail(self, job: Job, code: str, title: str, detail: str) -> None:
         log.error("%s %s failed: %s", job.kind, job.subject, detail, extra=_ids(job))

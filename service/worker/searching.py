@@ -25,7 +25,7 @@ from optimizer import (
     optimize,
     publish,
 )
-from service.checking import Subject, check_plans, plans_to_execute
+from service.checking import count_plans, plans_to_execute
 from service.lifecycle import Event
 from service.problems import problem
 from service.provenance import host, versions
@@ -243,7 +243,6 @@ class SearchJob:
             for plan in self._store.runs.frontier(self._job.subject)
             if plan.verified is not None
         }
-        subject = Subject(self._task.graph, self._task.mesh, request.seed, request.compute_dtype)
         counted = [plan for plan in plans if plan.id not in known and plan.id not in executed]
         for plan in plans:
             if plan.id not in executed or known.get(plan.id, UNCHECKED)["values"]["executed"]:
@@ -257,7 +256,7 @@ class SearchJob:
                 counted.append(plan)
             else:
                 self._keep(plan, record.verified, record)
-        for plan, verified, _ in check_plans(counted, (), subject, self._pool):
+        for plan, verified in count_plans(counted, self._task.mesh, request.compute_dtype, self._pool):
             self._keep(plan, verified, None)
             if self._held.is_cancelled:
                 return

@@ -70,7 +70,11 @@ def test_extras_are_the_documented_ones(project: dict) -> None:
     [
         ({"CHROMIUM": sys.executable}, 0, ""),
         ({"CHROMIUM": "/nowhere/chromium"}, 0, "the tests that need it are left out"),
-        ({"CHROMIUM": "/nowhere/chromium", "CI": "1"}, 1, "there is no /nowhere/chromium; install it"),
+        (
+            {"CHROMIUM": "/nowhere/chromium", "CI": "1"},
+            1,
+            "there is no /nowhere/chromium, or no curl; install them",
+        ),
     ],
 )
 def test_a_missing_browser_is_said_and_fails_only_where_nothing_may_be_left_out(
