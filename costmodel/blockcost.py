@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from hardware.mesh import Device
 from hardware.timing import block_ticks, energy_pj
+from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.graph import Definition, Graph, TensorType
 from teg.operators import operator_named
-from teg.operators.operator import Work
+from teg.operators.operator import Work, work_dtype, work_of
 from teg.sharding.mesh import MeshShape
 from teg.sharding.spec import chunk_bounds
 from teg.sharding.strategy import Strategy
@@ -40,14 +42,18 @@ def block_costs(
     compute_dtype: str | None = None,
 ) -> BlockCosts:
     """The costs of one class of blocks under all its strategies."""
-    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    work = work_of(operator_named(definition.operator), definition, inputs, outputs)
     index = _index(definition, strategies, mesh)
     sizes = index[..., 1] - index[..., 0]
     points = np.prod(sizes, axis=-1, dtype=np.int64)
-    flops = np.ceil(points * work.flops).astype(np.int64)
-    moved = _memory_bytes(definition, work, index, sizes, inputs, outputs)
-    moved = np.where(points > 0, moved, 0) if work.kind != "none" else np.zeros_like(points)
-    dtype = (*outputs, *inputs)[0].dtype
+    flops = given(definition, "flops", sizes)
+    if flops is None:
+        flops = np.ceil(points * work.flops).astype(np.int64)
+    moved = given(definition, "bytes", sizes)
+    if moved is None:
+        moved = _memory_bytes(definition, work, index, sizes, inputs, outputs)
+        moved = np.where(points > 0, moved, 0) if work.kind != "none" else np.zeros_like(points)
+    dtype = work_dtype(inputs, outputs)
     ticks = block_ticks(
         device,
         work.kind,
@@ -63,6 +69,15 @@ def block_costs(
         else ticks * 0
     )
     return BlockCosts(ticks.max(axis=1), energy.sum(axis=1), flops)
+
+
+def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarray | None:
+    """A resource that the program prices itself, for parts of `sizes` `(..., dims)`; None where it does not."""
+    cost = definition.costs.named(resource) if definition.costs is not None else None
+    if cost is None:
+        return None
+    dims = definition.signature.dims if definition.signature is not None else ()
+    return amounts(cost, [d.name for d in dims], sizes)
 
 
 def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
@@ -152,11 +167,16 @@ def base_flops(graph: Graph) -> int:
     """Flops of the abstract graph, unsharded."""
     total = 0
     for block in graph.blocks:
-        if block.operator in ("source", "sink", "view"):
+        if block.operator in ("source", "view"):
+            continue
+        definition = block.definition
+        shape = () if definition.signature is None else definition.signature.index_range.shape
+        priced = given(definition, "flops", np.array(shape, dtype=np.int64))
+        if priced is not None:
+            total += int(priced)
             continue
         work = operator_named(block.operator).work(
-            block.definition, graph.input_types(block), graph.output_types(block)
+            definition, graph.input_types(block), graph.output_types(block)
         )
-        points = 1 if block.signature is None else block.signature.index_range.size
-        total += int(np.ceil(points * work.flops))
+        total += int(np.ceil(math.prod(shape) * work.flops))
     return total

@@ -15,9 +15,11 @@ from costmodel.blockcost import base_flops, tile_sizes
 from costmodel.planspace import LIVES_ON
 from hardware.mesh import Mesh
 from hardware.timing import block_ticks, energy_pj, step_ticks
+from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.graph import Graph
 from teg.operators import operator_named
+from teg.operators.operator import work_dtype, work_of
 from teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
 from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, expand
 from teg.sharding.mesh import MeshShape
@@ -190,22 +192,26 @@ class _Plain:
         """Ticks of a block: those of its slowest device; counts flops and energy."""
         block = self.graph.by_site[step.site]
         inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
-        work = operator_named(block.operator).work(block.definition, inputs, outputs)
-        dtype = (*outputs, *inputs)[0].dtype
+        work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
+        dtype = work_dtype(inputs, outputs)
+        given = {r.resource: r for r in (block.definition.costs.resources if block.definition.costs else ())}
+        dims = [x.name for x in block.signature.dims] if block.signature else []
         slowest = 0
         for d in self.devices:
             sizes = step.index[d, :, 1] - step.index[d, :, 0]
             points = int(np.prod(sizes, dtype=np.int64))
             flops = int(np.ceil(points * work.flops))
             moved = 0
-            if points and work.kind != "none":
+            if "flops" in given:
+                flops = int(amounts(given["flops"], dims, sizes))
+            if "bytes" in given:
+                moved = int(amounts(given["bytes"], dims, sizes))
+            elif points and work.kind != "none":
                 for k, read in enumerate(step.reads):
                     elements = int(np.prod(read.wanted[d, :, 1] - read.wanted[d, :, 0], dtype=np.int64))
                     if k in work.reads:
-                        names = [x.name for x in block.signature.dims] if block.signature else []
-                        elements = int(
-                            np.prod([sizes[names.index(n)] for n in work.reads[k]], dtype=np.int64)
-                        )
+                        counted = [sizes[dims.index(n)] for n in work.reads[k]]
+                        elements = int(np.prod(counted, dtype=np.int64))
                     moved += elements * item_bytes(inputs[k].dtype)
                 for key in step.outputs:
                     buffer = self.program.buffers[key]

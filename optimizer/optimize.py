@@ -29,6 +29,7 @@ from optimizer.structure import StructuralSearch
 from optimizer.variants import Machine, Settings
 from optimizer.workers import InlineExecutor
 from teg.graph import Graph
+from teg.pruning import prune
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from teg.sharding.mesh import MeshShape
 from teg.validate import check
@@ -65,11 +66,11 @@ def optimize(
 ) -> Result:
     """Search the plans of `graph` on `mesh`; returns the frontier over `objectives`.
 
-    Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds`
-    counts the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle,
-    "all" does not. `inputs="replicated"` and `outputs="gathered"` fix the boundary. `search=False` returns
-    the seeds' frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found
-    (`stopped` is "interrupted").
+    What nobody observes is pruned first. Deterministic in `seed`, `islands` (default: one per core) and the
+    evaluations done; `budget.seconds` counts the search alone and stops between epochs. `devices="any"` lets
+    plans leave part of the mesh idle, "all" does not. `inputs="replicated"` and `outputs="gathered"` fix the
+    boundary. `search=False` returns the seeds' frontier, `seeds=False` starts from the abstract plan alone.
+    Ctrl-C keeps the frontier found (`stopped` is "interrupted").
 
     `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
     objectives; what this machine has not becomes the nearest that it has. `on_checkpoint` is called about every
@@ -92,14 +93,16 @@ def optimize(
     _one_of("outputs", outputs, OUTPUT_OPTIONS)
     _one_of("devices", devices, DEVICES)
     check_pins(graph, pins or {})
+    graph = prune(graph)
     count = islands if islands is not None else os.cpu_count() or 1
     if count < 1:
         raise ValueError(f"a search needs at least one island, not {count}")
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
+    kept = {site: pin for site, pin in (pins or {}).items() if site in graph.by_site}
     state = SearchState(
         _machines(mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
-        Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=dict(pins or {})),
+        Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=kept),
         StructuralSearch(choose_rules(rules)),
         count,
         seed,

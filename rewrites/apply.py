@@ -197,10 +197,15 @@ class _Construction:
             site = self.new_site(role, definition, inputs)
         output = site if root is None else root.outputs[0]
         self.sites.add(site)
-        self.tensors[output] = Tensor(output, *types[0])
+        self.tensors[output] = Tensor(output, *types[0], self.names_of(output, types[0]))
         self.blocks.append(Block(site, definition, tuple(inputs), (output,)))
         self.known[term] = output
         return output
+
+    def names_of(self, output: str, kind: TensorType) -> tuple[str, ...]:
+        """A tensor that survives a rewrite with its shape keeps the names of its dimensions."""
+        old = self.draft.tensors.get(output)
+        return old.names if old is not None and old.shape == kind.shape else ()
 
     def decided(self, term: AnyTensor | Op | Case) -> AnyTensor | Op:
         """A case as the term that its condition chooses."""

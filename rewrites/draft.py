@@ -35,7 +35,12 @@ def order_of(graph: Graph) -> Order:
     known = _orders.get(id(graph))
     if known is None:
         # Blocks with a device, a part of the index space or a place in an order of their own stay as they are.
-        fixed = (b.site for b in graph.blocks if b.index is not None or b.device is not None)
+        # So do those whose costs the program gives: what a rule put there would have none.
+        fixed = (
+            b.site
+            for b in graph.blocks
+            if b.index is not None or b.device is not None or b.definition.costs is not None
+        )
         ordered = (s for b in graph.blocks if b.after for s in (b.site, *b.after))
         known = Order({b.site: k for k, b in enumerate(graph.blocks)}, frozenset((*fixed, *ordered)))
         _orders[id(graph)] = known

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from teg.costs import CostTable
 from teg.graph import Attributes, Block, Definition, Graph, Tensor, TensorType, attributes
 from teg.operators import operator_named
 
@@ -50,9 +51,15 @@ class GraphBuilder:
         *,
         site: str,
         outputs: Sequence[str] | None = None,
+        names: Sequence[str] = (),
+        after: Sequence[str] = (),
+        costs: CostTable | None = None,
         **attrs: Any,
     ) -> tuple[str, ...]:
         """Append one block and return its output tensors' sites (the block's site, `site#1`, ... by default).
+
+        `names` name the dimensions of the first output, `after` lists sequence points (or blocks) that happen
+        before, `costs` are the program's own for this block.
 
         Raises:
             ValueError: a type error, with the site named.
@@ -61,18 +68,20 @@ class GraphBuilder:
         frozen = attributes(**attrs)
         try:
             definition, types = define(operator, frozen, [self.tensors[t].type for t in inputs])
+            if costs is not None:
+                definition = Definition(operator, frozen, definition.signature, costs)
         except (ValueError, KeyError) as error:
             raise ValueError(f"block {site!r} ({operator}): {error}") from error
-        names = (
+        made = (
             tuple(outputs) if outputs else tuple(site if k == 0 else f"{site}#{k}" for k in range(len(types)))
         )
-        for name, kind in zip(names, types, strict=True):
+        for k, (name, kind) in enumerate(zip(made, types, strict=True)):
             if name in self.tensors:
                 raise ValueError(f"block {site!r} ({operator}): tensor {name!r} has a producer already")
-            self.tensors[name] = Tensor(name, kind.shape, kind.dtype)
-        self.blocks.append(Block(site, definition, tuple(inputs), names))
+            self.tensors[name] = Tensor(name, kind.shape, kind.dtype, tuple(names) if k == 0 else ())
+        self.blocks.append(Block(site, definition, tuple(inputs), made, after=tuple(after)))
         self._block_sites.add(site)
-        return names
+        return made
 
     def source(
         self,
@@ -81,9 +90,10 @@ class GraphBuilder:
         dtype: str,
         role: str = "activation",
         value: np.ndarray | None = None,
+        names: Sequence[str] = (),
     ) -> str:
         """A source block; `value` is its data where the program brings it along."""
-        (name,) = self.apply("source", (), site=site, shape=tuple(shape), dtype=dtype, role=role)
+        (name,) = self.apply("source", (), site=site, names=names, shape=tuple(shape), dtype=dtype, role=role)
         if value is not None:
             array = np.asarray(value, order="C").view()  # the caller's own array stays writeable
             array.setflags(write=False)
@@ -93,6 +103,12 @@ class GraphBuilder:
     def sink(self, tensor: str, *, site: str | None = None, carries: str | None = None) -> None:
         """Make `tensor` an observed output called `site`; `carries` names the source whose next value it is."""
         self.apply("sink", (tensor,), site=site or f"{tensor}.out", carries=carries)
+
+    def sequence_point(self, after: Sequence[str], *, site: str = "point") -> str:
+        """A sequence point behind the blocks of these sites; others name it in their `after`. Returns its site."""
+        before = len(self.blocks)
+        self.apply("sequence_point", (), site=site, after=after)
+        return self.blocks[before].site
 
     def build(self) -> Graph:
         return Graph(self.name, tuple(self.blocks), dict(self.tensors), dict(self.data))

@@ -8,9 +8,11 @@ are summed up and shown. A block without signature has fixed amounts only, for a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from teg.intern import InternedValue
 
@@ -66,6 +68,17 @@ class CostTable(InternedValue):
     def named(self, resource: str) -> ResourceCost | None:
         """The costs of one resource, if the table has it."""
         return next((r for r in self.resources if r.resource == resource), None)
+
+
+def amounts(cost: ResourceCost, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
+    """One resource for many parts, rounded up: `sizes` `(..., dims)` along the dimensions `names`, result `(...)`.
+
+    Parts without points cost nothing.
+    """
+    result = np.full(sizes.shape[:-1], cost.fixed)
+    for dim, step in cost.steps:
+        result = result + sizes[..., names.index(dim)] * step
+    return np.where((sizes == 0).any(axis=-1), 0, np.ceil(result)).astype(np.int64)
 
 
 def cost_table(

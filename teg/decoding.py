@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import numpy as np
 
+from teg.costs import CostTable, ResourceCost
 from teg.encoding import MalformedError, decode_array, decode_value
 from teg.graph import Block, Definition, Graph, Tensor
 from teg.issues import Issue, key_path, listing
@@ -100,7 +102,7 @@ def _each(values: list[Any], path: str, read: Callable[[Any, str], T], issues: l
 
 
 def _definition(value: Any, path: str) -> Definition:
-    _members(value, path, ("operator", "attributes", "signature"))
+    _members(value, path, ("operator", "attributes", "signature"), ("costs",))
     attributes = value["attributes"]
     where = f"{path}.attributes"
     if type(attributes) is not dict:
@@ -111,7 +113,38 @@ def _definition(value: Any, path: str) -> Definition:
         _site(value["operator"], f"{path}.operator"),
         pairs,
         None if signature is None else _signature(signature, f"{path}.signature"),
+        _costs(value["costs"], f"{path}.costs") if "costs" in value else None,
     )
+
+
+def _costs(value: Any, path: str) -> CostTable:
+    if type(value) is not dict:
+        raise MalformedError(path, _kind(value), "expected an object of amounts by resource")
+    resources = []
+    for name in sorted(value):
+        where = key_path(path, name)
+        cost = value[name]
+        if type(cost) is not dict:
+            resources.append(ResourceCost(_site(name, where), _amount(cost, where)))
+            continue
+        _members(cost, where, (), ("fixed", "steps"))
+        steps = cost.get("steps", {})
+        if type(steps) is not dict:
+            raise MalformedError(f"{where}.steps", _kind(steps), "expected amounts by index dimension")
+        along = tuple((d, _amount(steps[d], key_path(f"{where}.steps", d))) for d in sorted(steps))
+        fixed = _amount(cost.get("fixed", 0), f"{where}.fixed")
+        resources.append(ResourceCost(_site(name, where), fixed, along))
+    try:
+        return CostTable(tuple(resources))
+    except ValueError as error:
+        raise MalformedError(path, "no cost table", str(error), "costs") from None
+
+
+def _amount(value: Any, path: str) -> int | float:
+    if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:
+        raise MalformedError(path, _kind(value), "an amount is a finite number from 0 up", "costs")
+    amount: int | float = value
+    return amount
 
 
 def _signature(value: Any, path: str) -> Signature:
@@ -147,11 +180,12 @@ def _projection(value: Any, path: str) -> IndexProjection:
 
 
 def _tensor(value: Any, path: str) -> Tensor:
-    _members(value, path, ("site", "shape", "dtype"))
+    _members(value, path, ("site", "shape", "dtype"), ("names",))
     return Tensor(
         _site(value["site"], f"{path}.site"),
         _integers(value["shape"], f"{path}.shape"),
         _text(value["dtype"], f"{path}.dtype"),
+        _sites(value["names"], f"{path}.names") if "names" in value else (),
     )
 
 

@@ -18,9 +18,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from teg.costs import CostTable
 from teg.decoding import DocumentError, decode
 from teg.encoding import MalformedError, encode_array, encode_value
-from teg.graph import Block, Definition, Graph
+from teg.graph import Block, Definition, Graph, Tensor
 from teg.issues import Issue, key_path
 from teg.signature import Signature
 from teg.zspace import IndexProjection, ZRange
@@ -56,10 +57,7 @@ def to_document(graph: Graph) -> dict[str, Any]:
             "teg": VERSION,
             "name": graph.name,
             "definitions": [_definition(d, f"$.definitions[{k}]") for d, k in positions.items()],
-            "tensors": [
-                {"site": t.site, "shape": _integers(t.shape, f"$.tensors[{k}].shape"), "dtype": t.dtype}
-                for k, t in enumerate(graph.tensors.values())
-            ],
+            "tensors": [_tensor(t, f"$.tensors[{k}]") for k, t in enumerate(graph.tensors.values())],
             "blocks": [
                 _block(b, positions[b.definition], f"$.blocks[{k}]") for k, b in enumerate(graph.blocks)
             ],
@@ -152,6 +150,11 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
+def _tensor(tensor: Tensor, path: str) -> dict[str, Any]:
+    document = {"site": tensor.site, "shape": _integers(tensor.shape, f"{path}.shape"), "dtype": tensor.dtype}
+    return {**document, "names": list(tensor.names)} if tensor.names else document
+
+
 def _definition(definition: Definition, path: str) -> dict[str, Any]:
     names = [k for k, _ in definition.attributes]
     if names != sorted(set(names)):
@@ -160,10 +163,19 @@ def _definition(definition: Definition, path: str) -> dict[str, Any]:
             f"{path}.attributes", message, "make them with teg.graph.attributes", "attribute"
         )
     where = f"{path}.attributes"
-    return {
+    document = {
         "operator": definition.operator,
         "attributes": {k: encode_value(v, key_path(where, k)) for k, v in definition.attributes},
         "signature": _signature(definition.signature, f"{path}.signature"),
+    }
+    return document if definition.costs is None else {**document, "costs": _costs(definition.costs)}
+
+
+def _costs(table: CostTable) -> dict[str, Any]:
+    """Per resource its amount, or where it depends on the index its fixed amount and its steps."""
+    return {
+        r.resource: {"fixed": r.fixed, "steps": dict(r.steps)} if r.steps else r.fixed
+        for r in table.resources
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from teg.graph import Block, Graph
 from teg.operators import catalogue
 
-SHAPES = {"source": "ellipse", "sink": "doubleoctagon"}
+SHAPES = {"source": "ellipse", "sink": "doubleoctagon", "sequence_point": "diamond"}
 
 
 def to_dot(graph: Graph, max_blocks: int = 500) -> str:
@@ -36,6 +36,8 @@ def _style(block: Block) -> str:
     text = [block.site] if block.operator in SHAPES else [block.site, block.operator]
     text += [] if block.index is None else [str(block.index)]
     text += [] if block.device is None else [f"device {block.device}"]
+    costs = block.definition.costs
+    text += [] if costs is None else [f"costs {', '.join(r.resource for r in costs.resources)}"]
     style = [f"label={_quoted(chr(10).join(text))}"]
     if block.operator in SHAPES:
         style.append(f"shape={SHAPES[block.operator]}")
@@ -49,7 +51,7 @@ def _edges(graph: Graph, block: Block, names: dict[str, str]) -> Iterator[str]:
     for t in block.inputs:
         producer, tensor = graph.producers.get(t), graph.tensors.get(t)
         if producer is not None and producer.site in names:
-            label = f"{tensor.dtype}{list(tensor.shape)}" if tensor is not None else "?"
+            label = f"{tensor.dtype}[{tensor.dims_text}]" if tensor is not None else "?"
             yield f"  {names[producer.site]} -> {names[block.site]} [label={_quoted(label)}];"
     for site in block.after:
         if site in names:

@@ -59,11 +59,11 @@ def _check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
         value = inputs.get(source.site, graph.data.get(wanted.site))
         if value is None:
             issues.append(
-                f"source {source.site!r} needs a value of shape {wanted.shape} and type {wanted.dtype}"
+                f"source {source.site!r} needs a value of shape ({wanted.dims_text}) and type {wanted.dtype}"
             )
         elif (value.shape, value.dtype) != (wanted.shape, numpy_dtype(wanted.dtype)):
             issues.append(
-                f"source {source.site!r} needs shape {wanted.shape} and type {wanted.dtype}, "
+                f"source {source.site!r} needs shape ({wanted.dims_text}) and type {wanted.dtype}, "
                 f"not shape {value.shape} and type {value.dtype}"
             )
     known = {source.site for source in graph.sources}

@@ -1,8 +1,8 @@
 """A tensor program: interned blocks over named tensors, in program order.
 
 One kind of node does the work: a `Block` applies an operator to tensors. Sources and sinks are blocks,
-selectors are blocks whose operator is a view. Edges are sites (stable names), so a rewrite leaves all
-other nodes alone and graphs share what they have in common.
+selectors are blocks whose operator is a view, sequence points are blocks that read and make nothing. Edges
+are sites (stable names), so a rewrite leaves all other nodes alone and graphs share what they have in common.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teg.costs import CostTable
 from teg.dtypes import item_bytes
 from teg.intern import InternedValue
 from teg.signature import Signature
@@ -23,6 +24,7 @@ from teg.zspace import ZRange
 
 Attributes = tuple[tuple[str, Any], ...]
 
+ROOTS = ("sink", "sequence_point")
 ROLES = ("activation", "parameter", "buffer", "constant", "optimizer_state")
 
 
@@ -39,27 +41,40 @@ class TensorType(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tensor(InternedValue):
-    """A logical tensor: site, shape, element type; produced by exactly one block."""
+    """A logical tensor: site, shape, element type; produced by exactly one block.
+
+    `names` name its dimensions, all of them or (empty) none: for people, no rewrite or schedule depends on them.
+    """
 
     site: str
     shape: tuple[int, ...]
     dtype: str
+    names: tuple[str, ...] = ()
 
     @property
     def type(self) -> TensorType:
         return TensorType(self.shape, self.dtype)
+
+    @property
+    def dims_text(self) -> str:
+        """The shape as people read it: `4, 6`, or with names `batch=4, features=6`."""
+        if len(self.names) != len(self.shape):
+            return ", ".join(map(str, self.shape))
+        return ", ".join(f"{name}={size}" for name, size in zip(self.names, self.shape, strict=True))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Definition(InternedValue):
     """What a block computes, apart from where it stands: operator, attributes, signature.
 
-    A definition without signature is fixed: its block cannot be re-sharded.
+    A definition without signature is fixed: its block cannot be re-sharded. `costs` are those that the program
+    brings along; they go with every part of the block.
     """
 
     operator: str
     attributes: Attributes
     signature: Signature | None
+    costs: CostTable | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The attribute `name`, or `default`."""
@@ -81,7 +96,8 @@ class Definition(InternedValue):
 class Block(InternedValue):
     """One application of a definition: tensors in, tensors out; in an explicit graph also where and which part.
 
-    `index` is the part of the index space this block computes (None: all of it); `device` pins it.
+    `index` is the part of the index space this block computes (None: all of it); `device` pins it. `after`
+    names what happens before: sequence points, or blocks (as if through a sequence point of its own).
     """
 
     site: str
@@ -151,6 +167,15 @@ class Graph:
     def sinks(self) -> tuple[Block, ...]:
         return tuple(b for b in self.blocks if b.operator == "sink")
 
+    @cached_property
+    def sequence_points(self) -> tuple[Block, ...]:
+        return tuple(b for b in self.blocks if b.operator == "sequence_point")
+
+    @property
+    def roots(self) -> tuple[Block, ...]:
+        """What makes the rest visible: sinks and sequence points, in program order."""
+        return tuple(b for b in self.blocks if b.operator in ROOTS)
+
     def input_types(self, block: Block) -> tuple[TensorType, ...]:
         return tuple(self.tensors[t].type for t in block.inputs)
 
@@ -179,6 +204,8 @@ class Graph:
                 digests[t] = hashlib.sha256(h.digest() + k.to_bytes(4, "little")).digest()
             if b.operator == "sink":
                 roots.update(repr(b.site).encode() + h.digest())
+            elif b.operator in ROOTS:
+                roots.update(h.digest())
         return roots.hexdigest()
 
     @cached_property
@@ -214,7 +241,10 @@ def _definition_digest(definition: Definition) -> bytes:
     if signature is not None:
         dims = [(d.name, d.size, d.kind) for d in signature.dims]
         text = (dims, signature.inputs, signature.outputs)
-    return hashlib.sha256(repr((definition.operator, freeze(definition.attributes), text)).encode()).digest()
+    parts: tuple[Any, ...] = (definition.operator, freeze(definition.attributes), text)
+    if definition.costs is not None:
+        parts += (definition.costs.resources,)
+    return hashlib.sha256(repr(parts).encode()).digest()
 
 
 def attributes(**values: Any) -> Attributes:

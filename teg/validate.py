@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from teg.agreement import arity_issues, index_issues, inference_issues, range_issues, type_text
-from teg.dtypes import NAMES
 from teg.encoding import MalformedError, encode_value
-from teg.graph import ROLES, Block, Definition, Graph, Tensor, TensorType
+from teg.graph import ROLES, ROOTS, Block, Definition, Graph, TensorType
 from teg.issues import Issue, key_path, listing
 from teg.operators import catalogue, operator_named
+from teg.records import cost_issues, dimension_name_issues, name_issues, tensor_issues
 from teg.zspace import ZRange
 
 __all__ = ["InvalidGraph", "Issue", "check", "validate"]
@@ -66,7 +66,7 @@ def _scene(graph: Graph) -> _Scene:
         for j, t in enumerate(b.outputs):
             makers.setdefault(t, []).append((k, j))
     definitions = {d: k for k, d in enumerate(dict.fromkeys(b.definition for b in graph.blocks))}
-    sound = {site: t.type for site, t in graph.tensors.items() if not any(_tensor_issues(site, t, ""))}
+    sound = {site: t.type for site, t in graph.tensors.items() if not any(tensor_issues(site, t, ""))}
     return _Scene(graph, definitions, places, makers, sound)
 
 
@@ -74,45 +74,26 @@ def _tensors(scene: _Scene) -> Iterator[Issue]:
     """Records of tensors are in order, and each tensor has a producer."""
     read = {t for b in scene.graph.blocks for t in b.inputs}
     for k, (site, tensor) in enumerate(scene.graph.tensors.items()):
-        yield from _tensor_issues(site, tensor, f"$.tensors[{k}]")
+        yield from tensor_issues(site, tensor, f"$.tensors[{k}]")
+        yield from dimension_name_issues(tensor, f"$.tensors[{k}]")
         if site not in scene.makers and site not in read:
             yield Issue(
                 "producer", f"$.tensors[{k}]", f"no block produces {site!r}", "add its source or drop it"
             )
 
 
-def _tensor_issues(site: str, tensor: Tensor, path: str) -> Iterator[Issue]:
-    yield from _name_issues(tensor.site, f"{path}.site")
-    if tensor.site != site:
-        yield Issue(
-            "site", f"{path}.site", f"stored under {site!r} but called {tensor.site!r}", "use one name"
-        )
-    if any(type(n) is not int or n < 0 for n in tensor.shape):
-        yield Issue("shape", f"{path}.shape", f"shape {tensor.shape}", "sizes are Python ints from 0 up")
-    elif tensor.dtype not in NAMES:
-        yield Issue(
-            "dtype", f"{path}.dtype", f"unknown type {tensor.dtype!r}", f"known are {', '.join(NAMES)}"
-        )
-    elif tensor.type.size_bytes >= 2**63:
-        yield Issue(
-            "shape", f"{path}.shape", f"{type_text(tensor.type)} is too large", "stay below 2**63 bytes"
-        )
-
-
-def _name_issues(site: str, path: str) -> Iterator[Issue]:
-    if not site or not site.isprintable():
-        yield Issue("site", path, f"{site!r} is no name", "use printable text that is not empty")
-
-
 def _sites(scene: _Scene) -> Iterator[Issue]:
     """Every block has its own name and a device that can exist."""
     for k, b in enumerate(scene.graph.blocks):
-        yield from _name_issues(b.site, f"$.blocks[{k}].site")
+        yield from name_issues(b.site, f"$.blocks[{k}].site")
         first = scene.places[b.site]
         if first != k:
             yield Issue(
                 "site", f"$.blocks[{k}].site", f"{b.site!r} is $.blocks[{first}] already", "rename one"
             )
+        if b.operator == "source" and b.after:
+            cure = "a source has no dependencies; order the blocks that read it"
+            yield Issue("after", f"$.blocks[{k}].after", f"source {b.site!r} depends on {b.after[0]!r}", cure)
         if b.device is not None and (type(b.device) is not int or b.device < 0):
             yield Issue("device", f"$.blocks[{k}].device", f"device {b.device!r}", "devices count from 0")
 
@@ -201,6 +182,7 @@ def _definitions(scene: _Scene) -> Iterator[Issue]:
                 encode_value(value, key_path(f"{path}.attributes", name))
             except MalformedError as problem:
                 yield problem.issue
+        yield from cost_issues(definition, f"{path}.costs")
         role = definition.get("role")
         if definition.operator == "source" and role not in ROLES:
             cure = f"known are {', '.join(ROLES)}"
@@ -255,8 +237,9 @@ def _is_part(block: Block) -> bool:
 def _ends(scene: _Scene) -> Iterator[Issue]:
     """Something is observed, and carried state goes from a sink to one source of the same type."""
     blocks = scene.graph.blocks
-    if not any(b.operator == "sink" for b in blocks):
-        yield Issue("unobserved", "$.blocks", "there is no sink", "add one for each tensor to be computed")
+    if not any(b.operator in ROOTS for b in blocks):
+        message = "there is no sink and no sequence point"
+        yield Issue("unobserved", "$.blocks", message, "add a sink for each tensor to be computed")
     carried: dict[str, int] = {}
     unfolded = {b.site.rpartition("@")[0] for b in blocks if b.operator == "source" and b.index is not None}
     for k, b in enumerate(blocks):

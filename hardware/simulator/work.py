@@ -8,9 +8,10 @@ import numpy as np
 
 from hardware.mesh import Device
 from hardware.timing import block_ticks
+from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.operators import operator_named
-from teg.operators.operator import Work
+from teg.operators.operator import Work, work_dtype, work_of
 from teg.sharding.expand import ComputeStep, ExplicitGraph
 from teg.sharding.spec import volumes
 
@@ -30,13 +31,18 @@ def block_work(
     graph = program.abstract
     block = graph.by_site[step.site]
     inputs, outputs = graph.input_types(block), graph.output_types(block)
-    work = operator_named(step.definition.operator).work(step.definition, inputs, outputs)
+    work = work_of(operator_named(step.definition.operator), step.definition, inputs, outputs)
     sizes = step.index[..., 1] - step.index[..., 0]
     points = np.prod(sizes, axis=1, dtype=np.int64)
-    flops = np.ceil(points * work.flops).astype(np.int64)
-    accessed = np.zeros_like(points) if work.kind == "none" else _accessed_bytes(program, step, work, sizes)
-    accessed = np.where(points > 0, accessed, 0)
-    dtype = (*outputs, *inputs)[0].dtype
+    flops = _given(step, "flops", sizes)
+    if flops is None:
+        flops = np.ceil(points * work.flops).astype(np.int64)
+    accessed = _given(step, "bytes", sizes)
+    if accessed is None:
+        moves = work.kind != "none"
+        accessed = _accessed_bytes(program, step, work, sizes) if moves else np.zeros_like(points)
+        accessed = np.where(points > 0, accessed, 0)
+    dtype = work_dtype(inputs, outputs)
     ticks = block_ticks(
         device,
         work.kind,
@@ -47,6 +53,15 @@ def block_work(
         **_matrix_sizes(step, work, sizes),
     )
     return BlockWork(flops, accessed, ticks)
+
+
+def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | None:
+    """What the program says of a resource itself, `(devices,)`; None where it does not."""
+    costs, signature = step.definition.costs, step.definition.signature
+    cost = None if costs is None else costs.named(resource)
+    if cost is None:
+        return None
+    return amounts(cost, [d.name for d in signature.dims] if signature is not None else [], sizes)
 
 
 def _accessed_bytes(program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray) -> np.ndarray:

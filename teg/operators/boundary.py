@@ -1,4 +1,4 @@
-"""Where a program meets the world: sources bring values in, sinks let them be seen."""
+"""Where a program meets the world: sources bring values in, sinks let them be seen, sequence points order both."""
 
 from __future__ import annotations
 
@@ -41,7 +41,13 @@ def _infer_sink(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(Signature(dims, (projection(rows, len(dims)),), ()), ())
 
 
-def _evaluate_sink(_: Definition, __: ZRange, ___: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def _infer_sequence_point(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    settings(attrs, ())
+    expect_inputs(inputs, ())
+    return Inferred(Signature((), (), ()), ())
+
+
+def _evaluate_nothing(_: Definition, __: ZRange, ___: Sequence[Operand]) -> tuple[np.ndarray, ...]:
     return ()
 
 
@@ -59,7 +65,7 @@ SOURCE = Operator(
 SINK = Operator(
     name="sink",
     infer=_infer_sink,
-    evaluate=_evaluate_sink,
+    evaluate=_evaluate_nothing,
     work=_no_work,
     examples=(
         OperatorExample((), (TensorType((2, 3), "float32"),)),
@@ -67,4 +73,12 @@ SINK = Operator(
     ),
 )
 
-BOUNDARY: tuple[Operator, ...] = (SOURCE, SINK)
+SEQUENCE_POINT = Operator(
+    name="sequence_point",
+    infer=_infer_sequence_point,
+    evaluate=_evaluate_nothing,
+    work=_no_work,
+    examples=(OperatorExample((), ()),),
+)
+
+BOUNDARY: tuple[Operator, ...] = (SOURCE, SINK, SEQUENCE_POINT)

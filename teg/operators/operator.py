@@ -6,7 +6,7 @@ Imported by the operator families beside it and by whoever needs the catalogue (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,29 @@ class Work:
     roles: Mapping[str, str] = field(default_factory=dict)
     k_factor: int = 1
     reads: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def work_of(
+    operator: Operator, definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+) -> Work:
+    """The marginal work of an application, of the kind that the costs which its definition brings along ask for.
+
+    Given flops are done by the vector units where the operator has none, and say nothing of tiles; given bytes
+    are moved where it moves none.
+    """
+    work = operator.work(definition, inputs, outputs)
+    costs = definition.costs
+    if costs is not None and costs.named("flops") is not None:
+        kind = work.kind if work.kind == "contraction" else "vector"
+        return replace(work, kind=kind, roles={})
+    if costs is not None and costs.named("bytes") is not None and work.kind == "none":
+        return replace(work, kind="move")
+    return work
+
+
+def work_dtype(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> str:
+    """The element type that decides how fast a block computes: that of its first output, else of its first input."""
+    return next((t.dtype for t in (*outputs, *inputs)), "float32")
 
 
 Infer = Callable[[Attributes, Sequence[TensorType]], Inferred]

@@ -116,7 +116,9 @@ class _Materialisation:
 
     def _write_step(self, step: ComputeStep) -> None:
         block = self.abstract.by_site[step.site]
-        for device in range(self.explicit.mesh.device_count):
+        # A sequence point is one for all devices: whoever comes after it comes after all that it waits for.
+        devices = 1 if block.operator == "sequence_point" else self.explicit.mesh.device_count
+        for device in range(devices):
             index = FIXED if block.signature is None else as_range(step.index[device])
             if index.is_empty:
                 self._write_identity(block, device)
@@ -129,7 +131,12 @@ class _Materialisation:
         result = []
         for site in block.outputs:
             box = as_range(self.explicit.buffers[site].boxes[device])
-            tensor = Tensor(f"{site}@{device}", box.shape, self.abstract.tensors[site].dtype)
+            tensor = Tensor(
+                f"{site}@{device}",
+                box.shape,
+                self.abstract.tensors[site].dtype,
+                self.abstract.tensors[site].names,
+            )
             result.append((tensor, box))
         return result
 
@@ -138,12 +145,15 @@ class _Materialisation:
         for site, (tensor, _) in zip(block.outputs, outputs, strict=True):
             self.local.setdefault(site, {})[device] = tensor.site
         names = tuple(tensor.site for tensor, _ in outputs)
-        site, after = f"{block.site}@{device}", self._after(block, device)
+        site, after = f"{block.site}@{device}", self._after(block)
         shard = Block(site, block.definition, inputs, names, index, device, after)
         self.writer.add(shard, [tensor for tensor, _ in outputs], [box for _, box in outputs])
 
-    def _after(self, block: Block, device: int) -> tuple[str, ...]:
-        return tuple(s for s in (f"{site}@{device}" for site in block.after) if self.writer.knows(s))
+    def _after(self, block: Block) -> tuple[str, ...]:
+        """All shards of what happens before."""
+        devices = range(self.explicit.mesh.device_count)
+        shards = (f"{site}@{device}" for site in block.after for device in devices)
+        return tuple(s for s in shards if self.writer.knows(s))
 
     def _write_identity(self, block: Block, device: int) -> None:
         """A device without index points holds nothing, or as its share of a reduction the identity."""
@@ -176,8 +186,9 @@ class _Materialisation:
         if key not in self.views:
             (tensor,) = view.outputs
             site, name = self.writer.free(view.site, device), self.writer.free(tensor, device)
-            made = Tensor(name, index.shape, self.abstract.tensors[tensor].dtype)
-            after = self._after(view, device)
+            whole = self.abstract.tensors[tensor]
+            made = Tensor(name, index.shape, whole.dtype, whole.names)
+            after = self._after(view)
             shard = Block(site, view.definition, (local,), (name,), index, device, after)
             self.writer.add(shard, (made,), (index,))
             self.views[key] = name

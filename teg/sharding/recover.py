@@ -31,6 +31,7 @@ class _Origin:
     outputs: tuple[str, ...] = ()
     boxes: list[list[ZRange]] = field(default_factory=list)
     dtypes: tuple[str, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
     after: dict[str, None] = field(default_factory=dict)
 
 
@@ -51,8 +52,9 @@ def recover(expanded: ExplicitGraph | Materialised) -> Graph:
         origin = origins[site]
         inputs = tuple(names[_single(site, k, found)] for k, found in enumerate(origin.inputs))
         blocks.append(Block(site, origin.definition, inputs, origin.outputs, after=tuple(origin.after)))
-        for name, parts, dtype in zip(origin.outputs, origin.boxes, origin.dtypes, strict=True):
-            tensors[name] = Tensor(name, _shape(origin.definition, parts), dtype)
+        made = zip(origin.outputs, origin.boxes, origin.dtypes, origin.names, strict=True)
+        for name, parts, dtype, dims in made:
+            tensors[name] = Tensor(name, _shape(origin.definition, parts), dtype, dims)
     return Graph(explicit.graph.name, tuple(blocks), tensors, _data(explicit, tensors))
 
 
@@ -73,6 +75,7 @@ def _gather(explicit: Materialised) -> dict[str, _Origin]:
             origin.outputs = tuple(origin_of(t) for t in block.outputs)
             origin.boxes = [[] for _ in block.outputs]
             origin.dtypes = tuple(graph.tensors[t].dtype for t in block.outputs)
+            origin.names = tuple(graph.tensors[t].names for t in block.outputs)
         if (origin.definition, len(origin.inputs)) != (block.definition, len(block.inputs)):
             raise ValueError(f"shard {block.site!r} differs in definition from other shards of {site!r}")
         origin.indices.append(block.index)

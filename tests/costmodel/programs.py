@@ -8,6 +8,7 @@ import numpy as np
 
 from costmodel.planspace import Genes, PlanSpace
 from teg.builder import GraphBuilder
+from teg.costs import cost_table
 from teg.graph import Graph
 from teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
 from tests.hardware.simulator.programs import cell, view
@@ -134,8 +135,35 @@ def leftovers() -> Graph:
     return b.build()
 
 
+def priced() -> Graph:
+    """Blocks whose flops and bytes the program tells itself, before and behind a sequence point."""
+    b = GraphBuilder("priced")
+    x, w = b.source("x", (12, 10), "float32"), weight(b, "w", 10, 6)
+    table = cost_table({"flops": 1e9, "gpu": 1}, {"m": {"flops": 2.5e8, "bytes": 64}, "k": {"gpu": 2}})
+    labels = (("m", "k"), ("k", "n"))
+    (y,) = b.apply("contract", (x, w), site="y", costs=table, labels=labels, output=("m", "n"))
+    moved = cost_table({"bytes": 4096})
+    b.sink(y, site="early")
+    point = b.sequence_point(("early", "y"))
+    dims = (("a", 12), ("b", 6))
+    (z,) = b.apply(
+        "cell",
+        (y,),
+        site="z",
+        after=(point,),
+        costs=moved,
+        expr=TANH,
+        labels=(("a", "b"),),
+        dims=dims,
+        dtype="float32",
+    )
+    b.sink(z, site="late")
+    return b.build()
+
+
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
-    make.__name__: make for make in (perceptron, convolutions, attention, embedding, joints, leftovers)
+    make.__name__: make
+    for make in (perceptron, convolutions, attention, embedding, joints, leftovers, priced)
 }
 
 MESHES = ("dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node")

@@ -186,7 +186,12 @@ BREACHES: list[tuple[str, list[Spoil], list[tuple[str, str]]]] = [
         [put("blocks", 2, "after", to=["w", "X"])],
         [("after", "$.blocks[2].after[1]")],
     ),
-    ("after a later block", [put("blocks", 0, "after", to=["w"])], [("order", "$.blocks[0].after[0]")]),
+    (
+        "after a later block",
+        [put("blocks", 2, "after", to=["following"])],
+        [("order", "$.blocks[2].after[0]")],
+    ),
+    ("a source after something", [put("blocks", 1, "after", to=["x"])], [("after", "$.blocks[1].after")]),
     ("after itself", [put("blocks", 2, "after", to=["product"])], [("cycle", "$.blocks[2]")]),
     (
         "carries what is no source",

@@ -10,6 +10,7 @@ from teg.importers.lowering.compute import lower_compute
 from teg.importers.lowering.movement import concat, relabel, slice_
 from teg.importers.lowering.storage import Known, Rep, Storage, flat
 from teg.importers.program import Compute, Concat, Literal, Program, Relabel, Reshape, Slice, Step
+from teg.pruning import prune
 from teg.views import ViewDim, ViewMap, identity
 
 Factors = tuple[tuple[int, ...], ...]
@@ -87,12 +88,5 @@ class _Lowering:
 
 
 def _pruned(graph: Graph) -> Graph:
-    """Sources first, and only blocks that a sink depends on."""
-    needed: set[str] = set()
-    kept = []
-    for block in reversed(graph.blocks):
-        if block.operator == "sink" or needed.intersection(block.outputs):
-            kept.append(block)
-            needed.update(block.inputs)
-    kept.reverse()
-    return graph.replace(sorted(kept, key=lambda b: b.operator != "source"))
+    """Sources first, and only blocks that are observed."""
+    return graph.replace(sorted(prune(graph).blocks, key=lambda b: b.operator != "source"))
