@@ -14,7 +14,7 @@ ANY_ORDER = frozenset({"cell", "contract", "reduce"})
 def absorb_transpositions(program: Program) -> Program:
     """Where the only reader of a computed value permutes it, compute it permuted."""
     readers = Counter(n for step in program.steps for n in inputs_of(step))
-    readers.update(program.outputs.values())
+    readers.update(program.observed)
     made: dict[str, int] = {}
     steps: list[Step] = []
     for step in program.steps:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -11,11 +10,13 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from teg.importers.failure import ImportFailure
+from teg.importers.literals import affine, literal
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Literal
 
+__all__ = ["ELEMENTWISE", "FOLD_LIMIT_BYTES", "affine", "evaluate", "fold", "literal"]
+
 FOLD_LIMIT_BYTES = 64 * 1024
-COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
 
 # Applied element by element: compressed inputs give a compressed result.
 ELEMENTWISE = frozenset(
@@ -63,17 +64,6 @@ ELEMENTWISE = frozenset(
         ),
     )
 )
-
-
-def literal(array: np.ndarray) -> Literal:
-    """A known value, compressed along the dimensions in which all its slices are equal."""
-    shape = array.shape
-    if array.nbytes <= COMPRESS_LIMIT_BYTES and array.size > 0:
-        for axis in range(array.ndim):
-            first = array[(slice(None),) * axis + (slice(0, 1),)]
-            if array.shape[axis] > 1 and np.array_equal(array, np.broadcast_to(first, array.shape)):
-                array = first
-    return Literal(np.ascontiguousarray(array).reshape(array.shape), shape)
 
 
 def fold(node: Node, inputs: Sequence[Literal | None], opset: int) -> tuple[Literal, ...] | None:
@@ -131,15 +121,3 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray | None], opset: int) -> tup
     except Exception as error:  # the reference raises whatever its operators raise
         raise ImportFailure(f"{node.where} has constant inputs but cannot be evaluated: {error}") from error
     return tuple(np.asarray(o) for o in outputs)
-
-
-def affine(array: np.ndarray) -> tuple[float, float] | None:
-    """`(start, step)` if the one-dimensional `array` is exactly `start + step * i`, else None."""
-    if array.ndim != 1 or array.size < 2 or array.dtype.kind not in "iuf":
-        return None
-    start, step = array[0].item(), array[1].item() - array[0].item()
-    if not math.isfinite(start + step * array.size):
-        return None
-    with np.errstate(over="ignore"):
-        line = (start + step * np.arange(array.size)).astype(array.dtype)
-    return (start, step) if np.array_equal(array, line) else None

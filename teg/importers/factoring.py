@@ -87,6 +87,9 @@ class Factoring:
         whole: list[int] = []
         for step in program.steps:
             whole.extend(self._connect(step))
+        for output, entry in program.carries.items():  # the next value takes the place of the old one
+            for a, b in zip(self._dims(program.outputs[output]), self._dims(entry), strict=True):
+                self._union(a, b)
         self.classes = {d: DimClass(self._sizes[d]) for d in range(len(self._sizes)) if self._find(d) == d}
         for d in whole:
             found = self.classes[self._find(d)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,15 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A logical tensor: the shape and element type that the imported program states."""
+    """A logical tensor: the shape and element type that the imported program states.
+
+    `names` name its dimensions, all of them or (empty) none; they go with the tensor that stores the value.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    names: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -118,9 +122,21 @@ def inputs_of(step: Step) -> tuple[str, ...]:
     return step.inputs if isinstance(step, (Compute, Concat)) else (step.input,)
 
 
+@dataclass(frozen=True)
+class SequencePoint:
+    """The values `after` are there before the steps at the sites `before` begin; their makers are observed."""
+
+    site: str
+    after: tuple[str, ...]
+    before: tuple[str, ...] = ()
+
+
 @dataclass
 class Program:
-    """Steps in order, what they read from outside, and the values observed at the end (name -> value)."""
+    """Steps in order, what they read from outside, and the values observed at the end (name -> value).
+
+    `carries` says of outputs whose next value they are (name -> entry).
+    """
 
     name: str
     values: dict[str, Value] = field(default_factory=dict)
@@ -128,10 +144,17 @@ class Program:
     literals: dict[str, Literal] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
+    carries: dict[str, str] = field(default_factory=dict)
+    points: list[SequencePoint] = field(default_factory=list)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The values that somebody outside the steps wants to be there."""
+        return (*self.outputs.values(), *(name for point in self.points for name in point.after))
 
     def pruned(self) -> Program:
         """Without the steps and entries that no output needs."""
-        needed = set(self.outputs.values())
+        needed = {*self.observed, *self.carries.values()}
         kept: list[Step] = []
         for step in reversed(self.steps):
             if step.output in needed:
@@ -140,4 +163,4 @@ class Program:
         entries = {k: e for k, e in self.entries.items() if k in needed}
         literals = {k: c for k, c in self.literals.items() if k in needed}
         values = {k: v for k, v in self.values.items() if k in needed}
-        return Program(self.name, values, entries, literals, kept[::-1], dict(self.outputs))
+        return replace(self, values=values, entries=entries, literals=literals, steps=kept[::-1])

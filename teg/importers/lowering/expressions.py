@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.constants import affine
+from teg.importers.literals import affine
 
 Expr = tuple[Any, ...]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from teg.builder import GraphBuilder
 from teg.graph import Graph
 from teg.importers.factoring import Factoring
 from teg.importers.lowering.cells import lower_cell
 from teg.importers.lowering.compute import lower_compute
 from teg.importers.lowering.movement import concat, relabel, slice_
-from teg.importers.lowering.storage import Known, Rep, Storage, flat
+from teg.importers.lowering.storage import Known, Rep, Storage, flat, names_of
 from teg.importers.program import Compute, Concat, Literal, Program, Relabel, Reshape, Slice, Step
 from teg.pruning import prune
 from teg.views import ViewDim, ViewMap, identity
@@ -24,11 +26,14 @@ def lower(program: Program, factoring: Factoring) -> Graph:
     lowering.storage.reserved = frozenset(program.outputs)
     for name, constant in program.literals.items():
         lowering.add_literal(name, constant)
+    lowering.add_points()
     for step in program.steps:
         lowering.reps[step.output] = lowering.lower(step)
+        lowering.name_dimensions(step.output)
+        lowering.add_points()
     for name, value in program.outputs.items():
         lowering.add_sink(name, value)
-    return _pruned(lowering.builder.build())
+    return _pruned(lowering.behind_points(lowering.builder.build()))
 
 
 class _Lowering:
@@ -40,12 +45,15 @@ class _Lowering:
         self.builder = GraphBuilder(program.name)
         self.storage = Storage(self.builder)
         self.reps: dict[str, Rep] = {}
+        self.waiting = list(program.points)
+        self.behind: dict[str, list[str]] = {}
 
     def add_entry(self, name: str) -> None:
         entry = self.program.entries[name]
         shape = flat(self.factors[name])
         key = self.storage.source(name, shape, entry.value.dtype, entry.role, entry.value.shape, entry.data)
         self.reps[name] = Rep(key, identity(shape))
+        self.name_dimensions(name)
 
     def add_literal(self, name: str, constant: Literal) -> None:
         """Only the dimensions along which the value changes are stored."""
@@ -65,7 +73,37 @@ class _Lowering:
         shape = self.program.values[value].shape
         taken = name in self.builder.tensors
         site = f"{name}.out" if taken else name
-        self.builder.apply("sink", (self.storage.site(root),), site=site, logical_shape=shape)
+        carries = self.program.carries.get(name)
+        self.builder.apply(
+            "sink", (self.storage.site(root),), site=site, logical_shape=shape, carries=carries
+        )
+
+    def name_dimensions(self, name: str) -> None:
+        """The names of a value's dimensions for the tensor that stores it, if that is there and has none yet."""
+        names = self.program.values[name].names
+        if names:
+            self.storage.name_dimensions(self.reps[name], names_of(names, self.factors[name]))
+
+    def add_points(self) -> None:
+        """The sequence points whose values are all there now."""
+        ready = [p for p in self.waiting if all(name in self.reps for name in p.after)]
+        for point in ready:
+            self.waiting.remove(point)
+            stored = [self.storage.site(self.reps[name].root) for name in point.after]
+            makers = {t: b.site for b in self.builder.blocks for t in b.outputs}
+            site = self.builder.sequence_point(
+                tuple(dict.fromkeys(makers[t] for t in stored)), site=self.storage.free_site(point.site)
+            )
+            for step in point.before:
+                self.behind.setdefault(step, []).append(site)
+
+    def behind_points(self, graph: Graph) -> Graph:
+        """The blocks of the steps that begin after sequence points say so."""
+        if not self.behind:
+            return graph
+        return graph.replace(
+            replace(b, after=tuple(self.behind[b.site])) if b.site in self.behind else b for b in graph.blocks
+        )
 
     def lower(self, step: Step) -> Rep:
         target = self.factors[step.output]

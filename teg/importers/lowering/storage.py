@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +131,15 @@ class Storage:
         return self.emit(
             "cell", inputs, what.site, expr=what.expr, labels=labels, dims=what.dims, dtype=what.dtype
         )
+
+    def name_dimensions(self, rep: Rep, names: Labels) -> None:
+        """Name the dimensions of a stored tensor that has no names yet, where the view shows them all."""
+        site = self._sites.get(rep.root)
+        if site is None or self.builder.tensors[site].names:
+            return
+        own = tuple(names[d.dim] if d.dim >= 0 else "" for d in rep.view.dims)
+        if own and all(own) and len(set(own)) == len(own):
+            self.builder.tensors[site] = replace(self.builder.tensors[site], names=own)
 
     def read(self, rep: Rep, names: Labels, strict: bool = True) -> tuple[str, Labels]:
         """The root to read and the name of each of its dimensions, for a reader that labels dimensions.

@@ -1,0 +1,34 @@
+"""Small known values: compressed where all slices are equal, recognised where they are a progression."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from teg.importers.program import Literal
+
+COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
+
+
+def literal(array: np.ndarray) -> Literal:
+    """A known value, compressed along the dimensions in which all its slices are equal."""
+    shape = array.shape
+    if array.nbytes <= COMPRESS_LIMIT_BYTES and array.size > 0:
+        for axis in range(array.ndim):
+            first = array[(slice(None),) * axis + (slice(0, 1),)]
+            if array.shape[axis] > 1 and np.array_equal(array, np.broadcast_to(first, array.shape)):
+                array = first
+    return Literal(np.ascontiguousarray(array).reshape(array.shape), shape)
+
+
+def affine(array: np.ndarray) -> tuple[float, float] | None:
+    """`(start, step)` if the one-dimensional `array` is exactly `start + step * i`, else None."""
+    if array.ndim != 1 or array.size < 2 or array.dtype.kind not in "iuf":
+        return None
+    start, step = array[0].item(), array[1].item() - array[0].item()
+    if not math.isfinite(start + step * array.size):
+        return None
+    with np.errstate(over="ignore"):
+        line = (start + step * np.arange(array.size)).astype(array.dtype)
+    return (start, step) if np.array_equal(array, line) else None
