@@ -36,12 +36,15 @@ class GraphBuilder:
         self.tensors: dict[str, Tensor] = {}
         self.data: dict[str, np.ndarray] = {}
         self._block_sites: set[str] = set()
+        self._tried: dict[str, int] = {}
 
     def free_site(self, wanted: str) -> str:
         """`wanted`, or the first `wanted.N` that names neither a block nor a tensor yet."""
-        site, k = wanted, 1
+        site, k = wanted, self._tried.get(wanted, 0)
         while site in self._block_sites or site in self.tensors:
-            site, k = f"{wanted}.{k}", k + 1
+            k += 1
+            site = f"{wanted}.{k}"
+            self._tried[wanted] = k - 1  # sites are never given back
         return site
 
     def apply(
@@ -64,12 +67,35 @@ class GraphBuilder:
         Raises:
             ValueError: a type error, with the site named.
         """
+        return self.add(
+            operator,
+            inputs,
+            attributes(**attrs),
+            site=site,
+            outputs=outputs,
+            names=names,
+            after=after,
+            costs=costs,
+        )
+
+    def add(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        attrs: Attributes,
+        *,
+        site: str,
+        outputs: Sequence[str] | None = None,
+        names: Sequence[str] = (),
+        after: Sequence[str] = (),
+        costs: CostTable | None = None,
+    ) -> tuple[str, ...]:
+        """`apply` with attributes that come as a value, perhaps from outside."""
         site = self.free_site(site)
-        frozen = attributes(**attrs)
         try:
-            definition, types = define(operator, frozen, [self.tensors[t].type for t in inputs])
+            definition, types = define(operator, attrs, [self.tensors[t].type for t in inputs])
             if costs is not None:
-                definition = Definition(operator, frozen, definition.signature, costs)
+                definition = Definition(operator, attrs, definition.signature, costs)
         except (ValueError, KeyError) as error:
             raise ValueError(f"block {site!r} ({operator}): {error}") from error
         made = (

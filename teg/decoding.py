@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import numpy as np
 
+from teg import jsonvalues as take
 from teg.costs import CostTable, ResourceCost
 from teg.encoding import MalformedError, decode_array, decode_value
 from teg.graph import Block, Definition, Graph, Tensor
 from teg.issues import Issue, key_path, listing
 from teg.signature import IndexDim, Signature
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from teg.zspace import IndexProjection, ZAffineMap
 
 T = TypeVar("T")
 
@@ -67,20 +67,20 @@ def decode(obj: Any, *, version: int, max_blocks: int, max_bytes: int) -> Graph:
 def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
     if type(obj) is not dict or "teg" not in obj:
         raise MalformedError(
-            "$", f"{_kind(obj)} without 'teg'", f'a document is an object with "teg": {version}'
+            "$", f"{take.kind_of(obj)} without 'teg'", f'a document is an object with "teg": {version}'
         )
     if type(obj["teg"]) is not int or obj["teg"] != version:
         cure = f"this program reads version {version}; convert the document or upgrade the program"
         raise MalformedError("$.teg", f"version {obj['teg']!r}", cure, "version")
-    _members(obj, "$", TOP)
-    _text(obj["name"], "$.name")
+    take.members(obj, "$", TOP)
+    take.text(obj["name"], "$.name")
     for key in ("definitions", "tensors", "blocks"):
-        values = _list(obj[key], f"$.{key}")
+        values = take.listed(obj[key], f"$.{key}")
         if len(values) > max_blocks:
             cure = f"at most {max_blocks} are accepted; raise max_blocks"
             raise MalformedError(f"$.{key}", f"{len(values)} {key}", cure, "size")
     if type(obj["data"]) is not dict:
-        raise MalformedError("$.data", _kind(obj["data"]), "expected an object of arrays by tensor")
+        raise MalformedError("$.data", take.kind_of(obj["data"]), "expected an object of arrays by tensor")
     arrays = [a for a in obj["data"].values() if type(a) is dict]
     size = sum(len(a["base64"]) * 3 // 4 for a in arrays if type(a.get("base64")) is str)
     if size > max_bytes:
@@ -102,15 +102,15 @@ def _each(values: list[Any], path: str, read: Callable[[Any, str], T], issues: l
 
 
 def _definition(value: Any, path: str) -> Definition:
-    _members(value, path, ("operator", "attributes", "signature"), ("costs",))
+    take.members(value, path, ("operator", "attributes", "signature"), ("costs",))
     attributes = value["attributes"]
     where = f"{path}.attributes"
     if type(attributes) is not dict:
-        raise MalformedError(where, _kind(attributes), "expected an object of values by name")
+        raise MalformedError(where, take.kind_of(attributes), "expected an object of values by name")
     pairs = tuple((k, decode_value(attributes[k], key_path(where, k))) for k in sorted(attributes))
     signature = value["signature"]
     return Definition(
-        _site(value["operator"], f"{path}.operator"),
+        take.site(value["operator"], f"{path}.operator"),
         pairs,
         None if signature is None else _signature(signature, f"{path}.signature"),
         _costs(value["costs"], f"{path}.costs") if "costs" in value else None,
@@ -119,21 +119,21 @@ def _definition(value: Any, path: str) -> Definition:
 
 def _costs(value: Any, path: str) -> CostTable:
     if type(value) is not dict:
-        raise MalformedError(path, _kind(value), "expected an object of amounts by resource")
+        raise MalformedError(path, take.kind_of(value), "expected an object of amounts by resource")
     resources = []
     for name in sorted(value):
         where = key_path(path, name)
         cost = value[name]
         if type(cost) is not dict:
-            resources.append(ResourceCost(_site(name, where), _amount(cost, where)))
+            resources.append(ResourceCost(take.site(name, where), _amount(cost, where)))
             continue
-        _members(cost, where, (), ("fixed", "steps"))
+        take.members(cost, where, (), ("fixed", "steps"))
         steps = cost.get("steps", {})
         if type(steps) is not dict:
-            raise MalformedError(f"{where}.steps", _kind(steps), "expected amounts by index dimension")
+            raise MalformedError(f"{where}.steps", take.kind_of(steps), "expected amounts by index dimension")
         along = tuple((d, _amount(steps[d], key_path(f"{where}.steps", d))) for d in sorted(steps))
         fixed = _amount(cost.get("fixed", 0), f"{where}.fixed")
-        resources.append(ResourceCost(_site(name, where), fixed, along))
+        resources.append(ResourceCost(take.site(name, where), fixed, along))
     try:
         return CostTable(tuple(resources))
     except ValueError as error:
@@ -142,16 +142,16 @@ def _costs(value: Any, path: str) -> CostTable:
 
 def _amount(value: Any, path: str) -> int | float:
     if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:
-        raise MalformedError(path, _kind(value), "an amount is a finite number from 0 up", "costs")
+        raise MalformedError(path, take.kind_of(value), "an amount is a finite number from 0 up", "costs")
     amount: int | float = value
     return amount
 
 
 def _signature(value: Any, path: str) -> Signature:
-    _members(value, path, ("dims", "inputs", "outputs"))
-    dims = [_dim(v, f"{path}.dims[{k}]") for k, v in enumerate(_list(value["dims"], f"{path}.dims"))]
+    take.members(value, path, ("dims", "inputs", "outputs"))
+    dims = [_dim(v, f"{path}.dims[{k}]") for k, v in enumerate(take.listed(value["dims"], f"{path}.dims"))]
     inputs, outputs = (
-        [_projection(v, f"{path}.{key}[{k}]") for k, v in enumerate(_list(value[key], f"{path}.{key}"))]
+        [_projection(v, f"{path}.{key}[{k}]") for k, v in enumerate(take.listed(value[key], f"{path}.{key}"))]
         for key in ("inputs", "outputs")
     )
     try:
@@ -161,37 +161,37 @@ def _signature(value: Any, path: str) -> Signature:
 
 
 def _dim(value: Any, path: str) -> IndexDim:
-    _members(value, path, ("name", "size", "kind"))
-    size = _integer(value["size"], f"{path}.size")
+    take.members(value, path, ("name", "size", "kind"))
+    size = take.integer(value["size"], f"{path}.size")
     if size < 0:
         raise MalformedError(f"{path}.size", f"{size}", "a size is 0 or more")
-    return IndexDim(_site(value["name"], f"{path}.name"), size, _text(value["kind"], f"{path}.kind"))
+    return IndexDim(take.site(value["name"], f"{path}.name"), size, take.text(value["kind"], f"{path}.kind"))
 
 
 def _projection(value: Any, path: str) -> IndexProjection:
-    _members(value, path, ("matrix", "offset", "shape"))
-    rows = _list(value["matrix"], f"{path}.matrix")
-    matrix = tuple(_integers(row, f"{path}.matrix[{k}]") for k, row in enumerate(rows))
+    take.members(value, path, ("matrix", "offset", "shape"))
+    rows = take.listed(value["matrix"], f"{path}.matrix")
+    matrix = tuple(take.integers(row, f"{path}.matrix[{k}]") for k, row in enumerate(rows))
     try:
-        start = ZAffineMap(matrix, _integers(value["offset"], f"{path}.offset"))
-        return IndexProjection(start, _integers(value["shape"], f"{path}.shape"))
+        start = ZAffineMap(matrix, take.integers(value["offset"], f"{path}.offset"))
+        return IndexProjection(start, take.integers(value["shape"], f"{path}.shape"))
     except ValueError as error:
         raise MalformedError(path, "no projection", str(error), "signature") from None
 
 
 def _tensor(value: Any, path: str) -> Tensor:
-    _members(value, path, ("site", "shape", "dtype"), ("names",))
+    take.members(value, path, ("site", "shape", "dtype"), ("names",))
     return Tensor(
-        _site(value["site"], f"{path}.site"),
-        _integers(value["shape"], f"{path}.shape"),
-        _text(value["dtype"], f"{path}.dtype"),
-        _sites(value["names"], f"{path}.names") if "names" in value else (),
+        take.site(value["site"], f"{path}.site"),
+        take.integers(value["shape"], f"{path}.shape"),
+        take.text(value["dtype"], f"{path}.dtype"),
+        take.sites(value["names"], f"{path}.names") if "names" in value else (),
     )
 
 
 def _block(value: Any, path: str, definitions: list[Definition | None]) -> Block | None:
-    _members(value, path, BLOCK, BLOCK_OPTIONAL)
-    number = _integer(value["definition"], f"{path}.definition")
+    take.members(value, path, BLOCK, BLOCK_OPTIONAL)
+    number = take.integer(value["definition"], f"{path}.definition")
     if not 0 <= number < len(definitions):
         raise MalformedError(
             f"{path}.definition",
@@ -199,86 +199,24 @@ def _block(value: Any, path: str, definitions: list[Definition | None]) -> Block
             f"positions run from 0 to {len(definitions) - 1}",
         )
     definition = definitions[number]
-    site = _site(value["site"], f"{path}.site")
-    inputs = _sites(value["inputs"], f"{path}.inputs")
-    outputs = _sites(value["outputs"], f"{path}.outputs")
-    index = _range(value["index"], f"{path}.index") if "index" in value else None
-    device = _integer(value["device"], f"{path}.device") if "device" in value else None
-    after = _sites(value["after"], f"{path}.after") if "after" in value else ()
+    site = take.site(value["site"], f"{path}.site")
+    inputs = take.sites(value["inputs"], f"{path}.inputs")
+    outputs = take.sites(value["outputs"], f"{path}.outputs")
+    index = take.box(value["index"], f"{path}.index") if "index" in value else None
+    device = take.integer(value["device"], f"{path}.device") if "device" in value else None
+    after = take.sites(value["after"], f"{path}.after") if "after" in value else ()
     if definition is None:
         return None
     return Block(site, definition, inputs, outputs, index, device, after)
 
 
-def _range(value: Any, path: str) -> ZRange:
-    _members(value, path, ("start", "end"))
-    start, end = _integers(value["start"], f"{path}.start"), _integers(value["end"], f"{path}.end")
-    try:
-        return ZRange(start, end)
-    except ValueError as error:
-        raise MalformedError(path, "no range", str(error)) from None
-
-
 def _array(value: Any, path: str) -> np.ndarray:
-    _members(value, path, ("dtype", "shape", "base64"))
-    shape = _integers(value["shape"], key_path(path, "shape"))
+    take.members(value, path, ("dtype", "shape", "base64"))
+    shape = take.integers(value["shape"], key_path(path, "shape"))
     if any(n < 0 for n in shape):
         raise MalformedError(key_path(path, "shape"), f"{list(shape)}", "sizes are 0 or more")
-    text = _text(value["base64"], key_path(path, "base64"))
-    return decode_array(_text(value["dtype"], key_path(path, "dtype")), shape, text, path)
-
-
-def _members(value: Any, path: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Check that `value` is an object with all of `required` and nothing beyond `optional`."""
-    if type(value) is not dict:
-        raise MalformedError(path, _kind(value), f"expected an object with {', '.join(required)}")
-    missing = [k for k in required if k not in value]
-    if missing:
-        raise MalformedError(path, f"{missing[0]!r} is missing", f"an object here has {', '.join(required)}")
-    if len(value) > len(required):
-        known = (*required, *optional)
-        for key in value:
-            if key not in known:
-                near = get_close_matches(key, known, n=1)
-                cure = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
-                raise MalformedError(key_path(path, key), f"unknown key {key!r}", cure)
-
-
-def _list(value: Any, path: str) -> list[Any]:
-    if type(value) is not list:
-        raise MalformedError(path, _kind(value), "expected a list")
-    return value
-
-
-def _integers(value: Any, path: str) -> tuple[int, ...]:
-    for k, v in enumerate(_list(value, path)):
-        if type(v) is not int:
-            raise MalformedError(f"{path}[{k}]", _kind(v), "expected an integer, written without point")
-    return tuple(value)
-
-
-def _integer(value: Any, path: str) -> int:
-    if type(value) is not int:
-        raise MalformedError(path, _kind(value), "expected an integer, written without point")
-    return value
-
-
-def _sites(value: Any, path: str) -> tuple[str, ...]:
-    for k, v in enumerate(_list(value, path)):
-        _site(v, f"{path}[{k}]")
-    return tuple(value)
-
-
-def _site(value: Any, path: str) -> str:
-    if type(value) is not str or not value or not value.isprintable():
-        raise MalformedError(path, _kind(value), "expected a name: printable text, not empty")
-    return value
-
-
-def _text(value: Any, path: str) -> str:
-    if type(value) is not str or not value.isprintable():
-        raise MalformedError(path, _kind(value), "expected printable text")
-    return value
+    text = take.text(value["base64"], key_path(path, "base64"))
+    return decode_array(take.text(value["dtype"], key_path(path, "dtype")), shape, text, path)
 
 
 def _repeated(sites: Sequence[str]) -> list[Issue]:
@@ -291,11 +229,3 @@ def _repeated(sites: Sequence[str]) -> list[Issue]:
                 Issue("site", where, f"tensor {site!r} stands at {first[site]} already", "rename one")
             )
     return issues
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", type(None): "null", bool: "a bool"}
-    if type(value) in names:
-        return names[type(value)]
-    text = repr(value[:60] if isinstance(value, str) else value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -23,6 +23,7 @@ from teg.decoding import DocumentError, decode
 from teg.encoding import MalformedError, encode_array, encode_value
 from teg.graph import Block, Definition, Graph, Tensor
 from teg.issues import Issue, key_path
+from teg.jsontext import parse
 from teg.signature import Signature
 from teg.zspace import IndexProjection, ZRange
 
@@ -95,19 +96,9 @@ def loads(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = M
     if len(text) > max_bytes:
         raise _unreadable(f"{len(text)} bytes", f"at most {max_bytes} are accepted; raise max_bytes")
     try:
-        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-        obj = json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        raise _unreadable(f"no UTF-8 text ({error})", "write the document in UTF-8") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}: {error.msg}"
-        raise _unreadable(f"no JSON ({where})", "is the file whole, and is it a TEG document?") from None
-    except RecursionError:
-        raise _unreadable(
-            "JSON nested too deep", "a document nests as deep as its attribute values"
-        ) from None
-    except ValueError as error:
-        raise _unreadable(str(error), "repair the text") from None
+        obj = parse(text)
+    except MalformedError as problem:
+        raise DocumentError([problem.issue]) from None
     return from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
 
 
@@ -248,18 +239,6 @@ def _lines(document: dict[str, Any]) -> list[str]:
 
 def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(k for n, (k, _) in enumerate(pairs) if any(k == other for other, _ in pairs[:n]))
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return found
-
-
-def _no_constant(text: str) -> Any:
-    raise ValueError(f'{text} is no JSON; an attribute writes it as {{"float": "nan"}} or {{"float": "inf"}}')
 
 
 def _unreadable(message: str, expected: str) -> DocumentError:

@@ -9,7 +9,7 @@ from typing import Any
 from teg.graph import Graph
 from teg.importers.failure import ImportFailure
 
-__all__ = ["ImportFailure", "from_onnx"]
+__all__ = ["ImportFailure", "from_loom", "from_onnx"]
 
 
 def from_onnx(
@@ -28,3 +28,18 @@ def from_onnx(
     from teg.importers.onnx_import import import_onnx
 
     return import_onnx(source, dims, name)
+
+
+def from_loom(source: str | Path | bytes | Mapping[str, Any], *, name: str | None = None) -> Graph:
+    """The graph of a Loom document (Tensor, Operation and Application nodes): a path, text, bytes or JSON values.
+
+    Kernels that are known here become operators; others become blocks of the operator `external`, which keep
+    their signature but refuse to be evaluated. Shards are checked and left out.
+
+    Raises:
+        ImportFailure: the file is missing or no JSON, or the graph breaks a constraint of its dialect (then an
+            `InvalidLoom` that lists every issue).
+    """
+    from teg.importers.loom.reading import import_loom
+
+    return import_loom(source, name)

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from teg.operators.boundary import BOUNDARY
 from teg.operators.cells import CELLS
 from teg.operators.contraction import CONTRACTION
+from teg.operators.external import EXTERNALS
 from teg.operators.gathering import GATHERING
 from teg.operators.normalisation import NORMALISATION
 from teg.operators.operator import Operator
@@ -27,6 +28,7 @@ OPERATORS: tuple[Operator, ...] = (
     *CONTRACTION,
     *WINDOWS,
     *GATHERING,
+    *EXTERNALS,
 )
 
 

@@ -60,6 +60,7 @@ SOURCE = Operator(
         OperatorExample(attributes(shape=(2, 3), dtype="float32", role="activation"), ()),
         OperatorExample(attributes(shape=(), dtype="bool", role="constant"), ()),
     ),
+    meaningless=True,
 )
 
 SINK = Operator(

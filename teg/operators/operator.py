@@ -93,7 +93,7 @@ class Operator:
     outputs cover the projected output boxes; over a part of a reduction dimension it gives the partial
     result. For a fixed block (no signature) operands are whole tensors and `index` is the empty rank 0 box.
     `work` says the marginal work. `examples` feed the contract tests. `view`: the output is a view of the
-    single input (no work, no bytes).
+    single input (no work, no bytes). `meaningless`: values come from outside, `evaluate` always refuses.
     """
 
     name: str
@@ -102,3 +102,4 @@ class Operator:
     work: WorkOf
     examples: tuple[OperatorExample, ...]
     view: bool = False
+    meaningless: bool = False

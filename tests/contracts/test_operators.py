@@ -16,8 +16,9 @@ from teg.signature import PARALLEL
 from teg.zspace import ZRange
 
 CASES = [pytest.param(o, e, id=f"{o.name}-{k}") for o in OPERATORS for k, e in enumerate(o.examples)]
-EVALUATED = [case for case in CASES if case.values[0].name != "source"]
+EVALUATED = [case for case in CASES if not case.values[0].meaningless]
 SHARDABLE = EVALUATED
+MEANINGLESS = [case for case in CASES if case.values[0].meaningless]
 WORK_KINDS = ("contraction", "vector", "move", "none")
 ROLES = ("m", "n", "k", "batch")
 
@@ -110,6 +111,14 @@ def test_values_have_the_inferred_types(operator, example, rng):
 
     assert all(isinstance(a, np.ndarray) for a in made)
     assert [(a.shape, a.dtype) for a in made] == [(t.shape, numpy_dtype(t.dtype)) for t in outputs]
+
+
+@pytest.mark.parametrize(("operator", "example"), MEANINGLESS)
+def test_what_has_no_meaning_here_says_so(operator, example, rng):
+    definition, outputs = defined(operator, example)
+
+    with pytest.raises(ValueError, match=r"comes from outside|is defined elsewhere"):
+        run_block(definition, None, random_inputs(operator, example, rng), outputs)
 
 
 @pytest.mark.parametrize("seed", range(3))

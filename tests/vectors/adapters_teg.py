@@ -4,6 +4,8 @@ import numpy as np
 
 from optimizer.fronts import nondominated
 from teg.costs import cost_table
+from teg.importers.loom.constraints import constraint_issues, loom_issues
+from teg.importers.loom.model import parse, to_json
 from teg.nodekinds import node_issues
 from teg.zspace import ZRange
 from tests.vectors.runner import Adapter, Values
@@ -26,9 +28,16 @@ def front(v: Values, _: Values) -> Values:
     return {"front": [p for p, kept in zip(v["points"], nondominated(points), strict=True) if kept]}
 
 
+def round_trip(v: Values, _: Values) -> Values:
+    graph, issues = parse(v["json"])
+    return {"roundtrip": to_json(graph) == v["json"], "valid": not (issues or constraint_issues(graph))}
+
+
 TEG: dict[str, Adapter] = {
     "teg_node_rule": node_rule,
     "marginal_cost": marginal_cost,
     "pareto_front": front,
+    "graph_validate": lambda v, _: {"valid": not loom_issues(v["graph"])},
+    "json_roundtrip": round_trip,
     "z_size": lambda v, _: {"sizes": [ZRange.of_shape(shape).size for shape in v["shapes"]]},
 }

@@ -1,0 +1,111 @@
+"""A graph as Loom JSON: tensors and operations, with one shard that is all of each operation.
+
+Kernels are called `teg:` and the operator's name, their parameters are its attributes, so that what is read
+back is the same program. Tensors' values are not written: the format has no place for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from teg.encoding import encode_value
+from teg.graph import Block, Graph
+from teg.importers.loom.model import NODES, TAGS, IpfSignature, range_json, signature_json
+from teg.zspace import ZRange
+
+
+def to_loom(graph: Graph) -> dict[str, Any]:
+    """The JSON values of a Loom graph, which `teg.importers.from_loom` reads back.
+
+    Ids are derived from names, so equal graphs give equal documents. Operations whose windows stick out of
+    their tensors carry no IPFSignature: a selection lies inside its tensor.
+
+    Raises:
+        ValueError: the graph holds shards: write its abstract graph (`teg.sharding.recover`).
+    """
+    if any(b.index is not None for b in graph.blocks):
+        raise ValueError(
+            "a graph of shards has no Loom form here; write the abstract graph (teg.sharding.recover)"
+        )
+    return _Writing(graph).run()
+
+
+class _Writing:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def run(self) -> dict[str, Any]:
+        nodes = []
+        for tensor in self.graph.tensors.values():
+            body = {"dtype": tensor.dtype, "range": range_json(ZRange.of_shape(tensor.shape))}
+            nodes.append(self._node("Tensor", tensor.site, body, tensor.site))
+        for block in self.graph.blocks:
+            if block.inputs or block.outputs:
+                nodes += self._operation(block)
+        return {"id": self._id("graph", self.graph.name), "nodes": nodes}
+
+    def _operation(self, block: Block) -> list[dict[str, Any]]:
+        ends = {"source": "op:import", "sink": "op:export"}
+        operator = block.operator
+        definition = block.definition
+        body: dict[str, Any] = {"kernel": ends.get(operator, f"teg:{operator}")}
+        told = ("shape", "dtype") if operator == "source" else ()  # its tensor says these
+        params = {k: encode_value(v, f"$.params.{k}") for k, v in definition.attributes if k not in told}
+        if params:
+            body["params"] = params
+        sides = {
+            "inputs": self._ports(block.inputs, "input"),
+            "outputs": self._ports(block.outputs, "output"),
+        }
+        tags, shard_tags = self._tags(block)
+        label = block.site if operator in ends else body["kernel"]
+        operation = self._node("Operation", f"op {block.site}", {**body, **sides}, label, tags)
+        shard = {"operationId": operation["id"], **sides}
+        return [operation, self._node("Application", f"shard {block.site}", shard, None, shard_tags)]
+
+    def _tags(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
+        tags: dict[str, Any] = {}
+        if any(block.site in point.after for point in self.graph.sequence_points):
+            tags[f"{TAGS}/IOSequencePoint"] = {}
+        signature = block.signature
+        if signature is None:
+            return tags, {}
+        boxes = signature.project(signature.index_range)
+        told = [*zip(block.inputs, boxes[0], strict=True), *zip(block.outputs, boxes[1], strict=True)]
+        if any(box != ZRange.of_shape(self.graph.tensors[t].shape) for t, box in told):
+            return tags, {}
+        ports = IpfSignature(
+            {"input": signature.inputs} if signature.inputs else {},
+            {"output": signature.outputs} if signature.outputs else {},
+        )
+        index = {f"{TAGS}/IPFIndex": range_json(signature.index_range)}
+        return {**tags, f"{TAGS}/IPFSignature": signature_json(ports), **index}, index
+
+    def _ports(self, tensors: Sequence[str], name: str) -> dict[str, Any]:
+        listed = [
+            {
+                "tensorId": self._id("Tensor", t),
+                "range": range_json(ZRange.of_shape(self.graph.tensors[t].shape)),
+            }
+            for t in tensors
+        ]
+        return {name: listed} if listed else {}
+
+    def _node(
+        self,
+        kind: str,
+        name: str,
+        body: dict[str, Any],
+        label: str | None,
+        tags: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        node: dict[str, Any] = {"id": self._id(kind, name), "type": f"{NODES}/{kind}"}
+        if label is not None:
+            node["label"] = label
+        node["body"] = body
+        return {**node, "tags": tags} if tags else node
+
+    def _id(self, kind: str, name: str) -> str:
+        return str(uuid5(NAMESPACE_URL, f"{self.graph.name}/{kind}/{name}"))

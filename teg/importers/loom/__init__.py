@@ -1,0 +1,1 @@
+"""Loom JSON: Tapestry's first format, with Tensor, Operation and Application nodes."""

@@ -1,0 +1,297 @@
+"""What a Loom graph promises: every constraint of its dialect of operations and their shards, all breaches at once.
+
+Kinds of issues: `schema` (form), `reference` (a node that is not there, or of another kind), `validation`,
+`cycle`. Where the original program errs, the rule itself holds: ranges project per coefficient, and shards are
+disjoint when no two of them meet, not when their sizes add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from teg.dtypes import NAMES
+from teg.importers.loom.model import (
+    ApplicationBody,
+    IpfSignature,
+    LoomGraph,
+    Node,
+    OperationBody,
+    Selection,
+    Selections,
+    TensorBody,
+    parse,
+)
+from teg.issues import Issue
+from teg.zspace import ZRange
+
+BLOCK_ROWS = 512
+SIDES = ("inputs", "outputs")
+
+
+def loom_issues(obj: Any) -> list[Issue]:
+    """Everything that is wrong with the JSON values of a Loom graph; an empty list for a valid one."""
+    graph, issues = parse(obj)
+    return [*issues, *constraint_issues(graph)]
+
+
+def constraint_issues(graph: LoomGraph) -> list[Issue]:
+    """The breaches among nodes that are well formed."""
+    scene = _scene(graph)
+    return [issue for constraint in CONSTRAINTS for issue in constraint(scene)]
+
+
+class _Scene(NamedTuple):
+    graph: LoomGraph
+    tensors: dict[str, tuple[Node, TensorBody]]
+    operations: dict[str, tuple[Node, OperationBody]]
+    applications: tuple[tuple[Node, ApplicationBody], ...]
+    shards: dict[str, list[tuple[Node, ApplicationBody]]]  # by operation
+
+
+def _scene(graph: LoomGraph) -> _Scene:
+    tensors = {n.id: (n, n.body) for n in graph.nodes if isinstance(n.body, TensorBody)}
+    operations = {n.id: (n, n.body) for n in graph.nodes if isinstance(n.body, OperationBody)}
+    applications = tuple((n, n.body) for n in graph.nodes if isinstance(n.body, ApplicationBody))
+    shards: dict[str, list[tuple[Node, ApplicationBody]]] = {name: [] for name in operations}
+    for node, body in applications:
+        shards.setdefault(body.operation, []).append((node, body))
+    return _Scene(graph, tensors, operations, applications, shards)
+
+
+def _ids_are_unique(scene: _Scene) -> Iterator[Issue]:
+    first: dict[str, str] = {}
+    for node in scene.graph.nodes:
+        if first.setdefault(node.id, node.path) != node.path:
+            message = f"{node.id!r} is {first[node.id]} already"
+            yield Issue("validation", f"{node.path}.id", message, "give every node an id of its own")
+
+
+def _dtypes_are_known(scene: _Scene) -> Iterator[Issue]:
+    for node, body in scene.tensors.values():
+        if body.dtype not in NAMES:
+            message = f"tensor dtype {body.dtype!r} is not a recognized type"
+            yield Issue("validation", f"{node.path}.body.dtype", message, f"known are {', '.join(NAMES)}")
+
+
+def _selections_lie_in_tensors(scene: _Scene) -> Iterator[Issue]:
+    """The tensors of an operation exist, and contain what it selects."""
+    for node, body in scene.operations.values():
+        for path, selection in _selected(body, f"{node.path}.body"):
+            known = scene.tensors.get(selection.tensor)
+            if known is None:
+                yield _reference(scene, f"{path}.tensorId", selection.tensor, "Tensor")
+            elif not _holds(known[1].range, selection.range):
+                message = f"selects {selection.range} of a tensor of {known[1].range}"
+                yield Issue("validation", f"{path}.range", message, "stay inside the tensor")
+
+
+def _operations_are_acyclic(scene: _Scene) -> Iterator[Issue]:
+    links = nx.DiGraph()
+    for name, (_, body) in scene.operations.items():
+        links.add_edges_from((s.tensor, name) for _, s in _side(body.inputs, ""))
+        links.add_edges_from((name, s.tensor) for _, s in _side(body.outputs, ""))
+    for group in nx.strongly_connected_components(links):
+        if len(group) > 1:
+            cycle = [a for a, _ in nx.find_cycle(links.subgraph(group))]
+            at = next(scene.operations[n][0].path for n in cycle if n in scene.operations)
+            text = " feeds ".join(repr(n) for n in (*cycle, cycle[0]))
+            yield Issue("cycle", at, f"a cycle: {text}", "cut it: a graph is acyclic")
+
+
+def _operations_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
+    """A signature comes with an index, and projects it to exactly what the operation selects."""
+    for node, body in scene.operations.values():
+        if node.signature is not None and node.index is None:
+            cure = "tag the operation with its IPFIndex, too"
+            yield Issue("validation", f"{node.path}.tags", "an IPFSignature without IPFIndex", cure)
+        elif node.signature is not None and node.index is not None:
+            yield from _projections(node, node.signature, node.index, body)
+
+
+def _shards_belong_to_operations(scene: _Scene) -> Iterator[Issue]:
+    """Every shard has its operation, and names what that names."""
+    for node, body in scene.applications:
+        known = scene.operations.get(body.operation)
+        if known is None:
+            yield _reference(scene, f"{node.path}.body.operationId", body.operation, "Operation")
+            continue
+        for side in SIDES:
+            path = f"{node.path}.body.{side}"
+            mine: Selections = getattr(body, side) or {}
+            whole: Selections = getattr(known[1], side) or {}
+            if mine.keys() != whole.keys():
+                expected = f"its operation has {sorted(whole)}"
+                yield Issue("validation", path, f"the names {sorted(mine)}", expected)
+            for name in mine.keys() & whole.keys():
+                yield from _shard_ports(f"{path}.{name}", mine[name], whole[name])
+
+
+def _shard_ports(path: str, mine: Sequence[Selection], whole: Sequence[Selection]) -> Iterator[Issue]:
+    if len(mine) != len(whole):
+        expected = f"its operation selects {len(whole)}"
+        yield Issue("validation", path, f"{len(mine)} selections", expected)
+        return
+    for k, (part, all_of_it) in enumerate(zip(mine, whole, strict=True)):
+        if part.tensor != all_of_it.tensor:
+            expected = f"its operation selects {all_of_it.tensor!r} here"
+            yield Issue("validation", f"{path}[{k}].tensorId", f"selects tensor {part.tensor!r}", expected)
+        elif not _holds(all_of_it.range, part.range):
+            message = f"selects {part.range} of the operation's {all_of_it.range}"
+            yield Issue("validation", f"{path}[{k}].range", message, "stay inside the operation's range")
+
+
+def _operations_have_shards(scene: _Scene) -> Iterator[Issue]:
+    """An operation has shards, which together reach over all that it selects."""
+    for name, (node, body) in scene.operations.items():
+        shards = scene.shards[name]
+        if not shards:
+            cure = "add an Application of all of it"
+            yield Issue("validation", node.path, "the operation has no shards", cure)
+            continue
+        for side in SIDES:
+            for port, k, whole in _ports(getattr(body, side)):
+                parts = _parts(shards, side, port, k, whole)
+                if parts is not None and ZRange.around(parts) != whole.range:
+                    message = f"shards reach over {ZRange.around(parts)}"
+                    at = f"{node.path}.body.{side}.{port}[{k}].range"
+                    yield Issue("validation", at, message, f"the operation selects {whole.range}")
+
+
+def _shards_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
+    """Where an operation has a signature each shard has an index, and selects exactly what that projects to."""
+    for node, body in scene.applications:
+        known = scene.operations.get(body.operation)
+        if known is None or known[0].signature is None:
+            continue
+        if node.index is None:
+            cure = "tag the application with its IPFIndex: its operation has an IPFSignature"
+            yield Issue("validation", f"{node.path}.tags", "no IPFIndex", cure)
+            continue
+        whole = known[0].index
+        if whole is not None and (whole.rank != node.index.rank or not whole.contains(node.index)):
+            message = f"index {node.index}"
+            yield Issue("validation", f"{node.path}.tags", message, f"the operation's index is {whole}")
+        yield from _projections(node, known[0].signature, node.index, body)
+
+
+def _outputs_are_made_once(scene: _Scene) -> Iterator[Issue]:
+    """The shards of an operation make each element of its outputs exactly once."""
+    for name, (node, body) in scene.operations.items():
+        for port, k, whole in _ports(body.outputs):
+            parts = _parts(scene.shards[name], "outputs", port, k, whole)
+            if parts is None:
+                continue
+            at = f"{node.path}.body.outputs.{port}[{k}]"
+            meeting = _overlap(parts)
+            if meeting is not None:
+                message = f"shards overlap: {meeting[0]} and {meeting[1]}"
+                yield Issue("validation", at, message, "every element is made by one shard")
+            elif sum(p.size for p in parts) != whole.range.size:
+                message = f"shards make {sum(p.size for p in parts)} of {whole.range.size} elements"
+                yield Issue("validation", at, message, "shards leave no gaps")
+
+
+def _parts(
+    shards: Sequence[tuple[Node, ApplicationBody]], side: str, port: str, k: int, whole: Selection
+) -> list[ZRange] | None:
+    """The ranges of one selection over all shards; None where a shard has another form, or there is none."""
+    parts = []
+    for _, body in shards:
+        selections = (getattr(body, side) or {}).get(port, ())
+        if len(selections) <= k or selections[k].tensor != whole.tensor:
+            return None
+        if selections[k].range.rank != whole.range.rank:
+            return None
+        parts.append(selections[k].range)
+    return parts or None
+
+
+def _overlap(parts: Sequence[ZRange]) -> tuple[ZRange, ZRange] | None:
+    """Two parts that have a point in common; a sweep along the dimension in which they begin most differently."""
+    boxes = np.array([(p.start, p.end) for p in parts], dtype=object if _is_wide(parts) else np.int64)
+    axis = max(range(boxes.shape[2]), key=lambda d: len(set(boxes[:, 0, d])), default=None)
+    if axis is None:
+        return (parts[0], parts[1]) if len(parts) > 1 else None
+    order = np.argsort(boxes[:, 0, axis], kind="stable")
+    starts, ends = boxes[order, 0], boxes[order, 1]
+    for row in range(0, len(parts), BLOCK_ROWS):
+        some = slice(row, row + BLOCK_ROWS)
+        last = int(np.searchsorted(starts[:, axis], ends[some, axis].max()))
+        low = np.maximum(starts[some, None], starts[None, row:last])
+        high = np.minimum(ends[some, None], ends[None, row:last])
+        for a, b in np.argwhere((low < high).all(axis=-1)):
+            if a < b:
+                return parts[order[row + a]], parts[order[row + b]]
+    return None
+
+
+def _is_wide(parts: Sequence[ZRange]) -> bool:
+    return any(abs(n) >= 2**63 for p in parts for n in (*p.start, *p.end))
+
+
+def _projections(
+    node: Node, signature: IpfSignature, index: ZRange, body: OperationBody | ApplicationBody
+) -> Iterator[Issue]:
+    for side in SIDES:
+        told: Selections = getattr(body, side) or {}
+        ports = getattr(signature, side)
+        path = f"{node.path}.body.{side}"
+        if told.keys() != ports.keys():
+            message = f"the names {sorted(told)}"
+            yield Issue("validation", path, message, f"the signature has {sorted(ports)}")
+        for name in told.keys() & ports.keys():
+            if len(told[name]) != len(ports[name]):
+                expected = f"the signature has {len(ports[name])} projections"
+                yield Issue("validation", f"{path}.{name}", f"{len(told[name])} selections", expected)
+                continue
+            for k, (selection, projection) in enumerate(zip(told[name], ports[name], strict=True)):
+                where = f"{path}.{name}[{k}].range"
+                if any(len(row) != index.rank for row in projection.start.matrix):
+                    message = f"the index {index} has rank {index.rank}"
+                    yield Issue("validation", where, message, "rows have a coefficient per dimension of it")
+                elif (found := projection.project(index)) != selection.range:
+                    message = f"index {index} projects to {found}"
+                    yield Issue("validation", where, message, f"the selection is {selection.range}")
+
+
+def _holds(whole: ZRange, part: ZRange) -> bool:
+    return whole.rank == part.rank and whole.contains(part)
+
+
+def _selected(body: OperationBody, path: str) -> Iterator[tuple[str, Selection]]:
+    for side in SIDES:
+        yield from _side(getattr(body, side), f"{path}.{side}")
+
+
+def _side(ports: Selections | None, path: str) -> Iterator[tuple[str, Selection]]:
+    for name, k, selection in _ports(ports):
+        yield f"{path}.{name}[{k}]", selection
+
+
+def _ports(ports: Selections | None) -> Iterator[tuple[str, int, Selection]]:
+    for name, listed in (ports or {}).items():
+        for k, selection in enumerate(listed):
+            yield name, k, selection
+
+
+def _reference(scene: _Scene, path: str, name: str, kind: str) -> Issue:
+    other = next((n for n in scene.graph.nodes if n.id == name), None)
+    message = f"there is no node {name!r}" if other is None else f"{name!r} is no {kind}"
+    return Issue("reference", path, message, f"name a {kind} node of this graph")
+
+
+CONSTRAINTS = (
+    _ids_are_unique,
+    _dtypes_are_known,
+    _selections_lie_in_tensors,
+    _operations_are_acyclic,
+    _operations_agree_with_signatures,
+    _shards_belong_to_operations,
+    _operations_have_shards,
+    _shards_agree_with_signatures,
+    _outputs_are_made_once,
+)

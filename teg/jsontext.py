@@ -1,0 +1,45 @@
+"""The text of a JSON document as values: strict, and never deeper than our readers go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from teg.encoding import MalformedError
+
+
+def parse(text: str | bytes) -> Any:
+    """The JSON value that `text` holds.
+
+    Raises:
+        MalformedError: no UTF-8, no JSON (NaN and the infinities are none), a key that stands twice in one
+            object, or nested too deep.
+    """
+    try:
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise MalformedError("$", f"no UTF-8 text ({error})", "write the document in UTF-8") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}: {error.msg}"
+        raise MalformedError(
+            "$", f"no JSON ({where})", "is the file whole, and is it a TEG document?"
+        ) from None
+    except RecursionError:
+        raise MalformedError(
+            "$", "JSON nested too deep", "a document nests as deep as its attribute values"
+        ) from None
+    except ValueError as error:
+        raise MalformedError("$", str(error), "repair the text") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(k for n, (k, _) in enumerate(pairs) if any(k == other for other, _ in pairs[:n]))
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f'{text} is no JSON; an attribute writes it as {{"float": "nan"}} or {{"float": "inf"}}')

@@ -1,0 +1,93 @@
+"""Reading values out of JSON: each reader returns what it names, or says where something else stands.
+
+Raises:
+    MalformedError: from every reader, with the path of the value, what came and what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from teg.encoding import MalformedError
+from teg.issues import key_path
+from teg.zspace import ZRange
+
+
+def members(value: Any, path: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Check that `value` is an object with all of `required` and nothing beyond `optional`."""
+    if type(value) is not dict:
+        raise MalformedError(path, kind_of(value), f"expected an object with {', '.join(required)}")
+    missing = [k for k in required if k not in value]
+    if missing:
+        raise MalformedError(path, f"{missing[0]!r} is missing", f"an object here has {', '.join(required)}")
+    if len(value) > len(required):
+        known = (*required, *optional)
+        for key in value:
+            if key not in known:
+                near = get_close_matches(key, known, n=1)
+                cure = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
+                raise MalformedError(key_path(path, key), f"unknown key {key!r}", cure)
+
+
+def listed(value: Any, path: str) -> list[Any]:
+    """A list."""
+    if type(value) is not list:
+        raise MalformedError(path, kind_of(value), "expected a list")
+    return value
+
+
+def integers(value: Any, path: str) -> tuple[int, ...]:
+    """A list of integers."""
+    for k, v in enumerate(listed(value, path)):
+        if type(v) is not int:
+            raise MalformedError(f"{path}[{k}]", kind_of(v), "expected an integer, written without point")
+    return tuple(value)
+
+
+def integer(value: Any, path: str) -> int:
+    """An integer; bools and whole floats are none."""
+    if type(value) is not int:
+        raise MalformedError(path, kind_of(value), "expected an integer, written without point")
+    return value
+
+
+def sites(value: Any, path: str) -> tuple[str, ...]:
+    """A list of names."""
+    for k, v in enumerate(listed(value, path)):
+        site(v, f"{path}[{k}]")
+    return tuple(value)
+
+
+def site(value: Any, path: str) -> str:
+    """A name: printable text that is not empty."""
+    if type(value) is not str or not value or not value.isprintable():
+        raise MalformedError(path, kind_of(value), "expected a name: printable text, not empty")
+    return value
+
+
+def text(value: Any, path: str) -> str:
+    """Printable text."""
+    if type(value) is not str or not value.isprintable():
+        raise MalformedError(path, kind_of(value), "expected printable text")
+    return value
+
+
+def kind_of(value: Any) -> str:
+    """A value as a message quotes it."""
+    names = {dict: "an object", list: "a list", type(None): "null", bool: "a bool"}
+    if type(value) in names:
+        return names[type(value)]
+    text = repr(value[:60] if isinstance(value, str) else value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def box(value: Any, path: str) -> ZRange:
+    """An object with start and end as a range."""
+    members(value, path, ("start", "end"))
+    start, end = integers(value["start"], f"{path}.start"), integers(value["end"], f"{path}.end")
+    try:
+        return ZRange(start, end)
+    except ValueError as error:
+        raise MalformedError(path, "no range", str(error)) from None
