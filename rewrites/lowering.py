@@ -53,6 +53,12 @@ def _position_names(m: Match) -> Labels:
     return tuple(f"i{k}" for k in range(len(m.shape("indices"))))
 
 
+def _is_small_table(m: Match) -> bool:
+    """Few rows, read by positions that count from the end if negative and stand for whole slices."""
+    plain = not m["aligned"] and m["mode"] in (None, "strict")
+    return bool(plain and m.shape("table")[m["axis"]] <= SMALL_TABLE and m.dtype("table") != "bool")
+
+
 def _one_hot(m: Match) -> Mapping[str, Any]:
     """1 where the position is the table's row, negative positions counted from the end."""
     names = _position_names(m)
@@ -156,7 +162,7 @@ LOWERING: tuple[Rule, ...] = (
     ),
     Rule(
         name="contract_of_gather",
-        left=op("gather", TABLE, INDICES, axis=attr("axis")),
+        left=op("gather", TABLE, INDICES, axis=attr("axis"), aligned=attr("aligned"), mode=attr("mode")),
         right=op(
             "contract",
             op("cell", INDICES, given=_one_hot).named("one_hot"),
@@ -164,12 +170,12 @@ LOWERING: tuple[Rule, ...] = (
             labels=lambda m: ((*_position_names(m), "v"), _table_names(m)),
             output=_gathered_names,
         ),
-        when=lambda m: m.shape("table")[m["axis"]] <= SMALL_TABLE and m.dtype("table") != "bool",
+        when=_is_small_table,
         doc="""
         A gather from a small table becomes a contraction with one-hot rows.
 
         table[indices]  ->  onehot(indices) table
-        Only for tables of few rows, of finite numbers: all others are multiplied by zero.
+        Only for tables of few rows read by whole slices, of finite numbers: all others are multiplied by zero.
         """,
         source="Jouppi et al., Ten Lessons from Three Generations of TPUs, ISCA 2021 (embedding as matrix product)",
         example=_gather_example,

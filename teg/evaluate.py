@@ -185,7 +185,7 @@ def _random_value(
     if kind.dtype == "bool":
         return rng.integers(0, 2, shape).astype(dtype)
     if not (is_float(kind.dtype) or dtype.kind == "c"):
-        bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if b.operator == "gather" and k == 1]
+        bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if k == _positions_input(b)]
         return rng.integers(0, min(bounds, default=10), shape).astype(dtype)
     positive = role in ("buffer", "optimizer_state") or (role == "parameter" and len(shape) < 2)
     if positive:
@@ -206,9 +206,16 @@ def uses(graph: Graph, site: str) -> Iterator[tuple[Block, int]]:
                 reached += [t for t in block.outputs if t not in reached]
 
 
-def _indexed_size(graph: Graph, gather: Block) -> int:
-    axis: int = gather.definition["axis"]
-    return graph.tensors[gather.inputs[0]].shape[axis]
+def _positions_input(block: Block) -> int | None:
+    """The input that holds positions: the second of a gather, the last but one of a scatter."""
+    return {"gather": 1, "scatter": len(block.inputs) - 2}.get(block.operator)
+
+
+def _indexed_size(graph: Graph, block: Block) -> int:
+    """The size of the axis that a gather's or scatter's positions count along."""
+    axis: int = block.definition["axis"]
+    table = block.inputs[0] if block.operator == "gather" else block.outputs[0]
+    return graph.tensors[table].shape[axis]
 
 
 def _fan_in(graph: Graph, block: Block) -> int:

@@ -13,8 +13,11 @@ from teg.operators.external import EXTERNALS
 from teg.operators.gathering import GATHERING
 from teg.operators.normalisation import NORMALISATION
 from teg.operators.operator import Operator
+from teg.operators.ordering import ORDERING
 from teg.operators.reduction import REDUCTION
 from teg.operators.reshaping import RESHAPING
+from teg.operators.scanning import SCANNING
+from teg.operators.scattering import SCATTERING
 from teg.operators.selectors import SELECTORS
 from teg.operators.windows import WINDOWS
 
@@ -28,6 +31,9 @@ OPERATORS: tuple[Operator, ...] = (
     *CONTRACTION,
     *WINDOWS,
     *GATHERING,
+    *SCATTERING,
+    *SCANNING,
+    *ORDERING,
     *EXTERNALS,
 )
 

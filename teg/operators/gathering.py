@@ -7,32 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 
 from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.indexing import Indexing, indexing, wrapped
 from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import canonical_axis, dim_names, expect_inputs, settings
+from teg.operators.reading import dim_names, expect_inputs, settings
 from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
 from teg.zspace import ZRange
 
 # The name of the index dimension that runs over the table's entries.
 ENTRIES = "v"
 
+# What positions outside the table do: they are errors, are moved to its border, or give zero.
+MODES = ("strict", "clip", "fill")
+
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    given = settings(attrs, ("axis",))
+    given = settings(attrs, ("axis",), ("aligned", "mode"))
     expect_inputs(inputs, ("table", "indices"))
     table, indices = inputs
-    axis = canonical_axis(given["axis"], len(table.shape))
-    if indices.dtype not in ("int32", "int64"):
-        raise ValueError(f"indices must be int32 or int64, not {indices.dtype}")
-    result = (*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :])
-    count, rank = len(indices.shape), len(result)
+    plan = indexing(given["axis"], given.get("aligned", ()), table.shape, indices.shape, indices.dtype)
+    if given.get("mode", "strict") not in MODES:
+        raise ValueError(f"attribute 'mode' must be one of {', '.join(MODES)}, not {given['mode']!r}")
+    result = plan.shape(table.shape, indices.shape)
+    rank = len(result)
     monoid = "any" if table.dtype == "bool" else "sum"
     dims = (
         *(IndexDim(name, size, PARALLEL) for name, size in zip(dim_names(rank), result, strict=True)),
-        IndexDim(ENTRIES, table.shape[axis], monoid),
+        IndexDim(ENTRIES, table.shape[plan.axis], monoid),
     )
-    before, after = range(axis), range(axis + count, rank)
-    table_rows = [Row(k, 1, 0, 1) for k in (*before, rank, *after)]
-    index_rows = [Row(k, 1, 0, 1) for k in range(axis, axis + count)]
+    table_rows = [Row(rank if k == plan.axis else plan.place(k), 1, 0, 1) for k in range(len(table.shape))]
+    index_rows = [Row(_dim_of(plan, k), 1, 0, 1) for k in range(len(indices.shape))]
     written = [Row(k, 1, 0, 1) for k in range(rank)]
     signature = Signature(
         dims,
@@ -42,28 +45,40 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     return Inferred(signature, (TensorType(result, table.dtype),))
 
 
+def _dim_of(plan: Indexing, dim: int) -> int:
+    """The dimension of what is gathered along which a dimension of the indices runs."""
+    partner = plan.partner(dim)
+    return plan.axis + plan.free.index(dim) if partner is None else plan.place(partner)
+
+
 def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
     """Over a part of the table, positions outside it contribute zero."""
     assert definition.signature is not None
-    table, positions, axis = operands[0].array, operands[1].array, definition["axis"]
-    size = definition.signature.dims[-1].size
-    if positions.size and not (-size <= positions.min() and positions.max() < size):
-        raise ValueError(
-            f"indices must lie in [{-size}, {size}), not in [{positions.min()}, {positions.max()}]"
-        )
-    wrapped = np.where(positions < 0, positions + size, positions)
+    table, positions = operands[0].array, operands[1].array
+    mode, size = definition.get("mode", "strict"), definition.signature.dims[-1].size
+    plan = indexing(
+        definition["axis"],
+        definition.get("aligned", ()),
+        table.shape,
+        positions.shape,
+        positions.dtype.name,
+    )
+    places = wrapped(positions, size, mode)
     start, end = index.start[-1], index.end[-1]
-    if (start, end) == (0, size):
-        return (np.asarray(np.take(table, wrapped, axis=axis)),)
-    inside = (wrapped >= start) & (wrapped < end)
-    found = np.take(table, np.where(inside, wrapped - start, 0), axis=axis)
-    mask = inside.reshape((*(1,) * axis, *inside.shape, *(1,) * (table.ndim - axis - 1)))
-    return (np.asarray(np.where(mask, found, np.zeros((), table.dtype))),)
+    everywhere = (start, end) == (0, size) and mode != "fill"
+    if everywhere and not plan.aligned:
+        return (np.asarray(np.take(table, places, axis=plan.axis)),)
+    flat, rows = plan.flat_positions(places), plan.flat_table(table)
+    inside = (flat >= start) & (flat < end)
+    local = np.where(inside, flat - start, 0)
+    found = rows[np.arange(len(rows))[:, None], local]
+    if not everywhere:
+        found = np.where(inside[:, :, None], found, np.zeros((), table.dtype))
+    return (plan.gathered(found, plan.shape(table.shape, positions.shape)),)
 
 
-def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
-    rank = len(inputs[0].shape) + len(inputs[1].shape) - 1
-    return Work("move", reads={0: dim_names(rank)})
+def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:
+    return Work("move", reads={0: dim_names(len(outputs[0].shape))})
 
 
 GATHER = Operator(
@@ -75,6 +90,21 @@ GATHER = Operator(
         OperatorExample(attributes(axis=0), (TensorType((7, 4), "float32"), TensorType((2, 3), "int64"))),
         OperatorExample(attributes(axis=1), (TensorType((2, 5, 3), "int32"), TensorType((4,), "int32"))),
         OperatorExample(attributes(axis=0), (TensorType((6,), "bool"), TensorType((), "int64"))),
+        OperatorExample(
+            attributes(axis=1, aligned=((0, 0), (2, 2))),
+            (TensorType((4, 5, 3), "float32"), TensorType((4, 2, 3), "int64")),
+        ),
+        OperatorExample(
+            attributes(axis=2, aligned=((1, 0),)),
+            (TensorType((2, 4, 5, 3), "bfloat16"), TensorType((4, 6), "int32")),
+        ),
+        OperatorExample(
+            attributes(axis=1, aligned=((0, 2), (2, 0)), mode="clip"),
+            (TensorType((4, 5, 3), "bool"), TensorType((3, 6, 4), "int64")),
+        ),
+        OperatorExample(
+            attributes(axis=0, mode="fill"), (TensorType((5, 3), "float32"), TensorType((7,), "uint8"))
+        ),
     ),
 )
 

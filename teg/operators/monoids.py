@@ -35,7 +35,7 @@ def identity(monoid: str, dtype: str) -> Any:
     return int(limits.min if lowest else limits.max)
 
 
-_COMBINE = {
+_COMBINE: dict[str, np.ufunc] = {
     "sum": np.add,
     "prod": np.multiply,
     "max": np.maximum,
@@ -44,6 +44,11 @@ _COMBINE = {
     "all": np.logical_and,
     "logsumexp": np.logaddexp,
 }
+
+
+def combiner(monoid: str) -> np.ufunc:
+    """The numpy function of two arrays that combines two partial results."""
+    return _COMBINE[monoid]
 
 
 def combine(monoid: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:

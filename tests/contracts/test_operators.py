@@ -27,13 +27,24 @@ def defined(operator: Operator, example: OperatorExample) -> tuple[Definition, t
     return define(operator.name, example.attributes, example.inputs)
 
 
+def indexed_size(name: str, example: OperatorExample, k: int) -> int | None:
+    """The size of the dimension along which input `k` holds positions."""
+    given = dict(example.attributes)
+    if name == "gather" and k == 1:
+        return example.inputs[0].shape[given["axis"]]
+    if name == "scatter" and k == len(example.inputs) - 2:
+        return given["size"] if "size" in given else example.inputs[0].shape[given["axis"]]
+    return None
+
+
 def random_inputs(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> list[np.ndarray]:
-    """Values of the example's types; positions of a gather fit its table, negative ones included."""
+    """Values of the example's types; positions fit what they index, or not where that is allowed."""
     arrays = []
     for k, (shape, dtype) in enumerate(example.inputs):
-        if operator.name == "gather" and k == 1:
-            size = example.inputs[0].shape[dict(example.attributes)["axis"]]
-            arrays.append(rng.integers(-size, size, shape).astype(dtype))
+        indexed = indexed_size(operator.name, example, k)
+        if indexed is not None:
+            beyond = 2 if "mode" in dict(example.attributes) else 0
+            arrays.append(rng.integers(-indexed - beyond, indexed + beyond, shape).astype(dtype))
         elif is_float(dtype):
             arrays.append(rng.standard_normal(shape).astype(numpy_dtype(dtype)))
         else:

@@ -1,0 +1,164 @@
+"""Scatters: updates that positions send to places along one dimension of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.indexing import Indexing, indexing, wrapped
+from teg.operators.monoids import accumulation, combiner, identity
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import dim_names, expect_inputs, settings
+from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
+from teg.zspace import ZRange
+
+# How updates that meet in one place combine; "last" keeps the one that comes last, row-major.
+COMBINATIONS = ("sum", "prod", "max", "min", "last")
+
+# What positions outside the result do: they are errors, or are left out.
+MODES = ("strict", "drop")
+
+
+def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("axis", "monoid"), ("aligned", "size", "mode"))
+    monoid = given["monoid"]
+    if monoid not in COMBINATIONS:
+        raise ValueError(f"attribute 'monoid' must be one of {', '.join(COMBINATIONS)}, not {monoid!r}")
+    if given.get("mode", "strict") not in MODES:
+        raise ValueError(f"attribute 'mode' must be one of {', '.join(MODES)}, not {given['mode']!r}")
+    expect_inputs(inputs, ("base", "indices", "updates") if monoid == "last" else ("indices", "updates"))
+    indices, updates = inputs[-2:]
+    plan, target = _target(given, inputs)
+    wanted = plan.shape(target, indices.shape)
+    if updates.shape != wanted:
+        raise ValueError(
+            f"updates of a result of shape {target} at indices of shape {indices.shape} have shape {wanted}, "
+            f"not {updates.shape}"
+        )
+    _check_types(monoid, inputs)
+    rank, free = len(target), [indices.shape[k] for k in plan.free]
+    counted = monoid != "last"
+    dims = (
+        *(IndexDim(name, size, PARALLEL) for name, size in zip(dim_names(rank), target, strict=True)),
+        *(IndexDim(f"u{k}", size, monoid) for k, size in enumerate(free) if counted),
+    )
+    along = [Row(rank + k, 1, 0, 1) if counted else Row(-1, 0, 0, size) for k, size in enumerate(free)]
+    written = [Row(k, 1, 0, 1) for k in range(rank)]
+    partners = [plan.partner(k) for k in range(len(indices.shape))]
+    positions = [
+        along[plan.free.index(k)] if partner is None else written[partner]
+        for k, partner in enumerate(partners)
+    ]
+    read = [*written[: plan.axis], *along, *written[plan.axis + 1 :]]
+    rows = [written, positions, read] if monoid == "last" else [positions, read]
+    signature = Signature(
+        dims, tuple(projection(r, len(dims)) for r in rows), (projection(written, len(dims)),)
+    )
+    return Inferred(signature, (TensorType(target, updates.dtype),))
+
+
+def _target(given: Mapping[str, Any], inputs: Sequence[TensorType]) -> tuple[Indexing, tuple[int, ...]]:
+    """How the indices address the result, and the result's shape."""
+    axis, aligned = given["axis"], given.get("aligned", ())
+    indices, updates = inputs[-2:]
+    if given["monoid"] == "last":
+        if "size" in given:
+            raise ValueError("attribute 'size' is for results without base; this scatter has one")
+        target = inputs[0].shape
+        return indexing(axis, aligned, target, indices.shape, indices.dtype), target
+    size = given.get("size")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError(f"attribute 'size' must be the result's size along the axis, not {size!r}")
+    free = len(indices.shape) - len(aligned) if isinstance(aligned, tuple) else 0
+    rank = len(updates.shape) - free + 1
+    if rank < 1:
+        raise ValueError(f"updates of shape {updates.shape} have too few dimensions for {free} of indices")
+    plan = indexing(axis, aligned, [None] * rank, indices.shape, indices.dtype)
+    target = (*updates.shape[: plan.axis], size, *updates.shape[plan.axis + free :])
+    return indexing(axis, aligned, target, indices.shape, indices.dtype), target
+
+
+def _check_types(monoid: str, inputs: Sequence[TensorType]) -> None:
+    dtype = inputs[-1].dtype
+    if monoid == "last" and inputs[0].dtype != dtype:
+        raise ValueError(f"updates must be of the base's type {inputs[0].dtype}, not {dtype}")
+    if monoid in ("sum", "prod") and dtype == "bool":
+        raise ValueError(f"monoid {monoid!r} does not combine bool; 'max' is or, 'min' is and")
+    if monoid in ("max", "min") and numpy_dtype(dtype).kind == "c":
+        raise ValueError(f"monoid {monoid!r} needs an order, which {dtype} has not")
+
+
+def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    """The part of the result in `index`: updates for other places are left out."""
+    assert definition.signature is not None
+    positions, updates = operands[-2].array, operands[-1].array
+    monoid, axis = definition["monoid"], definition["axis"]
+    shape = index.shape[: len(definition.signature.outputs[0].shape)]
+    aligned = definition.get("aligned", ())
+    plan = indexing(axis, aligned, shape, positions.shape, positions.dtype.name)
+    places = wrapped(positions, definition.signature.dims[axis].size, definition.get("mode", "strict"))
+    flat = plan.flat_positions(places)
+    hit = (flat >= index.start[axis]) & (flat < index.end[axis])
+    batch, count = np.nonzero(hit)
+    rows = batch * shape[axis] + (flat[hit] - index.start[axis])
+    values = plan.flat_gathered(updates)[batch, count]
+    if monoid == "last":
+        result = np.array(plan.flat_table(operands[0].array), order="C")
+        result.reshape(-1, result.shape[2])[rows] = values
+        return (plan.table(result, shape),)
+    sizes = plan.flat_table(np.broadcast_to(0, shape)).shape
+    result = np.full((sizes[0] * sizes[1], sizes[2]), identity(monoid, updates.dtype.name), updates.dtype)
+    if rows.size:
+        order = np.argsort(rows, kind="stable")
+        starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+        wide = values[order].astype(accumulation(updates.dtype.name), copy=False)
+        # A ufunc's `reduceat` reduces the runs of equal rows.
+        result[rows[order][starts]] = combiner(monoid).reduceat(wide, starts, axis=0)
+    return (plan.table(result.reshape(sizes), shape),)
+
+
+def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:
+    """Each update meets one place along the axis, not all of them."""
+    size = outputs[0].shape[definition["axis"]]
+    return Work("move") if definition["monoid"] == "last" or not size else Work("vector", flops=1.0 / size)
+
+
+def _example(
+    monoid: str, indices: tuple[int, ...], updates: tuple[int, ...], dtype: str, **attrs: object
+) -> OperatorExample:
+    kinds = (TensorType(indices, "int64"), TensorType(updates, dtype))
+    return OperatorExample(attributes(monoid=monoid, **attrs), kinds)
+
+
+SCATTER = Operator(
+    name="scatter",
+    infer=_infer,
+    evaluate=_evaluate,
+    work=_work,
+    examples=(
+        _example("sum", (5, 2), (5, 2, 4), "float32", axis=0, size=7),
+        _example("sum", (4, 9), (4, 9, 3), "bfloat16", axis=1, size=6, aligned=((0, 0),)),
+        _example("sum", (), (3, 4), "int32", axis=1, size=5, mode="drop"),
+        _example("prod", (3, 6), (6, 3), "float64", axis=0, size=4, aligned=((1, 0),)),
+        _example("max", (2, 7), (2, 3, 7), "float32", axis=2, size=5, aligned=((0, 0),)),
+        _example("min", (8,), (8,), "bool", axis=0, size=5),
+        OperatorExample(
+            attributes(monoid="last", axis=1, aligned=((0, 0), (2, 2))),
+            (
+                TensorType((4, 5, 3), "float32"),
+                TensorType((4, 6, 3), "int32"),
+                TensorType((4, 6, 3), "float32"),
+            ),
+        ),
+        OperatorExample(
+            attributes(monoid="last", axis=0, mode="drop"),
+            (TensorType((5, 4), "int64"), TensorType((2, 2), "int64"), TensorType((2, 2, 4), "int64")),
+        ),
+    ),
+)
+
+SCATTERING: tuple[Operator, ...] = (SCATTER,)
