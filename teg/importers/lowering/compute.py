@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from teg.importers.failure import ImportFailure
+from teg.importers.lowering.indexed import axiswise, gather, scatter
 from teg.importers.lowering.storage import Generator, Rep, Storage, flat, names_of
 from teg.importers.program import Compute
 from teg.views import identity
@@ -100,22 +101,6 @@ def _layer_norm(
     return storage.named(key, labels, names, flat(target))
 
 
-def _gather(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
-) -> Rep:
-    wanted = names_of(step.output_labels, target)
-    (table, rows), (indices, places) = (
-        storage.read(rep, names_of(labels, own))
-        for rep, labels, own in zip(reps, step.input_labels, factors, strict=True)
-    )
-    axis_name = step.attributes["axis"]
-    if axis_name not in rows:
-        table, rows = storage.whole(reps[0]), names_of(step.input_labels[0], factors[0])
-    axis = rows.index(axis_name)
-    key = storage.emit("gather", (table, indices), step.site, axis=axis)
-    return storage.named(key, (*rows[:axis], *places, *rows[axis + 1 :]), wanted, flat(target))
-
-
 def _pad(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
@@ -147,7 +132,11 @@ LOWER: dict[str, Lower] = {
     "softmax": _softmax,
     "log_softmax": _softmax,
     "layer_norm": _layer_norm,
-    "gather": _gather,
+    "gather": gather,
+    "scatter": scatter,
+    "scan": axiswise,
+    "arg_reduce": axiswise,
+    "arg_sort": axiswise,
     "pad": _pad,
     "conv": _positional,
     "pool": _positional,
