@@ -1,1 +1,21 @@
-"""What a program is: index spaces, graphs, operators, sharding, reference evaluation, importers."""
+"""What a program is: index spaces, graphs, operators, sharding, reference evaluation, importers.
+
+`teg.program()` begins a program written in Python (`teg.programs`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from teg.programs.program import program as program
+
+__all__ = ["program"]
+
+
+def __getattr__(name: str) -> Any:
+    """The builder is loaded when it is asked for, so that `import teg` stays light."""
+    if name == "program":
+        return import_module("teg.programs.program").program
+    raise AttributeError(f"module 'teg' has no attribute {name!r}")

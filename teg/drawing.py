@@ -1,4 +1,4 @@
-"""A graph as DOT text, for Graphviz and for people."""
+"""A graph for people: an SVG picture, or DOT text for Graphviz."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Iterator
 
 from teg.graph import Block, Graph
 from teg.operators import catalogue
+from teg.svg import MAX_BLOCKS, svg
 
 SHAPES = {"source": "ellipse", "sink": "doubleoctagon", "sequence_point": "diamond"}
+
+
+def to_svg(graph: Graph, max_blocks: int = MAX_BLOCKS) -> str:
+    """The graph as an SVG picture: a box per block with site, operator and result, an arrow per read tensor.
+
+    Views are dashed, `after` is a dotted arrow. Beyond `max_blocks`, equal layers in a row are drawn once.
+    """
+    return svg(graph.name, graph.blocks, graph.tensors, max_blocks)
 
 
 def to_dot(graph: Graph, max_blocks: int = 500) -> str:

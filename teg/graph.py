@@ -20,6 +20,7 @@ from teg.costs import CostTable
 from teg.dtypes import item_bytes
 from teg.intern import InternedValue
 from teg.signature import Signature
+from teg.svg import svg
 from teg.zspace import ZRange
 
 Attributes = tuple[tuple[str, Any], ...]
@@ -211,6 +212,10 @@ class Graph:
     @cached_property
     def _data_digests(self) -> dict[str, bytes]:
         return {site: hashlib.sha256(a.tobytes()).digest() for site, a in self.data.items()}
+
+    def _repr_html_(self) -> str:
+        """The graph as a picture in a notebook."""
+        return svg(self.name, self.blocks, self.tensors)
 
     def replace(
         self,

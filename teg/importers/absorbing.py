@@ -26,7 +26,7 @@ def absorb_transpositions(program: Program) -> Program:
                 made[step.output] = made.pop(step.input)
                 steps[made[step.output]] = replace(producer, output=step.output, output_labels=order)
                 continue
-        if isinstance(step, Compute) and step.operator in ANY_ORDER:
+        if isinstance(step, Compute) and step.operator in ANY_ORDER and not step.positional:
             made[step.output] = len(steps)
         steps.append(step)
     return replace(program, steps=steps).pruned()

@@ -61,7 +61,8 @@ class Compute:
     """An operator over labelled dimensions; the label `""` marks a size-1 dimension that is broadcast.
 
     Dimensions labelled in `whole` are read by position or by window: they stay one dimension.
-    `attributes` are the operator's, with labels where the operator wants dimensions.
+    `attributes` are the operator's, with labels where the operator wants dimensions. A `positional` step has
+    positions there: any operator of the catalogue on whole tensors, all labels in `whole`.
     """
 
     site: str
@@ -72,6 +73,7 @@ class Compute:
     output_labels: Labels
     attributes: Mapping[str, Any] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
+    positional: bool = False
 
 
 @dataclass(frozen=True)

@@ -147,4 +147,5 @@ def lower_compute(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """One block for one labelled step."""
-    return LOWER[step.operator](storage, step, reps, factors, target)
+    lower = _positional if step.positional else LOWER[step.operator]
+    return lower(storage, step, reps, factors, target)

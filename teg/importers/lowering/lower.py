@@ -110,7 +110,7 @@ class _Lowering:
         if isinstance(step, Compute):
             reps = [self.reps[n] for n in step.inputs]
             factors = [self.factors[n] for n in step.inputs]
-            lower_one = lower_cell if step.operator == "cell" else lower_compute
+            lower_one = lower_cell if step.operator == "cell" and not step.positional else lower_compute
             return lower_one(self.storage, step, reps, factors, target)
         sizes = self.program.values[step.output].shape
         if isinstance(step, Concat):

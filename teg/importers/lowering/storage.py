@@ -137,7 +137,7 @@ class Storage:
         site = self._sites.get(rep.root)
         if site is None or self.builder.tensors[site].names:
             return
-        own = tuple(names[d.dim] if d.dim >= 0 else "" for d in rep.view.dims)
+        own = tuple(names[d.dim].replace(".", "_") if d.dim >= 0 else "" for d in rep.view.dims)
         if own and all(own) and len(set(own)) == len(own):
             self.builder.tensors[site] = replace(self.builder.tensors[site], names=own)
 

@@ -1,0 +1,110 @@
+"""Elements inside a composed cell: operators on them write an expression, not blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from teg.dtypes import NAMES, numpy_dtype
+from teg.operators.expressions import CELL_FUNCTIONS, Expression, run_steps, steps_of
+from teg.programs.elementwise import Elementwise, Operand, is_whole
+from teg.programs.failure import ProgramError
+
+
+class Scene(NamedTuple):
+    """What the cells of one expression stand in: element types of the inputs, labels of the dimensions."""
+
+    dtypes: tuple[str, ...]
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cell(Elementwise):
+    """One element of each operand of `Program.cell`: an expression that will become part of one block."""
+
+    scene: Scene
+    expression: Expression
+
+    def __repr__(self) -> str:
+        return f"cell {self.expression}"
+
+    @property
+    def dtype(self) -> str:
+        """The element type, by numpy's promotion.
+
+        Raises:
+            ProgramError: the expression has no meaning on its inputs.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                ones = [np.ones(1, numpy_dtype(name)) for name in self.scene.dtypes]
+                coordinates = {label: np.ones(1, np.int64) for label in self.scene.labels}
+                result = np.asarray(run_steps(steps_of(self.expression), ones, coordinates))
+        except (TypeError, ValueError, OverflowError) as error:
+            types = ", ".join(self.scene.dtypes)
+            raise ProgramError(f"{self.expression[0]} has no meaning on {types}: {error}") from None
+        return str(result.dtype.name)
+
+    def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
+        """The function itself: all of it is one expression anyway."""
+        return self.lift(function(self, *(self.lift(o) for o in others)))
+
+    def function(self, name: str, *others: Operand) -> Self:
+        """Any cell function by name.
+
+        Raises:
+            ProgramError: there is none of this name, or it takes another number of operands.
+        """
+        if name not in CELL_FUNCTIONS:
+            raise ProgramError(f"there is no cell function {name!r}; known are {', '.join(CELL_FUNCTIONS)}")
+        if len(others) + 1 != CELL_FUNCTIONS[name].arity:
+            raise ProgramError(f"{name!r} takes {CELL_FUNCTIONS[name].arity} operands, not {len(others) + 1}")
+        return self._with((name, self.expression, *(self.lift(o).expression for o in others)))
+
+    def cast(self, dtype: str) -> Self:
+        """The element as another element type."""
+        if dtype not in NAMES:
+            raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
+        return self._with(("cast", dtype, self.expression))
+
+    def coordinate(self, dim: str | int) -> Self:
+        """Where this element stands along a dimension of the result, as int64."""
+        if isinstance(dim, int) and -len(self.scene.labels) <= dim < len(self.scene.labels):
+            return self._with(("index", self.scene.labels[dim]))
+        if isinstance(dim, str) and dim and dim in self.scene.names:
+            return self._with(("index", self.scene.labels[self.scene.names.index(dim)]))
+        raise ProgramError(
+            f"the result has no dimension {dim!r}; its dimensions are {list(self.scene.labels)}"
+        )
+
+    def __truediv__(self, other: Operand) -> Self:
+        """Division of whole numbers gives fractions, as in Python."""
+        divisor = self.lift(other)
+        if is_whole(self.dtype) and is_whole(divisor.dtype):
+            return self.cast("float64").function("div", divisor.cast("float64"))
+        return self.function("div", divisor)
+
+    def __floordiv__(self, other: Operand) -> Self:
+        """The quotient rounded down, as in Python."""
+        divisor = self.lift(other)
+        if is_whole(self.dtype) and is_whole(divisor.dtype):
+            rest = self.function("mod", divisor)
+            return self.function("sub", rest).function("div", divisor)
+        return self.function("div", divisor).floor()
+
+    def lift(self, value: Operand) -> Self:
+        """A number as a cell; Python numbers take on the element type of what they meet, numpy's keep theirs."""
+        if isinstance(value, Cell):
+            return self._with(value.expression)
+        if isinstance(value, np.generic):
+            return self._with(("cast", value.dtype.name, ("const", value.item())))
+        if isinstance(value, (bool, int, float, complex)):
+            return self._with(("const", value))
+        raise ProgramError(f"inside a cell operands are cells and numbers, not {type(value).__name__}")
+
+    def _with(self, expression: Expression) -> Self:
+        return type(self)(self.scene, expression)

@@ -1,0 +1,112 @@
+"""Tensors that come from nowhere: constants, coordinates, and any operator of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from teg.builder import define
+from teg.dtypes import NAMES, numpy_dtype
+from teg.graph import Attributes
+from teg.programs.alignment import Aligned
+from teg.programs.base import labels_for, read_dims
+from teg.programs.cell import Cell, Scene
+from teg.programs.failure import ProgramError
+from teg.programs.handle import Handle, cell_block
+from teg.programs.writer import Writer
+
+
+class Generators:
+    """Methods of a program that need no operands, and the way to operators without a method."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def generate(
+        self, function: Callable[..., Any], /, *shape: Any, name: str = "generate", **dims: int
+    ) -> Handle:
+        """A tensor computed from coordinates: `p.generate(lambda i, j: i * 10 + j, row=3, column=4)`.
+
+        `function` gets the coordinate along each dimension, as int64 cells.
+        """
+        sizes, names = read_dims(shape, dims)
+        labels = labels_for(names)
+        scene = Scene((), labels, names)
+        nothing = Handle(self.writer, self.writer.declare(self.writer.site("nothing"), (), "int64", ()), ())
+        del self.writer.program.values[nothing.site]
+        given = [Cell(scene, ("index", label)) for label in labels] or [Cell(scene, ("const", 0))]
+        call = function if labels else lambda _: function()
+        found: Handle = cell_block(nothing, name, call, given, [], Aligned((), labels, sizes, names), scene)
+        return found
+
+    def full(
+        self, fill: bool | int | float | complex, /, *shape: Any, dtype: str = "float32", **dims: int
+    ) -> Handle:
+        """The same number everywhere."""
+        if dtype not in NAMES:
+            raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
+        number = numpy_dtype(dtype).type(fill)
+        return self.generate(lambda *_: number, *shape, name="full", **dims)
+
+    def zeros(self, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
+        """Zero everywhere."""
+        return self.full(0, *shape, dtype=dtype, **dims)
+
+    def ones(self, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
+        """One everywhere."""
+        return self.full(1, *shape, dtype=dtype, **dims)
+
+    def iota(self, dim: str | int, /, *shape: Any, dtype: str = "int64", **dims: int) -> Handle:
+        """The coordinate along one dimension: `p.iota("row", row=3, column=4)`."""
+        sizes, names = read_dims(shape, dims)
+        axis = names.index(dim) if isinstance(dim, str) and dim in names else dim
+        if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
+            raise ProgramError(f"there is no dimension {dim!r} among {list(names) if dims else sizes}")
+        return self.generate(lambda *at: at[axis].cast(dtype), *shape, name="iota", **dims)
+
+    def coordinates(self, *shape: Any, **dims: int) -> Handle:
+        """The index tensor of a shape: int64 of shape `(*shape, rank)`; slices of it keep their coordinates."""
+        sizes, names = read_dims(shape, dims)
+        rank = len(sizes)
+
+        def place(*at: Any) -> Any:
+            found = at[0]
+            for k in range(1, rank):
+                found = (at[rank] == k).where(at[k], found)
+            return found
+
+        if not rank:
+            raise ProgramError("a tensor without dimensions has no coordinates")
+        plain = self.generate(place, *sizes, rank, name="coordinates")
+        return plain.rename(*(names if dims else ("",) * rank), "coordinate" if dims else "")
+
+    def applied(
+        self, operator: str, tensors: Sequence[Handle], names: tuple[str, ...], attrs: Attributes
+    ) -> Handle:
+        """An operator of the catalogue over whole tensors by position; see `Program.apply`."""
+        if not tensors:
+            raise ProgramError("an operator is applied to at least one tensor; see p.generate()")
+        try:
+            _, types = define(operator, attrs, [t.type for t in tensors])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProgramError(f"{error}; given are {list(tensors)}") from None
+        if len(types) != 1:
+            raise ProgramError(f"operator {operator!r} has {len(types)} results here; apply() takes one")
+        shape, dtype = types[0]
+        if names and len(names) != len(shape):
+            raise ProgramError(f"the result has {len(shape)} dimensions, not those called {names}")
+        labels = [tuple(f"i{n}d{k}" for k in range(t.rank)) for n, t in enumerate(tensors)]
+        target = tuple(f"o{k}" for k in range(len(shape)))
+        first, *others = tensors
+        return first.compute(
+            operator,
+            operator,
+            (shape, names or ("",) * len(shape)),
+            dict(attrs),
+            others=others,
+            labels=labels,
+            target=target,
+            dtype=dtype,
+            positional=True,
+            whole=frozenset((*(label for own in labels for label in own), *target)),
+        )

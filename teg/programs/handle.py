@@ -1,0 +1,137 @@
+"""The tensors that people write programs with."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from teg.dtypes import NAMES
+from teg.programs.alignment import Aligned, align
+from teg.programs.base import TensorBase
+from teg.programs.cell import Cell, Scene
+from teg.programs.elementwise import Operand
+from teg.programs.failure import ProgramError
+from teg.programs.gathering import Gathering
+from teg.programs.products import Products
+from teg.programs.reductions import Reductions
+from teg.programs.windows import Windows
+
+
+class Handle(Reductions, Products, Windows, Gathering):
+    """An immutable, typed handle of one tensor; operators and methods write further steps of its program.
+
+    Handles combine by name where all dimensions have names, by numpy's rule otherwise.
+    """
+
+    # numpy arrays on the left of an operator leave it to the handle.
+    __array_ufunc__ = None
+
+    def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
+        """One cell block that computes `function` of this and the others, element by element."""
+        found: Self = fused_cell(site, function, [self, *others])
+        return found
+
+    def cast(self, dtype: str) -> Self:
+        """The elements as another element type; the same type is the tensor itself.
+
+        Raises:
+            ProgramError: there is no such type.
+        """
+        if dtype not in NAMES:
+            raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
+        return self if dtype == self.dtype else super().cast(dtype)
+
+    def __getitem__(self, key: Any) -> Self:
+        """numpy's slicing; one index may be a tensor or array of positions, which gathers."""
+        parts = key if isinstance(key, tuple) else (key,)
+        positions = [k for k, p in enumerate(parts) if isinstance(p, (TensorBase, np.ndarray, list))]
+        if not positions:
+            return self.sliced_by(parts)
+        if len(positions) > 1:
+            raise ProgramError("only one index may be a tensor of positions; use gather() for more")
+        return self._gathered_by(parts, positions[0])
+
+    def _gathered_by(self, parts: Sequence[Any], place: int) -> Self:
+        """The slices first, then the rows that the tensor of positions names."""
+        index = parts[place]
+        if not isinstance(index, TensorBase):
+            index = self.made(self.writer.literal(np.asarray(index)), ("",) * np.ndim(index))
+        found = self.sliced_by([slice(None) if k == place else p for k, p in enumerate(parts)])
+        before = [p for p in parts[:place] if p is None or isinstance(p, slice)]
+        behind = [p for p in parts[place + 1 :] if p is None or isinstance(p, slice)]
+        dotted = any(p is Ellipsis for p in parts[:place])
+        axis = -1 - len(behind) if dotted else len(before)
+        return found.gather(index, axis)
+
+    def __len__(self) -> int:
+        """The size of the first dimension."""
+        if not self.rank:
+            raise ProgramError(f"{self!r} has no dimensions to count")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        """The slices along the first dimension."""
+        return (self[k] for k in range(len(self)))
+
+    def _repr_html_(self) -> str:
+        """The tensor in a notebook."""
+        return f"<code>{html.escape(repr(self))}</code>"
+
+
+def fused_cell(site: str, function: Callable[..., Any], operands: Sequence[Operand]) -> Any:
+    """One cell block over tensors, arrays and numbers; the first operand is a tensor.
+
+    Raises:
+        ProgramError: dimensions or types do not agree, or `function` gives no element.
+    """
+    first = next(o for o in operands if isinstance(o, TensorBase))
+    tensors: list[TensorBase] = []
+    places: list[int | None] = [_place(first, o, tensors) for o in operands]
+    aligned = align(tensors)
+    scene = Scene(tuple(t.dtype for t in tensors), aligned.target, aligned.names)
+    given = [o if k is None else Cell(scene, ("input", k)) for o, k in zip(operands, places, strict=True)]
+    return cell_block(first, site, function, given, tensors, aligned, scene)
+
+
+def cell_block(
+    first: TensorBase,
+    site: str,
+    function: Callable[..., Any],
+    given: Sequence[Any],
+    tensors: Sequence[TensorBase],
+    aligned: Aligned,
+    scene: Scene,
+) -> Any:
+    """The block of an expression that `function` writes."""
+    lead = next((c for c in given if isinstance(c, Cell)), Cell(scene, ("const", 0)))
+    found = function(*(c if isinstance(c, Cell) else lead.lift(c) for c in given))
+    result = lead.lift(found)
+    dtype = result.dtype
+    value = first.writer.compute(
+        site,
+        "cell",
+        [t.value for t in tensors],
+        aligned.labels,
+        aligned.target,
+        (aligned.shape, dtype, aligned.names),
+        {"expr": result.expression, "dtype": dtype},
+    )
+    return first.made(value, aligned.names)
+
+
+def _place(first: TensorBase, operand: Operand, tensors: list[TensorBase]) -> int | None:
+    """The input that an operand is (equal tensors are one input); None for a number."""
+    if isinstance(operand, np.ndarray):
+        operand = first.made(first.writer.literal(operand), ("",) * operand.ndim)
+    if not isinstance(operand, TensorBase):
+        return None
+    if operand.writer is not first.writer:
+        raise ProgramError(f"{operand!r} belongs to program {operand.writer.program.name!r}")
+    for k, known in enumerate(tensors):
+        if known.value is operand.value and known.names == operand.names:
+            return k
+    tensors.append(operand)
+    return len(tensors) - 1

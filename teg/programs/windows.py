@@ -1,0 +1,183 @@
+"""Windows that slide over the last dimensions: convolution and pooling of `(n, channels, *spatial)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from teg.operators.windows import read_extent
+from teg.programs.base import TensorBase, is_number
+from teg.programs.failure import ProgramError
+from teg.programs.movement import Movement
+
+Pads = str | int | Sequence[int | tuple[int, int]]
+
+
+class Geometry(NamedTuple):
+    """Per spatial dimension: taps, stride, dilation, padding before and after, number of windows."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    out: tuple[int, ...]
+
+
+class Windows(Movement):
+    """Convolution and pooling."""
+
+    def conv(
+        self,
+        weight: TensorBase,
+        *,
+        strides: int | Sequence[int] = 1,
+        pads: Pads = "valid",
+        dilations: int | Sequence[int] = 1,
+        groups: int = 1,
+    ) -> Self:
+        """The convolution with `weight` of shape `(out, channels / groups, *kernel)`.
+
+        `pads` is `"valid"` (none), `"same"` (as many windows as `size / stride`, rounded up), a number, or per
+        spatial dimension a number or a pair before and after.
+        """
+        if not 3 <= self.rank <= 5 or weight.rank != self.rank or weight.dtype != self.dtype:
+            raise ProgramError(
+                f"conv needs (n, channels, 1 to 3 spatial dimensions) and a weight of the same rank and type, "
+                f"not {self!r} and {weight!r}"
+            )
+        if groups < 1 or self.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
+            raise ProgramError(
+                f"a weight of shape {weight.shape} in {groups} groups does not fit {self.shape[1]} channels"
+            )
+        found = _geometry(self.shape[2:], weight.shape[2:], strides, pads, dilations)
+        image, g = self._cropped(found)
+        attributes: dict[str, Any] = _attributes(g) | {"groups": groups}
+        read, written = _labels(self.rank - 2)
+        taps = tuple(f"t{k}" for k in range(self.rank - 2))
+        channels = "c" if groups == 1 else "cg"
+        labels = (("n", "c", *read), ("o", channels, *taps))
+        target = ("n", "o", *written)
+        names = (self.names[0], weight.names[0], *self.names[2:])
+        return image.compute(
+            "conv",
+            "conv",
+            ((self.shape[0], weight.shape[0], *g.out), names if _different(names) else ("",) * self.rank),
+            attributes,
+            others=[weight],
+            labels=labels,
+            target=target,
+            whole=frozenset((*labels[0], *labels[1], *target)),
+        )
+
+    def max_pool(
+        self,
+        kernel: int | Sequence[int],
+        *,
+        strides: int | Sequence[int] | None = None,
+        pads: Pads = "valid",
+        dilations: int | Sequence[int] = 1,
+    ) -> Self:
+        """The largest element of each window; windows do not overlap unless `strides` says so."""
+        return self._pool("max", kernel, strides, pads, dilations)
+
+    def average_pool(
+        self, kernel: int | Sequence[int], *, strides: int | Sequence[int] | None = None, pads: Pads = "valid"
+    ) -> Self:
+        """The mean of each window; padding is not counted."""
+        return self._pool("average", kernel, strides, pads, 1)
+
+    def _pool(
+        self,
+        kind: str,
+        kernel: int | Sequence[int],
+        strides: int | Sequence[int] | None,
+        pads: Pads,
+        dilations: int | Sequence[int],
+    ) -> Self:
+        if not 3 <= self.rank <= 5:
+            raise ProgramError(f"pooling needs (n, channels, 1 to 3 spatial dimensions), not {self!r}")
+        taps = _per_dimension(kernel, self.rank - 2, "kernel")
+        found = _geometry(self.shape[2:], taps, taps if strides is None else strides, pads, dilations)
+        image, g = self._cropped(found)
+        attributes: dict[str, Any] = _attributes(g) | {"kind": kind, "kernel": g.kernel}
+        if kind == "average":
+            attributes["size"] = image.shape[2:]
+        read, written = _labels(self.rank - 2)
+        labels, target = ("n", "c", *read), ("n", "c", *written)
+        return image.compute(
+            f"{kind}_pool",
+            "pool",
+            ((*self.shape[:2], *g.out), self.names),
+            attributes,
+            labels=[labels],
+            target=target,
+            whole=frozenset((*labels, *target)),
+        )
+
+    def _cropped(self, g: Geometry) -> tuple[Self, Geometry]:
+        """The tensor without margins that no window reads, and the padding that is read."""
+        kept, high = [], []
+        for size, k, s, d, a, o in zip(
+            self.shape[2:], g.kernel, g.strides, g.dilations, g.low, g.out, strict=True
+        ):
+            kept.append(read_extent(size, k, s, d, a, o))
+            high.append(max((o - 1) * s + (k - 1) * d + 1 - a - kept[-1], 0))
+        image = self.sliced([range(s) for s in (*self.shape[:2], *kept)])
+        return image, g._replace(high=tuple(high))
+
+
+def _geometry(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: int | Sequence[int],
+    pads: Pads,
+    dilations: int | Sequence[int],
+) -> Geometry:
+    rank = len(spatial)
+    steps, gaps = _per_dimension(strides, rank, "strides"), _per_dimension(dilations, rank, "dilations")
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, gaps, strict=True)]
+    if pads == "same":
+        out = [-(-size // step) for size, step in zip(spatial, steps, strict=True)]
+        needed = [
+            max((o - 1) * t + e - s, 0) for o, t, e, s in zip(out, steps, extents, spatial, strict=True)
+        ]
+        low, high = [n // 2 for n in needed], [n - n // 2 for n in needed]
+    else:
+        low, high = _pads(pads, rank)
+        room = [s + a + b - e for s, a, b, e in zip(spatial, low, high, extents, strict=True)]
+        out = [r // t + 1 for r, t in zip(room, steps, strict=True)]
+    if any(o < 1 for o in out):
+        raise ProgramError(f"no window of {tuple(kernel)} fits into {tuple(spatial)} with pads {pads!r}")
+    return Geometry(tuple(kernel), steps, gaps, tuple(low), tuple(high), tuple(out))
+
+
+def _pads(pads: Pads, rank: int) -> tuple[list[int], list[int]]:
+    if pads == "valid":
+        return [0] * rank, [0] * rank
+    given: Sequence[Any] = [pads] * rank if isinstance(pads, int) else pads
+    pairs = [(p, p) if isinstance(p, int) else tuple(p) for p in given] if not isinstance(given, str) else []
+    if len(pairs) != rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
+        raise ProgramError(
+            f"pads are 'same', 'valid', a number, or {rank} numbers or pairs from 0 up, not {pads!r}"
+        )
+    return [p[0] for p in pairs], [p[1] for p in pairs]
+
+
+def _per_dimension(value: int | Sequence[int], rank: int, what: str) -> tuple[int, ...]:
+    found = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(found) != rank or not all(is_number(v, 1) for v in found):
+        raise ProgramError(f"{what} is a number or {rank} numbers from 1 up, not {value!r}")
+    return found
+
+
+def _attributes(g: Geometry) -> dict[str, Any]:
+    return {"strides": g.strides, "pads": (*g.low, *g.high), "dilations": g.dilations}
+
+
+def _labels(rank: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(f"x{k}" for k in range(rank)), tuple(f"y{k}" for k in range(rank))
+
+
+def _different(names: Sequence[str]) -> bool:
+    return len({n for n in names if n}) == sum(bool(n) for n in names)

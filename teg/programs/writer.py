@@ -1,0 +1,117 @@
+"""What has been written of a program so far: steps of the importers' intermediate form, with names and scopes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import NAMES
+from teg.importers.literals import literal
+from teg.importers.program import Compute, Entry, Labels, Program, Step, Value
+from teg.programs.failure import ProgramError
+
+LARGEST_SIZE = 2**63 - 1
+
+
+class Writer:
+    """Collects the steps of one program. Every value gets a name of its own, the site of the step that makes it."""
+
+    def __init__(self, name: str) -> None:
+        self.program = Program(name)
+        self.scopes: list[str] = []
+        self.points: list[int] = []
+        self._taken: set[str] = set()
+
+    def site(self, wanted: str) -> str:
+        """A name nobody has: `wanted` in the current scope, with a number where it is taken."""
+        base = "/".join((*self.scopes, wanted))
+        site, k = base, 1
+        while site in self._taken:
+            site, k = f"{base}.{k}", k + 1
+        self._taken.add(site)
+        return site
+
+    def own_site(self, wanted: str) -> str:
+        """A name that the author gave: it is kept, so it must be free.
+
+        Raises:
+            ProgramError: it is taken.
+        """
+        site = "/".join((*self.scopes, wanted))
+        if not wanted or not wanted.isprintable():
+            raise ProgramError(f"a name is printable text, not {wanted!r}")
+        if site in self._taken:
+            raise ProgramError(f"the name {site!r} is taken; every tensor needs its own")
+        self._taken.add(site)
+        return site
+
+    def declare(self, site: str, shape: Sequence[int], dtype: str, names: Sequence[str]) -> Value:
+        """A value that is about to be made.
+
+        Raises:
+            ProgramError: it is too large to address.
+        """
+        if math.prod(shape) > LARGEST_SIZE:
+            raise ProgramError(f"a tensor of shape {tuple(shape)} has more than 2^63 - 1 elements")
+        named = all(names) and len(set(names)) == len(names)
+        value = Value(site, tuple(shape), dtype, tuple(names) if named else ())
+        self.program.values[site] = value
+        return value
+
+    def emit(self, step: Step) -> None:
+        """Append a step; it begins after the sequence points that are in force."""
+        self.program.steps.append(step)
+        for k in self.points:
+            point = self.program.points[k]
+            self.program.points[k] = type(point)(point.site, point.after, (*point.before, step.site))
+
+    def compute(
+        self,
+        site: str,
+        operator: str,
+        inputs: Sequence[Value],
+        input_labels: Sequence[Labels],
+        output_labels: Labels,
+        output: tuple[Sequence[int], str, Sequence[str]],
+        attributes: Mapping[str, Any],
+        whole: frozenset[str] = frozenset(),
+        positional: bool = False,
+    ) -> Value:
+        """Append an operator; `output` is shape, element type and names of its result."""
+        name = self.site(site)
+        value = self.declare(name, *output)
+        self.emit(
+            Compute(
+                name,
+                operator,
+                tuple(v.name for v in inputs),
+                name,
+                tuple(input_labels),
+                output_labels,
+                attributes,
+                whole,
+                positional,
+            )
+        )
+        return value
+
+    def enter(self, name: str, value: Value, role: str, data: np.ndarray | None) -> None:
+        """A value from outside."""
+        self.program.values[name] = value
+        self.program.entries[name] = Entry(value, role, data)
+
+    def literal(self, array: np.ndarray, names: Sequence[str] = ()) -> Value:
+        """A value written in the program itself.
+
+        Raises:
+            ProgramError: its element type is none that tensors may have.
+        """
+        if array.dtype.name not in NAMES:
+            raise ProgramError(f"an array of {array.dtype.name} is no tensor; types are {', '.join(NAMES)}")
+        site = self.site("literal")
+        known = literal(np.array(array))
+        self.program.literals[site] = known
+        return self.declare(site, known.shape, array.dtype.name, names or ("",) * array.ndim)

@@ -1,0 +1,98 @@
+"""Pictures: every box and arrow is there, nothing overlaps, names cannot inject markup."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+
+from teg.builder import GraphBuilder
+from teg.drawing import to_svg
+from teg.graph import Graph
+from teg.layered import Box, layered
+from teg.svg import repetition
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def chain(length: int, name: str = "chain", site: str = "x") -> Graph:
+    """`length` layers of two cells over one source."""
+    b = GraphBuilder(name)
+    tensor = b.source(site, (4,), "float32", names=("row",))
+    for k in range(length):
+        for function in ("exp", "neg"):
+            (tensor,) = b.apply(
+                "cell",
+                (tensor,),
+                site=f"{function}{k}",
+                expr=(function, ("input", 0)),
+                labels=(("d0",),),
+                dims=(("d0", 4),),
+                dtype="float32",
+            )
+    b.sink(tensor, site="y")
+    return b.build()
+
+
+def texts(picture: str) -> list[str]:
+    return [e.text or "" for e in ET.fromstring(picture).iter(f"{NAMESPACE}text")]
+
+
+def test_blocks_types_and_arrows_are_drawn() -> None:
+    picture = to_svg(chain(1))
+    assert texts(picture) == [
+        *("x", "float32[row=4]", "exp0", "cell exp", "float32[4]"),
+        *("neg0", "cell neg", "float32[4]", "y", "float32[4]"),
+    ]
+    assert picture.count("marker-end") == 3
+    assert chain(1)._repr_html_() == picture
+
+
+def test_equal_layers_are_drawn_once() -> None:
+    picture = to_svg(chain(200), max_blocks=20)
+    assert "199 more of these 2" in texts(picture)
+    assert "398 blocks" in texts(picture)
+    assert len(texts(picture)) < 20
+
+
+def test_what_does_not_repeat_is_counted() -> None:
+    b = GraphBuilder("sources")
+    for k in range(30):
+        b.sink(b.source(f"x{k}", (k + 1,), "float32"))
+    assert "40 more blocks" in texts(to_svg(b.build(), max_blocks=20))
+
+
+def test_names_are_text_and_not_markup() -> None:
+    evil = "</text><script>alert(1)</script>&\"'\x07"
+    picture = to_svg(chain(1, name=evil, site=evil))
+    assert "<script" not in picture
+    found = {e.tag.removeprefix(NAMESPACE) for e in ET.fromstring(picture).iter()}
+    assert found == {"svg", "title", "style", "defs", "marker", "path", "g", "rect", "text"}
+    assert texts(picture)[0].startswith("</text><script>")
+
+
+def test_the_longest_repetition_is_found() -> None:
+    assert repetition("abcxyzxyzxyzd") == (3, 3, 3)
+    assert repetition("abcdef") is None
+
+
+def test_boxes_do_not_overlap_and_arrows_go_down() -> None:
+    rng = np.random.default_rng(3)
+    arrows = sorted({(int(a), b) for b in range(1, 80) for a in rng.integers(0, b, 2)})
+    boxes = [Box(float(w), 40.0) for w in rng.integers(20, 200, 80)]
+    placed = layered(boxes, arrows)
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for box, (x, y) in zip(boxes, placed.centres, strict=True):
+        rows.setdefault(y, []).append((x - box.width / 2, x + box.width / 2))
+    for row in rows.values():
+        row.sort()
+        assert all(a[1] < b[0] for a, b in itertools.pairwise(row))
+        assert row[0][0] >= -1e-9 and row[-1][1] <= placed.width + 1e-9
+    for route in placed.routes:
+        assert all(a[1] < b[1] for a, b in itertools.pairwise(route))
+
+
+def test_coordinates_are_numbers() -> None:
+    assert not re.search(r'="(nan|inf)', to_svg(chain(3)))

@@ -1,0 +1,36 @@
+"""The examples in docstrings run."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+MODULES = ("teg.programs.program",)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings_run(name: str) -> None:
+    failed, tried = doctest.testmod(import_module(name))
+    assert tried and not failed
+
+
+def test_writing_a_program_loads_no_framework() -> None:
+    program = (
+        "import sys, teg; p = teg.program(); p.output('y', p.input('x', 3) + 1); p.graph; print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert not {"onnx", "torch", "jax", "networkx", "scipy", "numba"} & set(loaded)
+    bare = subprocess.run(
+        [sys.executable, "-c", "import sys, teg; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.split()
+    assert not {"numpy", "teg.programs"} & set(bare)
