@@ -2,6 +2,16 @@
 
 from hardware.simulator.execution import Event, Execution, Live, OutOfMemory
 from hardware.simulator.perfetto import to_perfetto
+from hardware.simulator.pinned import PinnedRun, run_pinned
 from hardware.simulator.run import simulate
 
-__all__ = ["Event", "Execution", "Live", "OutOfMemory", "simulate", "to_perfetto"]
+__all__ = [
+    "Event",
+    "Execution",
+    "Live",
+    "OutOfMemory",
+    "PinnedRun",
+    "run_pinned",
+    "simulate",
+    "to_perfetto",
+]

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import networkx as nx
-import numpy as np
 
 from teg.dtypes import NAMES
 from teg.importers.loom.model import (
@@ -26,9 +25,9 @@ from teg.importers.loom.model import (
     parse,
 )
 from teg.issues import Issue
+from teg.sharding.tiling import overlap
 from teg.zspace import ZRange
 
-BLOCK_ROWS = 512
 SIDES = ("inputs", "outputs")
 
 
@@ -186,7 +185,7 @@ def _outputs_are_made_once(scene: _Scene) -> Iterator[Issue]:
             if parts is None:
                 continue
             at = f"{node.path}.body.outputs.{port}[{k}]"
-            meeting = _overlap(parts)
+            meeting = overlap(parts)
             if meeting is not None:
                 message = f"shards overlap: {meeting[0]} and {meeting[1]}"
                 yield Issue("validation", at, message, "every element is made by one shard")
@@ -208,29 +207,6 @@ def _parts(
             return None
         parts.append(selections[k].range)
     return parts or None
-
-
-def _overlap(parts: Sequence[ZRange]) -> tuple[ZRange, ZRange] | None:
-    """Two parts that have a point in common; a sweep along the dimension in which they begin most differently."""
-    boxes = np.array([(p.start, p.end) for p in parts], dtype=object if _is_wide(parts) else np.int64)
-    axis = max(range(boxes.shape[2]), key=lambda d: len(set(boxes[:, 0, d])), default=None)
-    if axis is None:
-        return (parts[0], parts[1]) if len(parts) > 1 else None
-    order = np.argsort(boxes[:, 0, axis], kind="stable")
-    starts, ends = boxes[order, 0], boxes[order, 1]
-    for row in range(0, len(parts), BLOCK_ROWS):
-        some = slice(row, row + BLOCK_ROWS)
-        last = int(np.searchsorted(starts[:, axis], ends[some, axis].max()))
-        low = np.maximum(starts[some, None], starts[None, row:last])
-        high = np.minimum(ends[some, None], ends[None, row:last])
-        for a, b in np.argwhere((low < high).all(axis=-1)):
-            if a < b:
-                return parts[order[row + a]], parts[order[row + b]]
-    return None
-
-
-def _is_wide(parts: Sequence[ZRange]) -> bool:
-    return any(abs(n) >= 2**63 for p in parts for n in (*p.start, *p.end))
 
 
 def _projections(

@@ -1,0 +1,255 @@
+"""Running an explicit graph as it stands: blocks where they are pinned, tensors fetched where they are read.
+
+The program order decides who comes first; a block starts when its device is free, its inputs are there and what
+it comes after is done. A tensor made elsewhere is received once per reading device, and stays until its last
+reader there. Views are free and keep what they look at. Sources are there from the beginning, those that
+outlive a step to the end, and so is what sinks observe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from hardware.mesh import Mesh, MeshAxis
+from hardware.timing import block_ticks, step_ticks
+from teg.costs import Amount, total
+from teg.dtypes import item_bytes
+from teg.evaluate import evaluate
+from teg.graph import Block, Graph
+from teg.operators import catalogue, operator_named
+from teg.operators.operator import Work, work_dtype, work_of
+
+LASTING = ("parameter", "buffer", "constant", "optimizer_state")
+Place = tuple[str, int]
+"""A tensor on a device."""
+
+
+@dataclass(frozen=True, eq=False)
+class PinnedRun:
+    """Values and counts of a run. `outputs`: by the sites of the graph's own sinks; empty after a dry run.
+
+    `flops`, `peak_memory_bytes`, `received_bytes`, `busy_ticks` `(devices,)`, int64. `makespan_ticks`: when the
+    last block is done, in ticks of 1 ps. `resources`: the named costs that the program brings along, summed.
+    """
+
+    outputs: Mapping[str, np.ndarray]
+    flops: np.ndarray
+    peak_memory_bytes: np.ndarray
+    received_bytes: np.ndarray
+    busy_ticks: np.ndarray
+    makespan_ticks: int
+    resources: Mapping[str, Amount]
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes received from other devices, summed over devices."""
+        return int(self.received_bytes.sum())
+
+
+def run_pinned(
+    graph: Graph,
+    mesh: Mesh,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    dry: bool = False,
+    compute_dtype: str | None = None,
+) -> PinnedRun:
+    """Run a valid explicit graph on `mesh`; blocks without a device run where their first input is, else on device 0.
+
+    `inputs` gives values by source, each a part as the graph holds it. A `dry` run counts without computing.
+
+    Raises:
+        ValueError: a device that the mesh has not, or inputs that do not fit.
+    """
+    devices = _devices(graph, mesh)
+    outputs = {} if dry else evaluate(graph, inputs or {})
+    return _Run(graph, mesh, devices, compute_dtype).execute(outputs)
+
+
+def _devices(graph: Graph, mesh: Mesh) -> dict[str, int]:
+    """Where each block runs."""
+    found: dict[str, int] = {}
+    wrong = []
+    for block in graph.blocks:
+        device = block.device
+        if device is None:
+            device = found[graph.producers[block.inputs[0]].site] if block.inputs else 0
+        elif device >= mesh.device_count:
+            wrong.append(f"{block.site!r} on device {device}")
+        found[block.site] = device
+    if wrong:
+        shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+        raise ValueError(
+            f"mesh {mesh.name!r} has devices 0 to {mesh.device_count - 1}, but the graph pins {shown}"
+        )
+    return found
+
+
+@dataclass
+class _Run:
+    graph: Graph
+    mesh: Mesh
+    devices: Mapping[str, int]
+    compute_dtype: str | None
+    live: dict[Place, int] = field(default_factory=dict)
+    ready: dict[Place, int] = field(default_factory=dict)
+    waiting: Counter[Place] = field(default_factory=Counter)
+    roots: dict[Place, Place] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = self.mesh.device_count
+        self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.link = (
+            np.zeros(count, dtype=np.int64) for _ in range(7)
+        )
+
+    def execute(self, outputs: Mapping[str, np.ndarray]) -> PinnedRun:
+        for block in self.graph.blocks:
+            device = self.devices[block.site]
+            self.waiting.update((t, device) for t in block.inputs)
+        self._keep()
+        for source in self.graph.sources:
+            self._allocate((source.outputs[0], self.devices[source.site]))
+        done: dict[str, int] = {}
+        for block in self.graph.blocks:
+            if block.operator != "source":
+                done[block.site] = self._block(block, max((done.get(s, 0) for s in block.after), default=0))
+        costs = ((b.definition.costs, _sizes(b)) for b in self.graph.blocks)
+        named = total(table.price(sizes) for table, sizes in costs if table is not None)
+        return PinnedRun(
+            outputs, self.flops, self.peak, self.received, self.busy, max(done.values(), default=0), named
+        )
+
+    def _keep(self) -> None:
+        """One more reader, who never comes, for what stays to the end; and one per remote reader at the origin."""
+        for block in self.graph.blocks:
+            device = self.devices[block.site]
+            if block.operator == "source" and block.definition.get("role") in LASTING:
+                self.waiting[block.outputs[0], device] += 1
+            if block.operator == "sink":
+                self.waiting[block.inputs[0], device] += 1
+        for tensor, device in list(self.waiting):
+            home = self.devices[self.graph.producers[tensor].site]
+            if device != home:
+                self.waiting[tensor, home] += 1
+
+    def _block(self, block: Block, after: int) -> int:
+        """Run one block; returns when it is done."""
+        device = self.devices[block.site]
+        start = max(int(self.clock[device]), after)
+        for t in dict.fromkeys(block.inputs):
+            start = max(start, self._obtain(t, device))
+        view = block.operator in catalogue() and operator_named(block.operator).view
+        for t in block.outputs:
+            if view:
+                self.roots[t, device] = self._root((block.inputs[0], device))
+                self.waiting[self.roots[t, device]] += self.waiting[t, device]
+            else:
+                self._allocate((t, device))
+        ticks = 0 if view else self._work(block, device)
+        end = start + ticks
+        self.clock[device] = end if not view else self.clock[device]
+        self.busy[device] += ticks
+        for t in block.outputs:
+            self.ready[t, device] = end
+        for t in block.inputs:
+            self._release((t, device))
+        for t in block.outputs:
+            if not view and self.waiting[t, device] == 0:
+                self._free((t, device))
+        return end
+
+    def _obtain(self, tensor: str, device: int) -> int:
+        """When the tensor is on the device; it is received if it is not there."""
+        place = (tensor, device)
+        home = (tensor, self.devices[self.graph.producers[tensor].site])
+        if place == home or place in self.ready:
+            return self.ready.get(place, 0)
+        size = self._size(tensor)
+        self._allocate(place)
+        axis = self._crossed(home[1], device)
+        begin = max(self.ready.get(home, 0), int(self.link[device]))
+        self.link[device] = begin + int(step_ticks(axis, "fetch", 2, size))
+        self.received[device] += size
+        self.ready[place] = int(self.link[device])
+        self._release(home)
+        return self.ready[place]
+
+    def _crossed(self, a: int, b: int) -> MeshAxis:
+        """The slowest axis along which two devices differ."""
+        shape = [axis.size for axis in self.mesh.axes]
+        places = zip(np.unravel_index(a, shape), np.unravel_index(b, shape), self.mesh.axes, strict=True)
+        return next(axis for x, y, axis in places if x != y)
+
+    def _work(self, block: Block, device: int) -> int:
+        inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
+        work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
+        sizes = _sizes(block)
+        given = {} if block.definition.costs is None else block.definition.costs.price(sizes)
+        points = int(np.prod(list(sizes.values()), dtype=np.int64))
+        flops = ceil(given.get("flops", points * work.flops))
+        moved = ceil(given["bytes"]) if "bytes" in given else self._moved(block, work, sizes)
+        self.flops[device] += flops
+        tiles = _tiles(work, sizes)
+        dtype = work_dtype(inputs, outputs)
+        ticks = block_ticks(
+            self.mesh.device, work.kind, flops, moved, dtype, compute_dtype=self.compute_dtype, **tiles
+        )
+        return int(ticks)
+
+    def _moved(self, block: Block, work: Work, sizes: Mapping[str, int]) -> int:
+        if work.kind == "none":
+            return 0
+        read = 0
+        for k, t in enumerate(block.inputs):
+            size = self._size(t)
+            if k in work.reads:
+                elements = int(np.prod([sizes[d] for d in work.reads[k]], dtype=np.int64))
+                size = elements * item_bytes(self.graph.tensors[t].dtype)
+            read += size
+        return read + sum(self._size(t) for t in block.outputs)
+
+    def _size(self, tensor: str) -> int:
+        return self.graph.tensors[tensor].type.size_bytes
+
+    def _root(self, place: Place) -> Place:
+        return self.roots.get(place, place)
+
+    def _allocate(self, place: Place) -> None:
+        size = self._size(place[0])
+        self.live[place] = size
+        self.held[place[1]] += size
+        self.peak[place[1]] = max(self.peak[place[1]], self.held[place[1]])
+
+    def _release(self, place: Place) -> None:
+        """One reader less; the buffer behind goes with its last one."""
+        root = self._root(place)
+        self.waiting[root] -= 1
+        if self.waiting[root] == 0:
+            self._free(root)
+
+    def _free(self, place: Place) -> None:
+        self.held[place[1]] -= self.live.pop(place, 0)
+
+
+def _sizes(block: Block) -> dict[str, int]:
+    """The extent of the part that a block computes, by index dimension."""
+    if block.signature is None:
+        return {}
+    index = block.signature.index_range if block.index is None else block.index
+    return dict(zip((d.name for d in block.signature.dims), index.shape, strict=True))
+
+
+def _tiles(work: Work, sizes: Mapping[str, int]) -> dict[str, int]:
+    """m, n, k and batch of a contraction."""
+    if work.kind != "contraction" or not work.roles:
+        return {}
+    found = dict.fromkeys(("m", "n", "k", "batch"), 1)
+    for dim, role in work.roles.items():
+        found[role] *= sizes[dim]
+    found["k"] *= work.k_factor
+    return found

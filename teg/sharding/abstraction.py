@@ -1,0 +1,170 @@
+"""The abstract graph of groups of shards: one block per group, in program order, named as its shards are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+
+import numpy as np
+
+from teg.graph import Block, Definition, Graph, Tensor, TensorType
+from teg.issues import Issue
+from teg.sharding.pieces import Piece, Token
+from teg.zspace import ZRange
+
+
+@dataclass
+class Group:
+    """The shards of one abstract block, by what they read."""
+
+    number: int
+    definition: Definition
+    outputs: tuple[TensorType, ...]
+    shards: list[int] = field(default_factory=list)
+    indices: list[ZRange] = field(default_factory=list)
+    pieces: list[tuple[Piece, ...]] = field(default_factory=list)
+    inputs: tuple[Token, ...] = ()
+    stem: str | None = None
+
+
+@dataclass(frozen=True)
+class Shards:
+    """An explicit graph, the groups of its shards, and what its local tensors are pieces of."""
+
+    graph: Graph
+    groups: Sequence[Group]
+    group_of: Mapping[str, int]
+    pieces: Mapping[str, Piece]
+
+
+class CircularShards(ValueError):
+    """Shards that, taken together, read each other."""
+
+    def __init__(self, issue: Issue) -> None:
+        super().__init__(str(issue))
+        self.issue = issue
+
+
+def abstract_graph(shards: Shards) -> Graph:
+    """The graph whose sharding these are.
+
+    Raises:
+        CircularShards: groups read each other.
+    """
+    return _Abstraction(shards).run()
+
+
+class _Abstraction:
+    def __init__(self, shards: Shards) -> None:
+        self.graph, self.groups, self.group_of, self.pieces = (
+            shards.graph,
+            shards.groups,
+            shards.group_of,
+            shards.pieces,
+        )
+
+    def run(self) -> Graph:
+        order = self._order()
+        names = self._names()
+        outputs: dict[Token, str] = {}
+        taken: set[str] = set()
+        for group in self.groups:
+            for j in range(len(group.outputs)):
+                outputs[group.number, j] = _free(self._output_name(group, j, names), taken)
+        blocks, tensors = [], {}
+        for number in order:
+            group = self.groups[number]
+            made = tuple(outputs[number, j] for j in range(len(group.outputs)))
+            after = dict.fromkeys(
+                names[self.group_of[s]] for k in group.shards for s in self.graph.blocks[k].after
+            )
+            inputs = tuple(outputs[token] for token in group.inputs)
+            blocks.append(Block(names[number], group.definition, inputs, made, after=tuple(after)))
+            for j, (t, kind) in enumerate(zip(made, group.outputs, strict=True)):
+                local = self.graph.blocks[group.shards[0]].outputs[j] if group.shards else None
+                dims = self.graph.tensors[local].names if local is not None else ()
+                tensors[t] = Tensor(t, kind.shape, kind.dtype, dims)
+        return Graph(self.graph.name, tuple(blocks), tensors, self._data(outputs))
+
+    def _order(self) -> list[int]:
+        """Groups after those that they read or wait for, in order of appearance where that is free."""
+        needs = {
+            g.number: {
+                *(token[0] for token in g.inputs),
+                *(
+                    self.group_of[s]
+                    for k in g.shards
+                    for s in self.graph.blocks[k].after
+                    if s in self.group_of
+                ),
+            }
+            for g in self.groups
+        }
+        sorter = TopologicalSorter(needs)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            cycle = [self.groups[n].shards[0] for n in error.args[1] if self.groups[n].shards]
+            sites = " reads ".join(repr(self.graph.blocks[k].site) for k in cycle)
+            message = f"taken together, shards read each other: {sites}"
+            cure = "name the shards of one block name@part"
+            raise CircularShards(Issue("cycle", "$.blocks", message, cure)) from None
+        order: list[int] = []
+        ready: list[tuple[int, int]] = []
+        while sorter.is_active():
+            for number in sorter.get_ready():
+                heappush(ready, (min(self.groups[number].shards, default=-1), number))
+            order.append(heappop(ready)[1])
+            sorter.done(order[-1])
+        return order
+
+    def _names(self) -> dict[int, str]:
+        taken: set[str] = set()
+        names = {}
+        for group in self.groups:
+            sites = [self.graph.blocks[k].site for k in group.shards]
+            wanted = group.stem or (
+                _common(sites) if len(sites) > 1 else sites[0] if sites else group.definition.operator
+            )
+            names[group.number] = _free(wanted, taken)
+        return names
+
+    def _output_name(self, group: Group, j: int, names: Mapping[int, str]) -> str:
+        if not group.shards:
+            return names[group.number]
+        locals_ = [self.graph.blocks[k].outputs[j] for k in group.shards]
+        stems = {t.rpartition("@")[0] for t in locals_}
+        if len(stems) == 1 and group.stem is not None and (stem := stems.pop()):
+            return stem
+        return locals_[0] if len(locals_) == 1 else _common(locals_)
+
+    def _data(self, outputs: Mapping[Token, str]) -> dict[str, np.ndarray]:
+        """The values of sources, put together from those of their shards."""
+        data: dict[str, np.ndarray] = {}
+        for local, part in self.graph.data.items():
+            piece = self.pieces[local]
+            assert piece.token is not None
+            kind = self.groups[piece.token[0]].outputs[piece.token[1]]
+            whole = data.setdefault(outputs[piece.token], np.zeros(kind.shape, part.dtype))
+            whole[tuple(map(slice, piece.box.start, piece.box.end))] = part
+        for whole in data.values():
+            whole.setflags(write=False)
+        return data
+
+
+def _common(sites: Sequence[str]) -> str:
+    """What the names of shards have in common, without the number that tells them apart."""
+    first, last = min(sites), max(sites)
+    length = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:length].rstrip("0123456789._-@#/ ") or sites[0]
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    site, k = wanted, 0
+    while site in taken:
+        k += 1
+        site = f"{wanted}.{k}"
+    taken.add(site)
+    return site

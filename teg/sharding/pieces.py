@@ -1,0 +1,163 @@
+"""What the local tensors of an explicit graph are pieces of, followed through slices, joins and partial sums.
+
+A piece is a box of an abstract tensor, perhaps flattened to a row and cut, perhaps only a part of a reduction.
+The functions here say which piece a small block between shards makes, or None where it makes no piece of what
+it reads: then it is a block of the program itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from teg import views
+from teg.graph import Definition
+from teg.operators.monoids import identity
+from teg.views import ViewDim
+from teg.zspace import ZRange
+
+Token = tuple[int, int]
+"""An abstract tensor: the number of its block, and the output's position. Identities of monoids have none."""
+
+COMBINING = {"add": "sum", "mul": "prod", "max": "max", "min": "min", "or": "any", "and": "all"}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`box` of the tensor `token`; `flat`: elements `[start, end)` of that box as a row.
+
+    `terms`: the ranges of the reduction dimensions that are summed up so far, by `monoid`; empty where nothing
+    is missing. A piece without token is full of one value: `fill` holds it and its element type; or it is a
+    `stack` of pieces along a new first dimension.
+    """
+
+    token: Token | None
+    box: ZRange
+    flat: tuple[int, int] | None = None
+    terms: frozenset[ZRange] = frozenset()
+    monoid: str | None = None
+    fill: tuple[Any, str] | None = None
+    stack: tuple[Piece, ...] = ()
+
+
+def made_piece(
+    definition: Definition, inputs: Sequence[Piece], shape: tuple[int, ...], dtype: str
+) -> Piece | None:
+    """The piece that a block makes of the pieces it reads; None if it does more than move or combine them."""
+    if definition.operator == "view" and len(inputs) == 1:
+        return _sliced(definition, inputs[0])
+    if definition.operator == "reduce" and inputs[0].stack:
+        labels, output = definition["labels"], definition["output"]
+        plain = labels[1:] == output and not definition.get("keep") and definition.get("scale", 1.0) == 1.0
+        return _summed(definition["monoid"], inputs[0].stack, dtype) if plain else None
+    if definition.operator == "reshape" and len(inputs) == 1:
+        return _reshaped(inputs[0], shape)
+    if definition.operator == "concat" and inputs:
+        return _joined(inputs, definition["axis"])
+    if definition.operator == "cell":
+        return _combined(definition, inputs, shape, dtype)
+    return None
+
+
+def _sliced(definition: Definition, piece: Piece) -> Piece | None:
+    view = views.parse(definition["map"], definition["shape"])
+    if piece.stack:
+        return None
+    if view.shape[:1] == (1,) and view.dims == tuple(ViewDim(k + 1, 1, 0) for k in range(len(view.dims))):
+        return Piece(None, ZRange.of_shape(view.shape), stack=(piece,))
+    if len(view.dims) != len(view.shape) or any(d.dim != k or d.stride != 1 for k, d in enumerate(view.dims)):
+        return None
+    start = tuple(d.offset for d in view.dims)
+    if piece.flat is not None:
+        return replace(piece, flat=(piece.flat[0] + start[0], piece.flat[0] + start[0] + view.shape[0]))
+    return replace(piece, box=ZRange.build(start, shape=view.shape).translate(piece.box.start))
+
+
+def _reshaped(piece: Piece, shape: tuple[int, ...]) -> Piece | None:
+    if piece.flat is None:
+        if shape == piece.box.shape:
+            return piece
+        return replace(piece, flat=(0, piece.box.size)) if len(shape) == 1 else None
+    if piece.flat == (0, piece.box.size) and shape == piece.box.shape:
+        return replace(piece, flat=None)
+    return None
+
+
+def _joined(inputs: Sequence[Piece], axis: int) -> Piece | None:
+    first = inputs[0]
+    if any(p.stack for p in inputs):
+        if axis != 0 or not all(p.stack for p in inputs):
+            return None
+        return Piece(None, first.box, stack=tuple(piece for p in inputs for piece in p.stack))
+    whole = first
+    for piece in inputs[1:]:
+        if replace(piece, box=first.box, flat=first.flat) != first:
+            return None
+        if whole.flat is not None:
+            if piece.box != whole.box or piece.flat is None or piece.flat[0] != whole.flat[1]:
+                return None
+            whole = replace(whole, flat=(whole.flat[0], piece.flat[1]))
+        else:
+            boxes = whole.box, piece.box
+            beside = boxes[1].start[axis] == boxes[0].end[axis] and all(
+                (boxes[0].start[d], boxes[0].end[d]) == (boxes[1].start[d], boxes[1].end[d])
+                for d in range(boxes[0].rank)
+                if d != axis
+            )
+            if not beside:
+                return None
+            whole = replace(whole, box=boxes[0].bounding(boxes[1]))
+    return whole
+
+
+def _combined(
+    definition: Definition, inputs: Sequence[Piece], shape: tuple[int, ...], dtype: str
+) -> Piece | None:
+    expression, labels = definition["expr"], definition["labels"]
+    if not inputs and expression[0] == "const":
+        return Piece(None, ZRange.of_shape(shape), fill=(expression[1], dtype))
+    names = tuple(name for name, _ in definition["dims"])
+    if definition["dtype"] != dtype or any(found != names for found in labels):
+        return None
+    terms = _terms(expression)
+    if terms is None or sorted(terms[1]) != list(range(len(inputs))):
+        return None
+    if len(inputs) == 1:
+        return inputs[0]
+    monoid = COMBINING.get(terms[0])
+    return None if monoid is None else _summed(monoid, inputs, dtype)
+
+
+def _summed(monoid: str, inputs: Sequence[Piece], dtype: str) -> Piece | None:
+    """Partial results of one reduction as one; those full of its identity add nothing."""
+    nothing = (identity(monoid, dtype), dtype)
+    kept = [p for p in inputs if p.token is not None or p.fill != nothing]
+    if not kept:
+        return inputs[0]
+    first = kept[0]
+    if len(kept) == 1:
+        return first if first.monoid in (None, monoid) else None
+    if any(replace(p, terms=first.terms) != first or p.monoid != monoid for p in kept):
+        return None
+    found = [term for p in kept for term in p.terms]
+    return replace(first, terms=frozenset(found)) if len(set(found)) == len(found) else None
+
+
+def _terms(expression: Any) -> tuple[str, list[int]] | None:
+    """The one function of an expression that does nothing else, and the inputs it combines."""
+    functions: set[str] = set()
+    found: list[int] = []
+    waiting = [expression]
+    while waiting:
+        e = waiting.pop()
+        if e[0] == "input":
+            found.append(e[1])
+        elif e[0] in COMBINING and len(e) == 3:
+            functions.add(e[0])
+            waiting += e[1:]
+        elif e[0] == "identity":
+            waiting += e[1:]
+        else:
+            return None
+    return (next(iter(functions), "identity"), found) if len(functions) <= 1 else None
