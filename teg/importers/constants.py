@@ -66,7 +66,9 @@ ELEMENTWISE = frozenset(
 )
 
 
-def fold(node: Node, inputs: Sequence[Literal | None], opset: int) -> tuple[Literal, ...] | None:
+def fold(
+    node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]
+) -> tuple[Literal, ...] | None:
     """The outputs of a node with known inputs; None where they would be large.
 
     A result is large beyond 64 KiB, unless it is no larger than the inputs it replaces.
@@ -79,7 +81,7 @@ def fold(node: Node, inputs: Sequence[Literal | None], opset: int) -> tuple[Lite
     limit = max(FOLD_LIMIT_BYTES, sum(c.array.nbytes for c in inputs if c is not None))
     if compressed and _elementwise_bytes(given) > limit:
         return None
-    results = evaluate(node, given, opset)
+    results = evaluate(node, given, versions)
     if sum(r.nbytes for r in results) > limit:
         return None
     if not compressed:
@@ -95,8 +97,10 @@ def _elementwise_bytes(arrays: Sequence[np.ndarray | None]) -> int:
     return int(np.prod(np.broadcast_shapes(*(a.shape for a in known)), dtype=np.int64))
 
 
-def evaluate(node: Node, inputs: Sequence[np.ndarray | None], opset: int) -> tuple[np.ndarray, ...]:
-    """The node's outputs by ONNX's own reference implementation.
+def evaluate(
+    node: Node, inputs: Sequence[np.ndarray | None], versions: Mapping[str, int]
+) -> tuple[np.ndarray, ...]:
+    """The node's outputs by ONNX's own reference implementation, operators being of these versions.
 
     Raises:
         ImportFailure: the reference refuses.
@@ -113,7 +117,7 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray | None], opset: int) -> tup
     wanted = [o for o in node.outputs if o]
     results = [helper.make_empty_tensor_value_info(o) for o in wanted]
     graph = helper.make_graph([node.proto], "fold", infos, results)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in versions.items()])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from teg.importers.program import Value
 
 OLDEST_OPSET = 7
 STANDARD_DOMAINS = ("", "ai.onnx")
+# Domains of ONNX itself, whose operators its reference knows.
+OTHER_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     proto: Any
+    domain: str = ""
 
     def get(self, name: str, default: Any = None) -> Any:
         """The attribute `name`, or `default`."""
@@ -44,7 +47,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Model:
-    """An ONNX model as read: graph inputs with roles, initializers, nodes in order, output names."""
+    """An ONNX model as read: graph inputs with roles, initializers, nodes in order, output names.
+
+    `versions` are the operator versions by domain, the standard one called `""`; `declared` the types (as ONNX
+    has them) that the model states of its values.
+    """
 
     name: str
     opset: int
@@ -53,6 +60,8 @@ class Model:
     initializer_roles: Mapping[str, str]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
+    versions: Mapping[str, int] = field(default_factory=dict)
+    declared: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_model(source: Any, dims: Mapping[str, int] | None = None, name: str | None = None) -> Model:
@@ -74,11 +83,14 @@ def read_model(source: Any, dims: Mapping[str, int] | None = None, name: str | N
     _check_static(wanted, dims or {}, label)
     inputs = tuple((_input_value(i, dims or {}, label), roles.get(i.name, "activation")) for i in wanted)
     nodes = tuple(_node(n, k, folder) for k, n in enumerate(graph.node))
-    foreign = sorted({f"{n.domain}.{n.op_type}" for n in graph.node if n.domain not in STANDARD_DOMAINS})
+    known = (*STANDARD_DOMAINS, *OTHER_DOMAINS)
+    foreign = sorted({f"{n.domain}.{n.op_type}" for n in graph.node if n.domain not in known})
     if foreign:
         raise ImportFailure(f"{label}: unsupported operators of other domains: {', '.join(foreign)}")
     outputs = tuple(o.name for o in graph.output)
-    return Model(name or label, opset, inputs, initializers, roles, nodes, outputs)
+    versions = {str(o.domain): int(o.version) for o in proto.opset_import} | {"": opset}
+    declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
+    return Model(name or label, opset, inputs, initializers, roles, nodes, outputs, versions, declared)
 
 
 def _load(source: Any) -> tuple[Any, str, str | None]:
@@ -230,7 +242,8 @@ def _node(node: Any, position: int, folder: str | None) -> Node:
     attributes = {a.name: _attribute(a, folder) for a in node.attribute}
     first = next((o for o in node.output if o), "")
     name = node.name or (f"{first}.{node.op_type}" if first else f"{node.op_type}.{position}")
-    return Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node)
+    domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+    return Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)
 
 
 def _attribute(attribute: Any, folder: str | None) -> Any:

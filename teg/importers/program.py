@@ -116,12 +116,31 @@ class Concat:
     axis: int
 
 
-Step = Compute | Relabel | Reshape | Slice | Concat
+@dataclass(frozen=True)
+class Fixed:
+    """A block on whole tensors, read and made by position: it sees the shapes of the values, whatever their factors.
+
+    The block's outputs are `outputs`, in this order, none left out; `attributes` are the operator's own.
+    """
+
+    site: str
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+Step = Compute | Relabel | Reshape | Slice | Concat | Fixed
 
 
 def inputs_of(step: Step) -> tuple[str, ...]:
     """The names of the values a step reads."""
-    return step.inputs if isinstance(step, (Compute, Concat)) else (step.input,)
+    return step.inputs if isinstance(step, (Compute, Concat, Fixed)) else (step.input,)
+
+
+def outputs_of(step: Step) -> tuple[str, ...]:
+    """The names of the values a step makes."""
+    return step.outputs if isinstance(step, Fixed) else (step.output,)
 
 
 @dataclass(frozen=True)
@@ -159,9 +178,9 @@ class Program:
         needed = {*self.observed, *self.carries.values()}
         kept: list[Step] = []
         for step in reversed(self.steps):
-            if step.output in needed:
+            if not needed.isdisjoint(outputs_of(step)):
                 kept.append(step)
-                needed.update(inputs_of(step))
+                needed.update(inputs_of(step), outputs_of(step))
         entries = {k: e for k, e in self.entries.items() if k in needed}
         literals = {k: c for k, c in self.literals.items() if k in needed}
         values = {k: v for k, v in self.values.items() if k in needed}

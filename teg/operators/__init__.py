@@ -10,6 +10,7 @@ from teg.operators.boundary import BOUNDARY
 from teg.operators.cells import CELLS
 from teg.operators.contraction import CONTRACTION
 from teg.operators.external import EXTERNALS
+from teg.operators.foreign import FOREIGN
 from teg.operators.gathering import GATHERING
 from teg.operators.normalisation import NORMALISATION
 from teg.operators.operator import Operator
@@ -35,6 +36,7 @@ OPERATORS: tuple[Operator, ...] = (
     *SCANNING,
     *ORDERING,
     *EXTERNALS,
+    *FOREIGN,
 )
 
 

@@ -17,7 +17,6 @@ from teg.zspace import ZRange
 
 CASES = [pytest.param(o, e, id=f"{o.name}-{k}") for o in OPERATORS for k, e in enumerate(o.examples)]
 EVALUATED = [case for case in CASES if not case.values[0].meaningless]
-SHARDABLE = EVALUATED
 MEANINGLESS = [case for case in CASES if case.values[0].meaningless]
 WORK_KINDS = ("contraction", "vector", "move", "none")
 ROLES = ("m", "n", "k", "batch")
@@ -25,6 +24,9 @@ ROLES = ("m", "n", "k", "batch")
 
 def defined(operator: Operator, example: OperatorExample) -> tuple[Definition, tuple[TensorType, ...]]:
     return define(operator.name, example.attributes, example.inputs)
+
+
+SHARDABLE = [case for case in EVALUATED if defined(*case.values)[0].signature is not None]
 
 
 def indexed_size(name: str, example: OperatorExample, k: int) -> int | None:

@@ -62,6 +62,8 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "a front end loads the library of its format when it is called"
     if module.name == "teg" and under(target, "teg.programs"):
         return "the builder is loaded when it is asked for: `import teg` stays light"
+    if module.name == "teg.operators.foreign" and under(target, "teg.operators.onnx_reference"):
+        return "a graph with rare operators loads ONNX when it is evaluated, others never"
     if module.name == "service.store.schema" and under(target, "service.store.migrations"):
         return "Alembic is loaded only for a database whose tables are not up to date"
     if under(module.name, "service.cli"):

@@ -47,16 +47,15 @@ def test_a_truncated_file(tmp_path: Path, share: float) -> None:
     assert "truncated" in failure(path)
 
 
-def test_all_unsupported_operators_are_named_at_once() -> None:
+def test_all_refused_operators_are_told_at_once() -> None:
     nodes = [
         helper.make_node("NonMaxSuppression", ["x", "x"], ["boxes"], name="suppress"),
-        helper.make_node("Det", ["x"], ["det"], name="determinant"),
-        helper.make_node("Relu", ["det"], ["y"]),
+        helper.make_node("NonMaxSuppression", ["x", "x"], ["others"], name="suppress too"),
+        helper.make_node("NonZero", ["x"], ["places"], name="find"),
     ]
-    text = failure(model_of(nodes, {"x": [2, 2]}, ["y"]))
-    assert (
-        text == "small: unsupported operators Det (node 'determinant'), NonMaxSuppression (node 'suppress')"
-    )
+    text = failure(model_of(nodes, {"x": [1, 2, 2]}, ["boxes", "others", "places"]))
+    assert "node 'suppress' (NonMaxSuppression) has no translation here, and the shape of its output" in text
+    assert "(and 1 more of its kind); node 'find' (NonZero)" in text
 
 
 def test_operators_of_another_domain() -> None:

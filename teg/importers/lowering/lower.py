@@ -11,7 +11,18 @@ from teg.importers.lowering.cells import lower_cell
 from teg.importers.lowering.compute import lower_compute
 from teg.importers.lowering.movement import concat, relabel, slice_
 from teg.importers.lowering.storage import Known, Rep, Storage, flat, names_of
-from teg.importers.program import Compute, Concat, Literal, Program, Relabel, Reshape, Slice, Step
+from teg.importers.program import (
+    Compute,
+    Concat,
+    Fixed,
+    Literal,
+    Program,
+    Relabel,
+    Reshape,
+    Slice,
+    Step,
+    outputs_of,
+)
 from teg.pruning import prune
 from teg.views import ViewDim, ViewMap, identity
 
@@ -28,8 +39,9 @@ def lower(program: Program, factoring: Factoring) -> Graph:
         lowering.add_literal(name, constant)
     lowering.add_points()
     for step in program.steps:
-        lowering.reps[step.output] = lowering.lower(step)
-        lowering.name_dimensions(step.output)
+        for name, rep in zip(outputs_of(step), lowering.lower(step), strict=True):
+            lowering.reps[name] = rep
+            lowering.name_dimensions(name)
         lowering.add_points()
     for name, value in program.outputs.items():
         lowering.add_sink(name, value)
@@ -105,13 +117,30 @@ class _Lowering:
             replace(b, after=tuple(self.behind[b.site])) if b.site in self.behind else b for b in graph.blocks
         )
 
-    def lower(self, step: Step) -> Rep:
+    def lower(self, step: Step) -> tuple[Rep, ...]:
+        """Where the elements of each output of a step are."""
+        return self.lower_fixed(step) if isinstance(step, Fixed) else (self.lower_one(step),)
+
+    def lower_fixed(self, step: Fixed) -> tuple[Rep, ...]:
+        """Operands are put together where others read them factored, and results taken apart."""
+        storage, values = self.storage, self.program.values
+        whole = [
+            storage.refactored(self.reps[n], values[n].shape, f"{step.site}.merge{k}")
+            for k, n in enumerate(step.inputs)
+        ]
+        keys = storage.emit_all(step.operator, [storage.whole(r) for r in whole], step.site, step.attributes)
+        return tuple(
+            storage.refactored(Rep(key, identity(values[n].shape)), flat(self.factors[n]), f"{key}.split")
+            for key, n in zip(keys, step.outputs, strict=True)
+        )
+
+    def lower_one(self, step: Compute | Relabel | Reshape | Slice | Concat) -> Rep:
         target = self.factors[step.output]
         if isinstance(step, Compute):
             reps = [self.reps[n] for n in step.inputs]
             factors = [self.factors[n] for n in step.inputs]
-            lower_one = lower_cell if step.operator == "cell" and not step.positional else lower_compute
-            return lower_one(self.storage, step, reps, factors, target)
+            compute = lower_cell if step.operator == "cell" and not step.positional else lower_compute
+            return compute(self.storage, step, reps, factors, target)
         sizes = self.program.values[step.output].shape
         if isinstance(step, Concat):
             parts = [self.program.values[n].shape[step.axis] for n in step.inputs]

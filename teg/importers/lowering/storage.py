@@ -7,13 +7,14 @@ the stored tensor itself; parts of tensors and positional readers get one compos
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from teg.builder import GraphBuilder
+from teg.graph import attributes
 from teg.importers.program import Labels
 from teg.operators.selectors import view_attributes
 from teg.views import ViewDim, ViewMap, identity
@@ -76,12 +77,20 @@ class Storage:
 
     def emit(self, operator: str, roots: Sequence[str], site: str, **attrs: Any) -> str:
         """A block over roots; gives the key of its output."""
-        inputs = [self.site(r) for r in roots]
-        (name,) = self.builder.apply(operator, inputs, site=self.free_site(site), **attrs)
-        tensor = self.builder.tensors[name]
-        self.roots[name] = Root(tensor.shape, tensor.dtype)
-        self._sites[name] = name
+        (name,) = self.emit_all(operator, roots, site, attrs)
         return name
+
+    def emit_all(
+        self, operator: str, roots: Sequence[str], site: str, attrs: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        """A block over roots; gives the keys of its outputs."""
+        inputs = [self.site(r) for r in roots]
+        names = self.builder.add(operator, inputs, attributes(**attrs), site=self.free_site(site))
+        for name in names:
+            tensor = self.builder.tensors[name]
+            self.roots[name] = Root(tensor.shape, tensor.dtype)
+            self._sites[name] = name
+        return names
 
     def source(
         self,

@@ -11,6 +11,7 @@ from teg.importers.program import Entry, Literal, Program, Value
 from teg.importers.translate.attention import ATTENTION
 from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
+from teg.importers.translate.foreign import fix_node
 from teg.importers.translate.gathering import GATHERING
 from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.movement import MOVEMENT
@@ -42,7 +43,7 @@ def translate(model: Model) -> Program:
         ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
     """
     program = Program(model.name)
-    t = Translation(program, model.opset)
+    t = Translation(program, model.opset, model.versions)
     for value, role in model.inputs:
         _check_size(value, "input")
         program.values[value.name] = value
@@ -58,28 +59,54 @@ def translate(model: Model) -> Program:
 
 def _translate_nodes(t: Translation, model: Model) -> None:
     """Translate what can be; then tell everything that could not."""
-    unsupported: dict[str, list[str]] = {}
-    refused: list[str] = []
+    refused: dict[str, list[str]] = {}
     lost: set[str] = set()
     read = {n for node in model.nodes for n in node.inputs} | set(model.outputs)
     for node in model.nodes:
+        if lost.isdisjoint(node.inputs):
+            try:
+                _translate_node(t, node, model, read)
+                continue
+            except ImportFailure as failure:
+                refused.setdefault(node.op, []).append(str(failure))
+        lost.update(o for o in node.outputs if o)
+    if refused:
+        raise ImportFailure(f"{model.name}: {_list_refusals(refused)}")
+
+
+def _list_refusals(refused: dict[str, list[str]]) -> str:
+    """The first reason of the first operators, and the names of all others."""
+    told = [
+        reasons[0] + (f" (and {len(reasons) - 1} more of its kind)" if len(reasons) > 1 else "")
+        for reasons in list(refused.values())[:SHOWN_REFUSALS]
+    ]
+    others = list(refused)[SHOWN_REFUSALS:]
+    return "; ".join(told) + (f"; and nodes of {', '.join(others)}" if others else "")
+
+
+def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) -> None:
+    """The node as a constant, as steps of ours, or as a fixed block.
+
+    Raises:
+        ImportFailure: it is none of them.
+    """
+    translator = None if node.domain else BY_OP.get(node.op)
+    if fold_node(t, node, translator is not None):
+        return
+    refusal: ImportFailure | None = None
+    if translator is not None:
+        before = len(t.program.steps)
         try:
-            reachable = not lost.intersection(node.inputs)
-            if reachable and fold_node(t, node, node.op in BY_OP):
-                continue
-            if node.op in BY_OP and reachable:
-                BY_OP[node.op].translate(t, node)
-                _check_outputs(t, node, read)
-                continue
-            if node.op not in BY_OP:
-                unsupported.setdefault(node.op, []).append(node.name)
+            translator.translate(t, node)
+            _check_outputs(t, node, read)
+            return
         except ImportFailure as failure:
-            refused.append(str(failure))
-        lost.update(node.outputs)
-    if unsupported or refused:
-        listed = ([_list_unsupported(unsupported)] if unsupported else []) + refused[:SHOWN_REFUSALS]
-        more = f"; and {len(refused) - SHOWN_REFUSALS} more" if len(refused) > SHOWN_REFUSALS else ""
-        raise ImportFailure(f"{model.name}: {'; '.join(listed)}{more}")
+            t.undo(node, before)
+            refusal = failure
+    try:
+        fix_node(t, node, model.declared)
+    except ImportFailure as failure:
+        raise refusal or failure from None
 
 
 def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
@@ -102,11 +129,3 @@ def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | N
     t.program.values[name] = value
     t.program.entries[name] = Entry(value, role or "parameter", array)
     t.known[name] = Literal(array, array.shape)
-
-
-def _list_unsupported(found: dict[str, list[str]]) -> str:
-    def places(names: list[str]) -> str:
-        return f"node {names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-
-    listed = ", ".join(f"{op} ({places(names)})" for op, names in sorted(found.items()))
-    return f"unsupported operator{'s' if len(found) > 1 else ''} {listed}"

@@ -52,7 +52,7 @@ def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
         return False
     results = _compressed(node, inputs)
     if results is None and not (has_steps and _unfolds(inputs)):
-        results = fold(node, inputs, t.opset)
+        results = fold(node, inputs, {"": t.opset, node.domain: t.version(node.domain)})
     if results is None:
         return False
     for name, result in zip([o for o in node.outputs if o], results, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from teg.importers.program import Compute, Program, Step, inputs_of
+from teg.importers.program import Compute, Fixed, Program, Step, inputs_of, outputs_of
 
 
 def settle_roles(program: Program, given: Container[str]) -> Program:
@@ -14,7 +14,7 @@ def settle_roles(program: Program, given: Container[str]) -> Program:
     readers: dict[str, list[Step]] = {}
     for step in program.steps:
         if known.issuperset(inputs_of(step)):
-            known.add(step.output)
+            known.update(outputs_of(step))
         for name in inputs_of(step):
             readers.setdefault(name, []).append(step)
     observed = set(program.outputs.values())
@@ -23,7 +23,8 @@ def settle_roles(program: Program, given: Container[str]) -> Program:
         if name in observed:
             return False
         return all(
-            step.output in known and (isinstance(step, Compute) or only_makes_constants(step.output))
+            known.issuperset(outputs_of(step))
+            and (isinstance(step, (Compute, Fixed)) or only_makes_constants(step.output))
             for step in readers.get(name, ())
         )
 

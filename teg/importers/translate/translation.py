@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from teg.importers.onnx_reader import Node
 from teg.importers.program import (
     Compute,
     Concat,
+    Fixed,
     Labels,
     Literal,
     Program,
@@ -21,17 +22,23 @@ from teg.importers.program import (
     Slice,
     Step,
     Value,
+    outputs_of,
 )
 
 
 class Translation:
     """Collects the steps of a program; translators read values and constants and emit steps through it."""
 
-    def __init__(self, program: Program, opset: int) -> None:
+    def __init__(self, program: Program, opset: int, versions: Mapping[str, int] | None = None) -> None:
         self.program = program
         self.opset = opset
+        self._versions = versions or {}
         self.known: dict[str, Literal] = {}
         self._aliases: dict[str, str] = {}
+
+    def version(self, domain: str) -> int:
+        """The version of the operators of `domain` that the program uses; 1 if it does not say."""
+        return self.opset if not domain else self._versions.get(domain, 1)
 
     def resolve(self, name: str) -> str:
         """The value that `name` stands for."""
@@ -98,9 +105,30 @@ class Translation:
         return name
 
     def emit(self, step: Step) -> str:
-        """Append a step; its output must be declared. Gives the output's name."""
+        """Append a step; its outputs must be declared. Gives the first one's name."""
         self.program.steps.append(step)
-        return step.output
+        return outputs_of(step)[0]
+
+    def fixed(
+        self,
+        site: str,
+        operator: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """A block on whole tensors; its outputs must be declared."""
+        names = tuple(self.value(n).name for n in inputs)
+        self.emit(Fixed(site, operator, names, tuple(outputs), attributes))
+
+    def undo(self, node: Node, steps: int) -> None:
+        """Forget what a translator that gave up has emitted since there were so many `steps`."""
+        del self.program.steps[steps:]
+        for name in node.outputs:
+            self._aliases.pop(name, None)
+            self.known.pop(name, None)
+            self.program.literals.pop(name, None)
+            self.program.values.pop(name, None)
 
     def cell(self, site: str, inputs: Sequence[str], output: str, expr: Any, dtype: str) -> str:
         """An elementwise step with numpy broadcasting."""

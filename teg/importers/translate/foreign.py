@@ -1,0 +1,146 @@
+"""ONNX nodes that nothing here translates: fixed blocks whose meaning is ONNX's own reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from teg.dtypes import numpy_dtype
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node, element_type
+from teg.importers.translate.folding import RANDOM
+from teg.importers.translate.translation import Translation
+from teg.operators.foreign import tensor_setting
+from teg.operators.onnx_reference import Call, Setting, check_known
+
+KINDS = {
+    onnx.AttributeProto.FLOAT: "float",
+    onnx.AttributeProto.INT: "int",
+    onnx.AttributeProto.STRING: "string",
+    onnx.AttributeProto.FLOATS: "floats",
+    onnx.AttributeProto.INTS: "ints",
+    onnx.AttributeProto.STRINGS: "strings",
+}
+# Known operands up to this size help ONNX's shape inference; larger ones are no shapes.
+SHAPE_LIMIT_BYTES = 64 * 1024
+
+# Operators that draw random numbers.
+DRAWING = frozenset((*RANDOM, "Dropout"))
+
+Output = tuple[tuple[int, ...], str]
+
+
+def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
+    """Emit the node as a fixed block; `declared` are the types that the model states, by value.
+
+    Raises:
+        ImportFailure: it is no operator on static tensors, or the reference does not have it.
+    """
+    if node.op in DRAWING and "seed" not in node.attributes:
+        raise ImportFailure(f"{node.where} draws other numbers each time; give it an attribute 'seed'")
+    names = tuple(dict.fromkeys(n for n in node.inputs if n))
+    operands = tuple(names.index(n) if n else -1 for n in node.inputs)
+    made = tuple(bool(o) for o in node.outputs)
+    call = Call(node.op, node.domain, t.version(node.domain), operands, made, _settings(node))
+    try:
+        check_known(call, [t.value(n).dtype for n in names])
+    except ValueError as error:
+        raise ImportFailure(f"{node.where} has no translation here, and {error}") from None
+    found = _types(t, node, names, declared)
+    outputs = [o for o in node.outputs if o]
+    for name in outputs:
+        t.declare(name, *found[name])
+    attributes = {
+        "op": call.op,
+        "domain": call.domain or None,
+        "opset": call.opset,
+        "operands": operands,
+        "types": tuple(found[o] if o else () for o in node.outputs),
+        "settings": call.settings or None,
+    }
+    t.fixed(node.name, "onnx", names, outputs, attributes)
+
+
+def _settings(node: Node) -> tuple[Setting, ...]:
+    return tuple(_setting(node, a) for a in sorted(node.proto.attribute, key=lambda a: str(a.name)))
+
+
+def _setting(node: Node, attribute: Any) -> Setting:
+    if attribute.type == onnx.AttributeProto.TENSOR:
+        try:
+            return tensor_setting(attribute.name, np.asarray(node.attributes[attribute.name]))
+        except ValueError as error:
+            raise ImportFailure(f"{node.where}: attribute {attribute.name!r}: {error}") from None
+    if attribute.type not in KINDS:
+        kind = onnx.AttributeProto.AttributeType.Name(attribute.type).lower()
+        raise ImportFailure(
+            f"{node.where} has attribute {attribute.name!r} of kind {kind}, which no static tensor program has"
+        )
+    value = helper.get_attribute_value(attribute)
+    return attribute.name, KINDS[attribute.type], _plain(node, attribute.name, value)
+
+
+def _plain(node: Node, name: str, value: Any) -> Any:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise ImportFailure(f"{node.where}: attribute {name!r} is text that is not UTF-8") from None
+    return tuple(_plain(node, name, v) for v in value) if isinstance(value, list) else value
+
+
+def _types(
+    t: Translation, node: Node, names: Sequence[str], declared: Mapping[str, Any]
+) -> dict[str, Output]:
+    """Shapes and element types of the node's outputs: inferred by ONNX, else as the model states them."""
+    inferred = {info.name: info.type for info in _infer(t, node, names)}
+    found: dict[str, Output] = {}
+    for name in node.outputs:
+        if name:
+            kinds = (inferred.get(name), declared.get(name))
+            static = [s for kind in kinds if kind is not None and (s := _static(kind, node)) is not None]
+            if not static:
+                raise ImportFailure(
+                    f"{node.where} has no translation here, and the shape of its output {name!r} is not static: "
+                    "state it in the model's value_info, or make what it depends on constant"
+                )
+            found[name] = static[0]
+    return found
+
+
+def _infer(t: Translation, node: Node, names: Sequence[str]) -> Sequence[Any]:
+    """What ONNX's shape inference says of the node alone, known small operands given."""
+    infos, known = [], []
+    for name in names:
+        value, literal = t.value(name), t.literal(name)
+        code = helper.np_dtype_to_tensor_dtype(numpy_dtype(value.dtype))
+        infos.append(helper.make_tensor_value_info(name, code, value.shape))
+        if literal is not None and literal.full.nbytes <= SHAPE_LIMIT_BYTES:
+            known.append(numpy_helper.from_array(np.ascontiguousarray(literal.full), name))
+    results = [helper.make_empty_tensor_value_info(o) for o in node.outputs if o]
+    graph = helper.make_graph([node.proto], "one", infos, results, known)
+    versions = {"": t.opset, node.domain: t.version(node.domain)}
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in versions.items()])
+    try:
+        return list(onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output)
+    except Exception as error:  # inference errors, and those of operators that break while inferring
+        reason = " ".join(str(error).split())
+        raise ImportFailure(f"{node.where}: its operands do not fit together: {reason}") from None
+
+
+def _static(kind: Any, node: Node) -> Output | None:
+    """Shape and element type of a tensor type that states them fully."""
+    if kind.WhichOneof("value") not in (None, "tensor_type"):
+        raise ImportFailure(
+            f"{node.where} makes a {kind.WhichOneof('value').removesuffix('_type')}, not a tensor"
+        )
+    tensor = kind.tensor_type
+    if tensor.elem_type == TensorProto.UNDEFINED or not tensor.HasField("shape"):
+        return None
+    if not all(d.HasField("dim_value") for d in tensor.shape.dim):
+        return None
+    return tuple(int(d.dim_value) for d in tensor.shape.dim), element_type(tensor.elem_type, node.where)

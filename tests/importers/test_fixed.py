@@ -1,0 +1,86 @@
+"""Nodes that nothing translates are fixed blocks: they evaluate through ONNX's reference, and nothing splits them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from hardware import load_mesh
+from optimizer import Budget, optimize
+from optimizer.verification import verify_plan
+from teg.document import dumps, loads
+from teg.drawing import to_dot
+from teg.evaluate import evaluate
+from teg.graph import Graph
+from teg.importers import ImportFailure, from_onnx
+from teg.validate import validate
+from tests.importers.models import check_against_reference, model_of, run
+
+X = np.arange(48, dtype=np.float32).reshape(1, 2, 4, 6) % 7
+
+
+def pooled() -> onnx.ModelProto:
+    """A node with two outputs between an add before and a product behind it."""
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["twice"]),
+        helper.make_node("MaxPool", ["twice"], ["p", "i"], name="pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Mul", ["p", "p"], ["y"]),
+    ]
+    return model_of(nodes, {"x": X}, ["y", "i"])
+
+
+def fixed_blocks(graph: Graph) -> list[str]:
+    return [b.site for b in graph.blocks if b.operator == "onnx"]
+
+
+def test_a_node_with_two_outputs_is_one_fixed_block() -> None:
+    graph = check_against_reference(pooled(), {"x": X})
+
+    assert validate(graph) == []
+    assert fixed_blocks(graph) == ["pool"]
+    (block,) = [b for b in graph.blocks if b.operator == "onnx"]
+    assert block.signature is None
+    assert block.definition["types"] == (((1, 2, 2, 3), "float32"), ((1, 2, 2, 3), "int64"))
+
+
+def test_a_fixed_block_survives_its_document() -> None:
+    graph = from_onnx(pooled())
+    assert loads(dumps(graph)) == graph
+    assert "pool" in to_dot(graph)
+
+
+@pytest.mark.slow
+def test_a_fixed_block_is_searched_and_simulated() -> None:
+    graph = from_onnx(pooled())
+    mesh = load_mesh("dgx-h100")
+    inputs = {"x": X.reshape(graph.tensors["x"].shape)}
+
+    result = optimize(graph, mesh, budget=Budget(evaluations=200), islands=1, seed=0)
+    wanted = evaluate(graph, inputs)
+    checked = [
+        verify_plan(plan, mesh, inputs=inputs, execute=True, reference=wanted) for plan in result.frontier
+    ]
+
+    assert checked
+    assert all(v.ok and set(v.max_error) == {"y", "i"} for v in checked)
+
+
+def test_what_the_reference_cannot_tell_is_refused() -> None:
+    drawn = model_of([helper.make_node("RandomNormal", [], ["y"], shape=[2])], {}, ["y"])
+    found = model_of([helper.make_node("NonZero", ["x"], ["y"], name="find")], {"x": [2]}, ["y"])
+    with pytest.raises(ImportFailure, match="draws other numbers each time"):
+        from_onnx(drawn)
+    with pytest.raises(ImportFailure, match=r"node 'find' .* output 'y' is not static: state it"):
+        from_onnx(found)
+
+
+def test_a_stated_shape_is_believed_until_values_say_otherwise() -> None:
+    model = model_of([helper.make_node("NonZero", ["x"], ["y"], name="find")], {"x": [3]}, [])
+    model.graph.output.append(helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [1, 2]))
+    graph = from_onnx(model)
+
+    np.testing.assert_array_equal(run(graph, {"x": np.array([0, 4, 5], np.float32)})["y"], [[1, 2]])
+    with pytest.raises(ValueError, match=r"make shape \[1, 1\], the program states \[1, 2\]"):
+        run(graph, {"x": np.array([0, 4, 0], np.float32)})
