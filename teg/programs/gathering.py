@@ -1,43 +1,122 @@
-"""Rows chosen by tensors of positions."""
+"""Elements chosen by tensors of positions, and updates sent to positions."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
+from teg.importers.program import Labels
 from teg.programs.base import Dim, TensorBase, check_name, labels_for
 from teg.programs.elementwise import Elementwise
 from teg.programs.failure import ProgramError
 from teg.programs.movement import Movement
 
+COMBINED_BY = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+class Plan(NamedTuple):
+    """How positions address one dimension: labels of table, positions and result, and the result's dimensions."""
+
+    table: Labels
+    places: Labels
+    result: Labels
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+
 
 class Gathering(Movement, Elementwise):
-    """Methods that choose elements by position."""
+    """Methods that choose elements by position.
+
+    Where table and positions have dimensions of the same name, these run together: `table` (batch, vocabulary)
+    and `index` (batch, choice) give (batch, choice).
+    """
 
     def gather(self, index: TensorBase, dim: Dim = 0) -> Self:
-        """The slices along `dim` at the positions `index`, whose dimensions take the place of `dim`."""
+        """The slices along `dim` at the positions `index`; the dimensions that only `index` has replace `dim`."""
+        plan = self._plan(index, dim)
+        return self._gathered(index, plan)
+
+    def take_along(self, index: TensorBase, dim: Dim = -1) -> Self:
+        """`numpy.take_along_axis`: positions of the tensor's rank, one per element of the result."""
         axis = self.axis(dim)
+        same = [
+            index.rank == self.rank and index.shape[k] == self.shape[k] for k in range(self.rank) if k != axis
+        ]
+        if index.rank != self.rank or not all(same):
+            raise ProgramError(f"the positions {index!r} must have the shape of {self!r} but along {dim!r}")
+        labels = self.labels
+        result = tuple("place" if k == axis else d for k, d in enumerate(labels))
+        plan = Plan(labels, result, result, index.shape, self.names)
+        self._check_positions(index)
+        return self._gathered(index, plan)
+
+    def _gathered(self, index: TensorBase, plan: Plan) -> Self:
+        (axis_label,) = set(plan.table) - set(plan.result)
+        return self.compute(
+            "gather",
+            "gather",
+            (plan.shape, plan.names),
+            {"axis": axis_label},
+            others=[index],
+            labels=[plan.table, plan.places],
+            target=plan.result,
+            whole=frozenset({axis_label}),
+        )
+
+    def scatter(self, index: TensorBase, updates: TensorBase, dim: Dim = 0, combine: str = "last") -> Self:
+        """This tensor with `updates` sent to the positions `index` along `dim`; `updates` is shaped as `gather` gives.
+
+        `combine` is `last` (the last update wins), `sum`, `prod`, `max` or `min` (of old and all new elements).
+        """
+        if combine != "last" and combine not in COMBINED_BY:
+            raise ProgramError(f"updates combine by last, {', '.join(COMBINED_BY)}, not by {combine!r}")
+        plan = self._plan(index, dim)
+        if updates.shape != plan.shape or updates.dtype != self.dtype:
+            raise ProgramError(f"updates must have shape {plan.shape} and type {self.dtype}, not {updates!r}")
+        (axis_label,) = set(plan.table) - set(plan.result)
+        operands = [updates] if combine != "last" else [index, updates]
+        first = self if combine == "last" else self.made(index.value, index.names)
+        labels = [plan.places, plan.result]
+        sent = first.compute(
+            f"scatter_{combine}",
+            "scatter",
+            (self.shape, self.names),
+            {"axis": axis_label, "monoid": combine},
+            others=operands,
+            labels=[plan.table, *labels] if combine == "last" else labels,
+            target=plan.table,
+            dtype=self.dtype,
+            whole=frozenset({axis_label}),
+        )
+        return sent if combine == "last" else self.function(COMBINED_BY[combine], sent)
+
+    def _check_positions(self, index: TensorBase) -> None:
         if index.dtype not in ("int32", "int64"):
             raise ProgramError(f"positions are int32 or int64, not {index.dtype}; cast them")
         if index.writer is not self.writer:
             raise ProgramError(f"{index!r} belongs to program {index.writer.program.name!r}")
-        names = (*self.names[:axis], *index.names, *self.names[axis + 1 :])
-        twice = sorted({n for n in names if n and names.count(n) > 1})
-        if twice:
-            raise ProgramError(f"two dimensions of the result would be called {twice[0]!r}; rename one")
-        target = labels_for(names)
-        rows = target[axis : axis + index.rank]
-        table = (*target[:axis], "entries", *target[axis + index.rank :])
-        shape = (*self.shape[:axis], *index.shape, *self.shape[axis + 1 :])
-        return self.compute(
-            "gather",
-            "gather",
-            (shape, names),
-            {"axis": "entries"},
-            others=[index],
-            labels=[table, rows],
-            target=target,
-            whole=frozenset({"entries"}),
+
+    def _plan(self, index: TensorBase, dim: Dim) -> Plan:
+        """Dimensions of equal names run together."""
+        axis = self.axis(dim)
+        self._check_positions(index)
+        for name in index.names:
+            if name and name in self.names and self.axis(name) != axis:
+                here, there = self.shape[self.axis(name)], index.shape[index.axis(name)]
+                if here != there:
+                    raise ProgramError(f"{name!r} is {here} in the tensor and {there} in the positions")
+        shared = {n for k, n in enumerate(self.names) if n and k != axis and n in index.names}
+        free = [k for k, n in enumerate(index.names) if n not in shared]
+        names = (
+            *self.names[:axis],
+            *(index.names[k] for k in free),
+            *self.names[axis + 1 :],
         )
+        result = labels_for(names)
+        own = result[axis : axis + len(free)]
+        places = tuple(n if n in shared else own[free.index(k)] for k, n in enumerate(index.names))
+        table = (*result[:axis], "entries", *result[axis + len(free) :])
+        shape = (*self.shape[:axis], *(index.shape[k] for k in free), *self.shape[axis + 1 :])
+        return Plan(table, places, result, shape, names)
 
     def one_hot(self, size: int, name: str = "", dtype: str = "float32") -> Self:
         """1 at each position along a new last dimension of `size`, 0 elsewhere."""

@@ -14,13 +14,14 @@ from teg.programs.base import TensorBase
 from teg.programs.cell import Cell, Scene
 from teg.programs.elementwise import Operand
 from teg.programs.failure import ProgramError
-from teg.programs.gathering import Gathering
+from teg.programs.padding import Padding
 from teg.programs.products import Products
 from teg.programs.reductions import Reductions
+from teg.programs.scanning import Scanning
 from teg.programs.windows import Windows
 
 
-class Handle(Reductions, Products, Windows, Gathering):
+class Handle(Reductions, Scanning, Products, Windows, Padding):
     """An immutable, typed handle of one tensor; operators and methods write further steps of its program.
 
     Handles combine by name where all dimensions have names, by numpy's rule otherwise.

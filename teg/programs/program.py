@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from teg.dtypes import NAMES
+from teg.costs import CostTable
 from teg.evaluate import evaluate
-from teg.graph import ROLES, Graph, attributes
+from teg.graph import Block, Graph, attributes
 from teg.importers.absorbing import absorb_transpositions
 from teg.importers.factoring import Factoring
 from teg.importers.lowering.lower import lower
-from teg.importers.program import SequencePoint, Value
+from teg.importers.program import SequencePoint
 from teg.interface import pack_inputs, unpack_outputs
-from teg.programs.base import check_name, read_dims
+from teg.programs.boundary import Boundary
 from teg.programs.failure import ProgramError
-from teg.programs.generators import Generators
 from teg.programs.handle import Handle, fused_cell
 from teg.programs.joining import concat, interleave, stack
 from teg.programs.products import einsum
 from teg.programs.writer import Writer
+from teg.sharding.text import parse_spec
 from teg.validate import check
 
 
-class Program(Generators):
+class Program(Boundary):
     """A program that is being written: it makes handles, and `graph` is what has been written so far."""
 
     def __init__(self, name: str = "program") -> None:
         super().__init__(Writer(name))
         self._built: tuple[tuple[int, ...], Graph] | None = None
+        self._costs: dict[str, CostTable] = {}
+        self._pins: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -49,100 +52,6 @@ class Program(Generators):
     def name(self) -> str:
         """The name of the program."""
         return self.writer.program.name
-
-    def input(self, name: str, /, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
-        """A value that comes with each execution: `p.input("x", batch=32, features=128)` or `p.input("x", 32, 128)`."""
-        return self._entry(name, shape, dims, dtype, "activation", None)
-
-    def parameter(
-        self,
-        name: str,
-        /,
-        *shape: Any,
-        dtype: str = "float32",
-        role: str = "parameter",
-        value: np.ndarray | None = None,
-        **dims: int,
-    ) -> Handle:
-        """A value that stays from execution to execution, such as a weight; `value` is its data, if known.
-
-        `role` is parameter, buffer, constant or optimizer_state.
-        """
-        return self._entry(name, shape, dims, dtype, role, value)
-
-    def constant(self, name: str, value: Any, /, *names: str) -> Handle:
-        """A known value; `names` name its dimensions."""
-        array = np.asarray(value)
-        if names and len(names) != array.ndim:
-            raise ProgramError(f"an array of rank {array.ndim} has that many dimension names, not {names}")
-        found = tuple(check_name(n) for n in names) or ("",) * array.ndim
-        return self._declared(name, array.shape, found, array.dtype.name, "constant", array)
-
-    def _entry(
-        self,
-        name: str,
-        shape: Sequence[Any],
-        dims: Mapping[str, int],
-        dtype: str,
-        role: str,
-        value: np.ndarray | None,
-    ) -> Handle:
-        sizes, names = read_dims(shape, dims)
-        array = None if value is None else np.asarray(value)
-        if array is not None and not shape and not dims:
-            sizes, names = array.shape, ("",) * array.ndim
-        if array is not None and (array.shape != sizes or array.dtype.name != dtype):
-            raise ProgramError(
-                f"the value of {name!r} must have shape {sizes} and type {dtype}, "
-                f"not {array.shape} and {array.dtype.name}"
-            )
-        return self._declared(name, sizes, names, dtype, role, array)
-
-    def _declared(
-        self,
-        name: str,
-        sizes: Sequence[int],
-        names: Sequence[str],
-        dtype: str,
-        role: str,
-        array: np.ndarray | None,
-    ) -> Handle:
-        if dtype not in NAMES:
-            raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
-        if role not in ROLES:
-            raise ProgramError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
-        site = self.writer.own_site(name)
-        value = self.writer.declare(site, sizes, dtype, names)
-        self.writer.enter(site, value, role, array)
-        return Handle(self.writer, value, tuple(names))
-
-    def output(self, name: str, tensor: Handle, /) -> None:
-        """Let `tensor` be seen as `name`; what no output needs is left out of the graph."""
-        self._own(tensor)
-        if name in self.writer.program.outputs:
-            raise ProgramError(f"there is an output {name!r} already")
-        if not name or not name.isprintable():
-            raise ProgramError(f"a name is printable text, not {name!r}")
-        self.writer.program.outputs[name] = tensor.value.name
-
-    def update(self, old: Handle, new: Handle, /) -> None:
-        """Let `new` be the value of the parameter or state `old` in the next execution.
-
-        Raises:
-            ProgramError: `old` is no source of the program, or shape or type differ.
-        """
-        self._own(old)
-        self._own(new)
-        entries, program = self.writer.program.entries, self.writer.program
-        if old.value.name not in entries or entries[old.value.name].role == "activation":
-            raise ProgramError(f"{old!r} is no parameter or state, so it has no next value")
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
-            raise ProgramError(f"the next value of {old!r} must have its shape and type, not {new!r}")
-        if old.value.name in program.carries.values():
-            raise ProgramError(f"{old!r} has a next value already")
-        name = f"{old.value.name}.next"
-        self.output(name, new)
-        program.carries[name] = old.value.name
 
     def sequence_point(self, name: str, *after: Handle) -> int:
         """A point in time at which all of `after` are there; what `p.behind(point)` encloses begins later.
@@ -165,6 +74,39 @@ class Program(Generators):
             yield
         finally:
             self.writer.points.remove(point)
+
+    def costs(self, tensor: Handle, table: CostTable) -> None:
+        """Let the block that makes `tensor` cost what the table says (see `teg.costs.cost_table`)."""
+        self._own(tensor)
+        self._costs[tensor.site] = table
+
+    def pin(self, tensor: Handle, spec: str) -> None:
+        """Ask that `tensor` be sharded by `spec`, such as `"[gpu.0, -]"`; `pins` goes to `optimize(pins=...)`."""
+        self._own(tensor)
+        try:
+            parse_spec(spec, tensor.rank)
+        except ValueError as error:
+            raise ProgramError(str(error)) from None
+        self._pins[tensor.site] = spec
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """The specs that tensors are pinned to, by site.
+
+        Raises:
+            ProgramError: a pinned tensor is a view, or nothing needs it: it has no block of its own.
+        """
+        for site in self._pins:
+            self._block(self.graph, site)
+        return dict(self._pins)
+
+    def _block(self, graph: Graph, site: str) -> Block:
+        if site not in graph.by_site:
+            raise ProgramError(
+                f"tensor {site!r} has no block of its own in the graph (a view, absorbed or not needed); "
+                "name the tensor that is computed"
+            )
+        return graph.by_site[site]
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -214,12 +156,6 @@ class Program(Generators):
         """
         return self.applied(operator, tensors, tuple(names), attributes(**attrs))
 
-    def _own(self, tensor: Handle) -> None:
-        if not isinstance(tensor, Handle):
-            raise ProgramError(f"expected a tensor of the program, not {type(tensor).__name__}")
-        if tensor.writer is not self.writer:
-            raise ProgramError(f"{tensor!r} belongs to program {tensor.writer.program.name!r}")
-
     @property
     def graph(self) -> Graph:
         """The validated graph of what the outputs need.
@@ -231,22 +167,27 @@ class Program(Generators):
         written = self.writer.program
         if not written.observed:
             raise ProgramError(f"program {self.name!r} has no outputs; add p.output(name, tensor)")
-        state = (len(written.steps), len(written.outputs), len(written.points), len(written.entries))
+        state = (len(written.steps), len(written.outputs), len(written.points), len(self._costs))
         if self._built is None or self._built[0] != state:
             program = absorb_transpositions(written.pruned())
-            graph = lower(program, Factoring(program))
+            graph = self._priced(lower(program, Factoring(program)))
             check(graph)
             self._built = (state, graph)
         return self._built[1]
+
+    def _priced(self, graph: Graph) -> Graph:
+        """The graph with the costs that the program brings along."""
+        changed = {
+            site: replace(block, definition=replace(block.definition, costs=table))
+            for site, table in self._costs.items()
+            for block in [self._block(graph, site)]
+        }
+        return graph.replace(changed.get(b.site, b) for b in graph.blocks) if changed else graph
 
     def evaluate(self, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs by name; parameters with a value may be left out."""
         graph = self.graph
         return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs or {})))
-
-    def value_of(self, tensor: Handle) -> Value:
-        """The value in the importers' form that a handle stands for."""
-        return tensor.value
 
     def _repr_html_(self) -> str:
         return self.graph._repr_html_()

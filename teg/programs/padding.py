@@ -1,0 +1,118 @@
+"""Elements added around a tensor, or moved around its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from teg.programs.base import Dim
+from teg.programs.failure import ProgramError
+from teg.programs.joining import concat
+from teg.programs.movement import Movement
+
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+class Padding(Movement):
+    """Padding by a number or by the tensor's own elements; negative widths crop."""
+
+    def pad(
+        self,
+        widths: Mapping[Dim, int | tuple[int, int]] | None = None,
+        /,
+        *,
+        mode: str = "constant",
+        value: float = 0,
+        **named: int | tuple[int, int],
+    ) -> Self:
+        """Elements before and after: `x.pad(row=1, column=(0, 2))`, or by number `x.pad({-1: 1})`.
+
+        `mode`: `constant` (the `value`), `edge` (the nearest element), `reflect` (mirrored at the outermost
+        element) or `wrap` (from the other end), as `numpy.pad`.
+        """
+        if mode not in MODES:
+            raise ProgramError(f"a mode of padding is one of {', '.join(MODES)}, not {mode!r}")
+        given: dict[Dim, int | tuple[int, int]] = dict(widths or {})
+        given.update(named)
+        low, high = [0] * self.rank, [0] * self.rank
+        for dim, width in given.items():
+            axis = self.axis(dim)
+            low[axis], high[axis] = (width, width) if isinstance(width, int) else width
+        for k, (size, a, b) in enumerate(zip(self.shape, low, high, strict=True)):
+            if size + min(a, 0) + min(b, 0) < 0:
+                raise ProgramError(f"dimension {k} of size {size} cannot lose {-min(a, 0) - min(b, 0)}")
+        spans = zip(self.shape, low, high, strict=True)
+        kept = self.sliced([range(max(-a, 0), s - max(-b, 0)) for s, a, b in spans])
+        low, high = [max(a, 0) for a in low], [max(b, 0) for b in high]
+        if mode == "constant":
+            return kept._filled(low, high, value)
+        for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+            kept = kept._extended(axis, before, after, mode)
+        return kept
+
+    def _filled(self, low: list[int], high: list[int], value: float) -> Self:
+        """One block; dimensions without padding go along."""
+        changed = {d for d, a, b in zip(self.labels, low, high, strict=True) if a or b}
+        if not changed:
+            return self
+        target = tuple(f"{d}p" if d in changed else d for d in self.labels)
+        attributes: dict[str, Any] = {
+            "low": dict(zip(self.labels, low, strict=True)),
+            "high": dict(zip(self.labels, high, strict=True)),
+            "mode": "constant",
+            "value": value,
+        }
+        shape = [s + a + b for s, a, b in zip(self.shape, low, high, strict=True)]
+        whole = frozenset(changed | {f"{d}p" for d in changed})
+        return self.compute("pad", "pad", (shape, self.names), attributes, target=target, whole=whole)
+
+    def _extended(self, axis: int, before: int, after: int, mode: str) -> Self:
+        """The tensor between views of itself, as often as the widths need."""
+        size = self.shape[axis]
+        if not before and not after:
+            return self
+        if not size:
+            raise ProgramError(f"there are no elements along dimension {axis} to pad by {mode!r}")
+        if mode == "edge":
+            parts = [self._part(axis, range(1)).repeat(axis, before)] if before else []
+            parts.append(self)
+            parts += [self._part(axis, range(size - 1, size)).repeat(axis, after)] if after else []
+            return concat(parts, axis)
+        places = _places(size, before, after, mode)
+        return concat([self._part(axis, part) for part in _runs(places)], axis)
+
+    def _part(self, axis: int, part: range) -> Self:
+        return self.sliced([part if k == axis else range(s) for k, s in enumerate(self.shape)])
+
+    def roll(self, dim: Dim, shift: int) -> Self:
+        """The elements `shift` places further along `dim`; what leaves at the end comes in at the beginning."""
+        axis = self.axis(dim)
+        size = self.shape[axis]
+        cut = -shift % size if size else 0
+        if not cut:
+            return self
+        return concat([self._part(axis, range(cut, size)), self._part(axis, range(cut))], axis)
+
+
+def _places(size: int, before: int, after: int, mode: str) -> list[int]:
+    """Where each element of a mirrored or wrapped line comes from."""
+    period = size if mode == "wrap" else max(2 * size - 2, 1)
+    found = [k % period for k in range(-before, size + after)]
+    return found if mode == "wrap" else [min(k, 2 * size - 2 - k) for k in found]
+
+
+def _runs(places: list[int]) -> list[range]:
+    """The places as few runs of step 1 or -1."""
+    runs: list[range] = []
+    start = 0
+    while start < len(places):
+        end = start + 1
+        step = places[end] - places[start] if end < len(places) else 1
+        if abs(step) == 1:
+            while end < len(places) and places[end] - places[end - 1] == step:
+                end += 1
+        else:
+            step = 1
+        runs.append(range(places[start], places[end - 1] + step, step))
+        start = end
+    return runs
