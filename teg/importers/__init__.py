@@ -9,7 +9,7 @@ from typing import Any
 from teg.graph import Graph
 from teg.importers.failure import ImportFailure
 
-__all__ = ["ImportFailure", "from_loom", "from_onnx"]
+__all__ = ["ImportFailure", "from_loom", "from_onnx", "from_torch"]
 
 
 def from_onnx(
@@ -43,3 +43,31 @@ def from_loom(source: str | Path | bytes | Mapping[str, Any], *, name: str | Non
     from teg.importers.loom.reading import import_loom
 
     return import_loom(source, name)
+
+
+def from_torch(
+    source: Any,
+    *example: Any,
+    name: str | None = None,
+    roles: Mapping[str, str] | None = None,
+    carries: Mapping[str, str] | None = None,
+) -> Graph:
+    """The graph of a PyTorch program.
+
+    `source` is an `ExportedProgram`; a module or function with `example` arguments, which is exported; a
+    `GraphModule` of core ATen operators, such as a joint forward and backward graph; or a path: a `.pt2` archive,
+    torch's JSON of an exported program, a node list of `torch.fx` (both also `.gz`). Files are read without torch,
+    and nothing in them is executed or unpickled.
+
+    Sources are named as the program's signature names parameters, buffers and constants, else after the user's
+    arguments. Sinks are the user's outputs in order, named after their nodes; gradients are `NAME.grad`; the next
+    value of a state is `NAME.next` and carries the source. A `GraphModule` has no signature: `roles` give its
+    placeholders roles, `carries` its outputs the placeholder whose next value they are.
+
+    Raises:
+        ImportFailure: the file is missing, damaged or foreign, shapes are dynamic, or operators are unsupported;
+            the message is one line that says which and where.
+    """
+    from teg.importers.torch_import import import_torch
+
+    return import_torch(source, example, name, roles, carries)

@@ -64,6 +64,8 @@ class _Lowering:
         entry = self.program.entries[name]
         shape = flat(self.factors[name])
         key = self.storage.source(name, shape, entry.value.dtype, entry.role, entry.value.shape, entry.data)
+        if name in self.program.carries.values():
+            self.storage.deferred.pop(key, None)  # its data is only the first of its values
         self.reps[name] = Rep(key, identity(shape))
         self.name_dimensions(name)
 

@@ -1,0 +1,115 @@
+"""`.pt2` archives: a zip of JSON and raw bytes. Nothing in it is executed, and nothing pickled is read."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.importers.failure import ImportFailure
+from teg.importers.torch.listing import Listing, dtype_by_code
+from teg.importers.torch.serialized import parse_json, read_serialized
+
+# A graph of ten thousand nodes takes about 30 MB of JSON.
+LARGEST_JSON_BYTES = 2 * 1024**3
+
+
+def read_archive(path: Path, name: str) -> Listing:
+    """The program in a `.pt2` file, with its weights and constants.
+
+    Raises:
+        ImportFailure: it is no such archive, is damaged, holds several models, or its weights are pickled.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _Archive(archive, name).listing()
+    except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error) as error:
+        raise ImportFailure(f"file {str(path)!r} is not a .pt2 archive, or it is damaged: {error}") from None
+    except OSError as error:
+        raise ImportFailure(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+
+
+class _Archive:
+    """Members of the archive by their names below its one root folder."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self.archive, self.name = archive, name
+        self.members = {i.filename.partition("/")[2]: i for i in archive.infolist() if not i.is_dir()}
+
+    def listing(self) -> Listing:
+        models = [m for m in self.members if m.startswith("models/") and m.endswith(".json")]
+        if not models:
+            cure = "save it with torch.export.save of PyTorch 2.8 or later"
+            raise ImportFailure(f"{self.name} holds no exported program ('models/*.json'); {cure}")
+        if len(models) > 1:
+            raise ImportFailure(
+                f"{self.name} holds {len(models)} models ({', '.join(sorted(models))}), not one"
+            )
+        if "byteorder" in self.members and self._bytes("byteorder") != b"little":
+            raise ImportFailure(f"{self.name} was written on a big-endian machine, which is unsupported")
+        document = parse_json(self._bytes(models[0]), f"{self.name}: {models[0]}")
+        model = models[0].removeprefix("models/").removesuffix(".json")
+        data = self._tensors(f"data/weights/{model}_weights_config.json", "data/weights")
+        data |= self._tensors(f"data/constants/{model}_constants_config.json", "data/constants")
+        return read_serialized(document, self.name, data)
+
+    def _bytes(self, member: str) -> bytes:
+        info = self.members[member]
+        if info.file_size > LARGEST_JSON_BYTES and member.endswith(".json"):
+            raise ImportFailure(
+                f"{self.name}: {member} of {info.file_size} bytes is larger than a program can be"
+            )
+        return self.archive.read(info)
+
+    def _tensors(self, config: str, folder: str) -> dict[str, np.ndarray]:
+        """The arrays that a configuration names, by their names in the program."""
+        if config not in self.members:
+            return {}
+        found = parse_json(self._bytes(config), f"{self.name}: {config}").get("config", {})
+        return {key: self._tensor(key, entry, folder) for key, entry in found.items()}
+
+    def _tensor(self, key: str, entry: Mapping[str, Any], folder: str) -> np.ndarray:
+        member = f"{folder}/{entry.get('path_name')}"
+        if entry.get("use_pickle") or entry.get("tensor_meta") is None:
+            raise ImportFailure(
+                f"{self.name}: {key!r} is stored pickled, and pickled data is never read: it could run code; "
+                "export plain dense tensors"
+            )
+        if member not in self.members:
+            raise ImportFailure(
+                f"{self.name}: the data of {key!r} ({member}) is missing; the file may be truncated"
+            )
+        meta = entry["tensor_meta"]
+        dtype = numpy_dtype(dtype_by_code(meta["dtype"], f"{self.name}: {key!r}"))
+        shape, strides = ([int(s["as_int"]) for s in meta[what]] for what in ("sizes", "strides"))
+        start = int(meta["storage_offset"]["as_int"])
+        return self._array(key, np.frombuffer(self._bytes(member), np.uint8), dtype, shape, strides, start)
+
+    def _array(
+        self,
+        key: str,
+        content: np.ndarray,
+        dtype: np.dtype[Any],
+        shape: list[int],
+        strides: list[int],
+        start: int,
+    ) -> np.ndarray:
+        """The elements that shape and strides say, none of them outside the stored bytes."""
+        reach = (
+            start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
+        )
+        if min([*strides, start, *shape], default=0) < 0 or reach * dtype.itemsize > content.size:
+            raise ImportFailure(
+                f"{self.name}: {key!r} of shape {shape} needs {reach * dtype.itemsize} bytes, "
+                f"{content.size} are stored"
+            )
+        if 0 in shape:
+            return np.zeros(shape, dtype)
+        flat = content[: content.size // dtype.itemsize * dtype.itemsize].view(dtype)[start:]
+        steps = [s * dtype.itemsize for s in strides]
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False))

@@ -1,0 +1,36 @@
+"""The families of torch operators, added up."""
+
+from __future__ import annotations
+
+from teg.importers.torch.families.activations import ACTIVATIONS
+from teg.importers.torch.families.batch_normalisation import BATCH_NORMALISATION
+from teg.importers.torch.families.convolution import CONVOLUTION
+from teg.importers.torch.families.creation import CREATION
+from teg.importers.torch.families.elementwise import ELEMENTWISE
+from teg.importers.torch.families.indexing import INDEXING
+from teg.importers.torch.families.linear import LINEAR
+from teg.importers.torch.families.movement import MOVEMENT
+from teg.importers.torch.families.normalisation import NORMALISATION
+from teg.importers.torch.families.ordering import ORDERING
+from teg.importers.torch.families.pooling import POOLING
+from teg.importers.torch.families.reductions import REDUCTIONS
+from teg.importers.torch.families.scattering import SCATTERING
+from teg.importers.torch.families.strided import STRIDED
+from teg.importers.torch.operator import TorchOperator
+
+OPERATORS: tuple[TorchOperator, ...] = (
+    *ELEMENTWISE,
+    *ACTIVATIONS,
+    *CREATION,
+    *MOVEMENT,
+    *STRIDED,
+    *LINEAR,
+    *REDUCTIONS,
+    *NORMALISATION,
+    *BATCH_NORMALISATION,
+    *CONVOLUTION,
+    *POOLING,
+    *INDEXING,
+    *SCATTERING,
+    *ORDERING,
+)

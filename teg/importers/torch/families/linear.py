@@ -1,0 +1,161 @@
+"""Products of tensors: every one is a contraction over labels, a bias a separate addition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from teg.importers.program import Value
+from teg.importers.torch.expressions import Expr
+from teg.importers.torch.families.reductions import norm
+from teg.importers.torch.operator import TorchOperator, aten
+from teg.importers.torch.tracer import Tracer
+
+
+def matmul(t: Tracer, x: Value, other: Value) -> Value:
+    """numpy's `matmul`: vectors, matrices and broadcast batches."""
+    a, b = x.shape, other.shape
+    if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
+        raise t.refuse(f"has shapes {list(a)} and {list(b)}, which do not multiply")
+    rank = max(len(a), len(b)) - 2
+    own_a, own_b = _batch(a[:-2], b[:-2], rank), _batch(b[:-2], a[:-2], rank)
+    left = (*own_a, "m", "k") if len(a) > 1 else ("k",)
+    right = (*own_b, "k", "n") if len(b) > 1 else ("k",)
+    shared = [d for d in (f"b{k}" for k in range(rank)) if d in own_a or d in own_b]
+    target = (*shared, *(("m",) if len(a) > 1 else ()), *(("n",) if len(b) > 1 else ()))
+    return t.contract([x, other], [left, right], target)
+
+
+def _batch(own: Sequence[int], other: Sequence[int], rank: int) -> tuple[str, ...]:
+    """Labels of batch dimensions, aligned at the right; `""` where this operand is broadcast."""
+    labels = []
+    for k, size in enumerate(own):
+        at = k - len(own)
+        wide = -at <= len(other) and other[at] != 1
+        labels.append("" if size == 1 and wide else f"b{rank + at}")
+    return tuple(labels)
+
+
+def _mm(t: Tracer, x: Value, mat2: Value) -> Value:
+    return matmul(t, x, mat2)
+
+
+def _matmul(t: Tracer, x: Value, other: Value) -> Value:
+    return matmul(t, x, other)
+
+
+def _mv(t: Tracer, x: Value, vec: Value) -> Value:
+    return matmul(t, x, vec)
+
+
+def _dot(t: Tracer, x: Value, tensor: Value) -> Value:
+    return t.contract([x, tensor], [("k",), ("k",)], ())
+
+
+def _outer(t: Tracer, x: Value, vec2: Value) -> Value:
+    return t.cells(lambda a, b: a * b, t.unsqueeze(x, 1), vec2, dtype=t.dtype)
+
+
+def _linear(t: Tracer, input: Value, weight: Value, bias: Value | None = None) -> Value:
+    lead = tuple(f"b{k}" for k in range(len(input.shape) - 1))
+    out = ("n",) if len(weight.shape) > 1 else ()
+    product = t.contract([input, weight], [(*lead, "k"), (*out, "k")], (*lead, *out))
+    return product if bias is None else t.cells(lambda a, b: a + b, product, bias, dtype=t.dtype)
+
+
+def _weighted_sum(t: Tracer, x: Value, product: Value, beta: float, alpha: float) -> Value:
+    """`beta * x + alpha * product`; torch ignores `x` where beta is 0."""
+
+    def total(p: Expr, a: Expr) -> Expr:
+        first = p if alpha == 1 else p * alpha
+        return first + (a if beta == 1 else a * beta)
+
+    if beta == 0:
+        return t.cells(lambda p: p * alpha, product, dtype=t.dtype)
+    return t.cells(total, product, x, dtype=t.dtype)
+
+
+def _addmm(t: Tracer, x: Value, mat1: Value, mat2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    return _weighted_sum(t, x, matmul(t, mat1, mat2), beta, alpha)
+
+
+def _addmv(t: Tracer, x: Value, mat: Value, vec: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    return _weighted_sum(t, x, matmul(t, mat, vec), beta, alpha)
+
+
+def _addr(t: Tracer, x: Value, vec1: Value, vec2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    return _weighted_sum(t, x, _outer(t, vec1, vec2), beta, alpha)
+
+
+def _baddbmm(
+    t: Tracer, x: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1
+) -> Value:
+    return _weighted_sum(t, x, matmul(t, batch1, batch2), beta, alpha)
+
+
+def _addbmm(t: Tracer, x: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    product = t.contract([batch1, batch2], [("b", "m", "k"), ("b", "k", "n")], ("m", "n"))
+    return _weighted_sum(t, x, product, beta, alpha)
+
+
+def _einsum(t: Tracer, equation: str, tensors: Sequence[Value], *, path: Any = None) -> Value:
+    """The equation's letters are the labels; dots are labels of their own, counted from the right."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(tensors):
+        raise t.refuse(f"has the equation {equation!r} for {len(tensors)} tensors")
+    labels = [_letters(term, len(v.shape)) for term, v in zip(terms, tensors, strict=True)]
+    if any(len(set(own)) < len(own) for own in labels):
+        raise t.refuse(f"takes diagonals ({equation!r}), which is unsupported")
+    dots = max((sum(d.startswith("_") for d in own) for own in labels), default=0)
+    sizes: dict[str, int] = {}
+    for own, v in zip(labels, tensors, strict=True):
+        for d, s in zip(own, v.shape, strict=True):
+            sizes[d] = max(s, sizes.get(d, 1))
+    once = sorted(d for d in sizes if sum(d in own for own in labels) == 1 and not d.startswith("_"))
+    plain = (*(f"_{k}" for k in range(dots, 0, -1)), *once)
+    target = _letters(right, len(right.replace("...", "")) + dots * ("..." in right)) if arrow else plain
+    fitted = [
+        tuple("" if s == 1 != sizes[d] else d for d, s in zip(own, v.shape, strict=True))
+        for own, v in zip(labels, tensors, strict=True)
+    ]
+    return t.contract(list(tensors), fitted, target)
+
+
+def _letters(term: str, rank: int) -> tuple[str, ...]:
+    head, dots, tail = term.partition("...")
+    count = rank - len(head) - len(tail) if dots else 0
+    return (*head, *(f"_{k}" for k in range(count, 0, -1)), *tail)
+
+
+def _bilinear(t: Tracer, input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
+    lead = tuple(f"b{k}" for k in range(len(input1.shape) - 1))
+    labels = [(*lead, "i"), ("o", "i", "j"), (*lead, "j")]
+    product = t.contract([input1, weight, input2], labels, (*lead, "o"))
+    return product if bias is None else t.cells(lambda a, b: a + b, product, bias, dtype=t.dtype)
+
+
+def _cdist(t: Tracer, x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
+    """Distances of all pairs of rows."""
+    rank = len(x1.shape)
+    pair = (t.unsqueeze(x1, rank - 1), t.unsqueeze(x2, rank - 2))
+    difference = t.cells(lambda a, b: a - b, *pair, dtype=t.dtype)
+    return norm(t, difference, p, [rank], keep=False)
+
+
+LINEAR: tuple[TorchOperator, ...] = (
+    TorchOperator(aten("mm", "bmm"), _mm),
+    TorchOperator(aten("matmul"), _matmul),
+    TorchOperator(aten("mv"), _mv),
+    TorchOperator(aten("dot", "vdot"), _dot),
+    TorchOperator(aten("outer", "ger"), _outer),
+    TorchOperator(aten("linear"), _linear),
+    TorchOperator(aten("addmm"), _addmm),
+    TorchOperator(aten("addmv"), _addmv),
+    TorchOperator(aten("addr"), _addr),
+    TorchOperator(aten("baddbmm"), _baddbmm),
+    TorchOperator(aten("addbmm"), _addbmm),
+    TorchOperator(aten("einsum"), _einsum),
+    TorchOperator(aten("bilinear"), _bilinear),
+    TorchOperator(aten("_cdist_forward", "cdist"), _cdist),
+)

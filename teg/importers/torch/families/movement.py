@@ -1,0 +1,366 @@
+"""Operators that only move elements: shapes, orders, parts and joins; most vanish into views and labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from teg.importers.program import Value
+from teg.importers.torch.operator import TorchOperator, aten
+from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.translation import plain_labels
+
+
+def _view(t: Tracer, x: Value, *_: Any, **__: Any) -> Value:
+    """The recorded shape is the answer, whatever mixture of sizes and -1 was asked for."""
+    return t.reshape(x, t.shape)
+
+
+def _expand(t: Tracer, x: Value, *_: Any, **__: Any) -> Value:
+    return t.expand(x, t.shape)
+
+
+def _permute(t: Tracer, x: Value, dims: Sequence[int]) -> Value:
+    return t.permute(x, [t.axis(d, len(x.shape)) for d in dims])
+
+
+def _transpose(t: Tracer, x: Value, dim0: int, dim1: int) -> Value:
+    order = list(range(len(x.shape)))
+    a, b = t.axis(dim0, len(order)), t.axis(dim1, len(order))
+    if order:
+        order[a], order[b] = order[b], order[a]
+    return t.permute(x, order)
+
+
+def _turn(t: Tracer, x: Value) -> Value:
+    return t.permute(x, range(len(x.shape))[::-1])
+
+
+def _matrix_turn(t: Tracer, x: Value) -> Value:
+    return _transpose(t, x, -2, -1)
+
+
+def _move(t: Tracer, x: Value, source: Any, destination: Any) -> Value:
+    rank = len(x.shape)
+    from_, to = ([t.axis(d, rank) for d in ([g] if isinstance(g, int) else g)] for g in (source, destination))
+    rest = iter([k for k in range(rank) if k not in from_])
+    places = dict(zip(to, from_, strict=True))
+    return t.permute(x, [places[k] if k in places else next(rest) for k in range(rank)])
+
+
+def _unsqueeze(t: Tracer, x: Value, dim: int) -> Value:
+    return t.unsqueeze(x, t.axis(dim, len(x.shape) + 1))
+
+
+def _squeeze(t: Tracer, x: Value, dim: Any = None) -> Value:
+    """Dimensions of another size than 1 stay."""
+    axes = (
+        range(len(x.shape))
+        if dim is None
+        else [t.axis(d, len(x.shape)) for d in ([dim] if isinstance(dim, int) else dim)]
+    )
+    return t.squeeze(x, *(k for k in axes if x.shape and x.shape[k] == 1))
+
+
+def _span(size: int, start: int | None, end: int | None, step: int = 1) -> range:
+    return range(*slice(start, end, step).indices(size))
+
+
+def _slice(t: Tracer, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    axis = t.axis(dim, len(x.shape))
+    return t.part(x, axis, _span(x.shape[axis], start, end, step))
+
+
+def _narrow(t: Tracer, x: Value, dim: int, start: int, length: int) -> Value:
+    axis = t.axis(dim, len(x.shape))
+    first = start % max(x.shape[axis], 1)
+    return t.part(x, axis, range(first, first + length))
+
+
+def _select(t: Tracer, x: Value, dim: int, index: int) -> Value:
+    axis = t.axis(dim, len(x.shape))
+    at = index % x.shape[axis]
+    return t.squeeze(t.part(x, axis, range(at, at + 1)), axis)
+
+
+def _unbind(t: Tracer, x: Value, dim: int = 0) -> tuple[Value, ...]:
+    return tuple(_select(t, x, dim, k) for k in range(x.shape[t.axis(dim, len(x.shape))]))
+
+
+def _split_with_sizes(t: Tracer, x: Value, split_sizes: Sequence[int], dim: int = 0) -> tuple[Value, ...]:
+    axis, parts, start = t.axis(dim, len(x.shape)), [], 0
+    for size in split_sizes:
+        parts.append(t.part(x, axis, range(start, start + size)))
+        start += size
+    return tuple(parts)
+
+
+def _split(t: Tracer, x: Value, split_size: int, dim: int = 0) -> tuple[Value, ...]:
+    total = x.shape[t.axis(dim, len(x.shape))]
+    sizes = [min(split_size, total - at) for at in range(0, total, split_size)] if split_size else [0]
+    return _split_with_sizes(t, x, sizes or [0], dim)
+
+
+def _chunk(t: Tracer, x: Value, chunks: int, dim: int = 0) -> tuple[Value, ...]:
+    return _split(t, x, -(-x.shape[t.axis(dim, len(x.shape))] // chunks), dim)
+
+
+def _cat(t: Tracer, tensors: Sequence[Value], dim: int = 0) -> Value:
+    """torch lets an empty vector be joined with anything."""
+    parts = [v for v in tensors if v.shape != (0,)] or list(tensors)[:1]
+    axis = t.axis(dim, len(parts[0].shape))
+    filled = [v for v in parts if v.shape[axis]] or parts[:1]
+    return t.concat([t.cast(v, t.dtype) for v in filled], axis)
+
+
+def _stack(t: Tracer, tensors: Sequence[Value], dim: int = 0) -> Value:
+    axis = t.axis(dim, len(tensors[0].shape) + 1)
+    return t.concat([t.unsqueeze(t.cast(v, t.dtype), axis) for v in tensors], axis)
+
+
+def _flip(t: Tracer, x: Value, dims: Any) -> Value:
+    axes = t.axes(dims, len(x.shape)) if dims or isinstance(dims, int) else []
+    return t.slice(x, [range(s)[::-1] if k in axes else range(s) for k, s in enumerate(x.shape)])
+
+
+def _roll(t: Tracer, x: Value, shifts: Any, dims: Any = ()) -> Value:
+    shifts, dims = ([g] if isinstance(g, int) else list(g) for g in (shifts, dims))
+    if not dims:
+        return t.reshape(_roll(t, t.reshape(x, (math.prod(x.shape),)), shifts, [0]), x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = t.axis(dim, len(x.shape))
+        size = x.shape[axis]
+        if size and (at := shift % size):
+            x = t.concat([t.part(x, axis, range(size - at, size)), t.part(x, axis, range(size - at))], axis)
+    return x
+
+
+def _repeat(t: Tracer, x: Value, repeats: Sequence[int]) -> Value:
+    """Repetition of the whole is a broadcast of new outer factors."""
+    repeats = [*(1 for _ in range(len(x.shape) - len(repeats))), *repeats]
+    lead = len(repeats) - len(x.shape)
+    if lead:
+        x = t.unsqueeze(x, *range(lead))
+    labels = plain_labels(len(repeats))
+    wide = [n for pair in zip(repeats, x.shape, strict=True) for n in pair]
+    opened = t.relabel(x, labels, tuple(d for label in labels for d in ("", label)), wide)
+    return t.reshape(opened, [a * b for a, b in zip(wide[::2], wide[1::2], strict=True)])
+
+
+def _repeat_interleave(t: Tracer, x: Value, repeats: Any, dim: int | None = None, **_: Any) -> Value:
+    """Each element several times in place."""
+    if isinstance(repeats, Value):
+        known = t.known(repeats)
+        if known is None or known.array.size != 1:
+            raise t.refuse("is supported only where all elements are repeated equally often")
+        repeats = int(known.array.reshape(()))
+    if dim is None:
+        x, dim = t.reshape(x, (math.prod(x.shape),)), 0
+    axis = t.axis(dim, len(x.shape))
+    wide = [*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]]
+    opened = t.expand(t.unsqueeze(x, axis + 1), wide)
+    return t.reshape(opened, [s * repeats if k == axis else s for k, s in enumerate(x.shape)])
+
+
+def _pad(t: Tracer, x: Value, pad: Sequence[int], value: float = 0) -> Value:
+    """Widths come in pairs, the last dimension's first; negative ones crop."""
+    low, high = [0] * len(x.shape), [0] * len(x.shape)
+    for k in range(len(pad) // 2):
+        low[-1 - k], high[-1 - k] = pad[2 * k], pad[2 * k + 1]
+    return t.pad(x, low, high, fill=value)
+
+
+def _mirrored(size: int, low: int, high: int) -> list[range]:
+    """The parts of a line with its neighbours reflected, without the border itself."""
+    parts = [range(low, 0, -1), range(size), range(size - 2, size - 2 - high, -1)]
+    return [p for p in parts if len(p)]
+
+
+def _border(t: Tracer, x: Value, axis: int, at: int, count: int) -> list[Value]:
+    if not count:
+        return []
+    shape = [count if k == axis else s for k, s in enumerate(x.shape)]
+    return [t.expand(t.part(x, axis, range(at, at + 1)), shape)]
+
+
+def _reflection_pad(t: Tracer, x: Value, padding: Sequence[int]) -> Value:
+    for k in range(len(padding) // 2):
+        axis = len(x.shape) - 1 - k
+        parts = _mirrored(x.shape[axis], padding[2 * k], padding[2 * k + 1])
+        x = t.concat([t.part(x, axis, p) for p in parts], axis)
+    return x
+
+
+def _replication_pad(t: Tracer, x: Value, padding: Sequence[int]) -> Value:
+    for k in range(len(padding) // 2):
+        axis = len(x.shape) - 1 - k
+        before = _border(t, x, axis, 0, padding[2 * k])
+        after = _border(t, x, axis, x.shape[axis] - 1, padding[2 * k + 1])
+        x = t.concat([*before, x, *after], axis)
+    return x
+
+
+def _circular_pad(t: Tracer, x: Value, pad: Sequence[int]) -> Value:
+    for k in range(len(pad) // 2):
+        axis, (low, high) = len(x.shape) - 1 - k, pad[2 * k : 2 * k + 2]
+        size = x.shape[axis]
+        spans = [range(size - low, size), range(size), range(high)]
+        x = t.concat([t.part(x, axis, s) for s in spans if len(s)], axis)
+    return x
+
+
+def _pad_by_mode(t: Tracer, x: Value, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
+    if mode == "constant":
+        return _pad(t, x, pad, value or 0)
+    return {"reflect": _reflection_pad, "replicate": _replication_pad, "circular": _circular_pad}[mode](
+        t, x, pad
+    )
+
+
+def replaced(t: Tracer, x: Value, src: Value, axis: int, span: range) -> Value:
+    """`x` with `src` at the coordinates `span` along `axis`."""
+    src, size = t.cast(src, x.dtype), x.shape[axis]
+    known = t.known(x)
+    fill = known.array.reshape(()).item() if known is not None and known.array.size == 1 else None
+    if span.step == 1:
+        low, high = span.start, size - span.stop
+        if fill is not None:
+            widths = [[n if k == axis else 0 for k in range(len(x.shape))] for n in (low, high)]
+            return t.pad(src, widths[0], widths[1], fill=fill)
+        before = [t.part(x, axis, range(low))] if low else []
+        after = [t.part(x, axis, range(span.stop, size))] if high else []
+        return t.concat([*before, src, *after], axis)
+    spread = _spread(t, src, axis, span, size)
+    place = ("sub", ("index", f"d{axis}"), ("const", span.start))
+    inside = ("and", ("ge", place, ("const", 0)), ("lt", place, ("const", len(span) * span.step)))
+    hit = ("and", inside, ("eq", ("mod", place, ("const", span.step)), ("const", 0)))
+    return t.elements(("where", hit, ("input", 0), ("input", 1)), [spread, x], x.dtype)
+
+
+def _spread(t: Tracer, src: Value, axis: int, span: range, size: int) -> Value:
+    """Element k at coordinate `span[k]`, repeated up to the next; cut or padded to `size`."""
+    shape = src.shape
+    opened = t.expand(t.unsqueeze(src, axis + 1), [*shape[: axis + 1], span.step, *shape[axis + 1 :]])
+    line = t.reshape(opened, [s * span.step if k == axis else s for k, s in enumerate(shape)])
+    rest = size - span.start - len(span) * span.step
+    low, high = ([n if k == axis else 0 for k in range(len(shape))] for n in (span.start, rest))
+    return t.pad(line, low, high)
+
+
+def _slice_scatter(
+    t: Tracer, x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Value:
+    axis = t.axis(dim, len(x.shape))
+    span = _span(x.shape[axis], start, end, step)
+    return t.cast(src, x.dtype) if len(span) == x.shape[axis] else replaced(t, x, src, axis, span)
+
+
+def _select_scatter(t: Tracer, x: Value, src: Value, dim: int, index: int) -> Value:
+    axis = t.axis(dim, len(x.shape))
+    at = index % x.shape[axis]
+    return replaced(t, x, t.unsqueeze(src, axis), axis, range(at, at + 1))
+
+
+def _slice_backward(
+    t: Tracer, grad_output: Value, input_sizes: Sequence[int], dim: int, start: int, end: int, step: int
+) -> Value:
+    axis = t.axis(dim, len(input_sizes))
+    span = _span(input_sizes[axis], start, end, step)
+    zeros = t.full(input_sizes, 0, grad_output.dtype)
+    return grad_output if len(span) == input_sizes[axis] else replaced(t, zeros, grad_output, axis, span)
+
+
+def _select_backward(
+    t: Tracer, grad_output: Value, input_sizes: Sequence[int], dim: int, index: int
+) -> Value:
+    return _select_scatter(t, t.full(input_sizes, 0, grad_output.dtype), grad_output, dim, index)
+
+
+def _pixel_shuffle(t: Tracer, x: Value, upscale_factor: int) -> Value:
+    r, (*lead, c, h, w) = upscale_factor, x.shape
+    opened = t.reshape(x, (*lead, c // r**2, r, r, h, w))
+    n = len(lead)
+    turned = t.permute(opened, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return t.reshape(turned, (*lead, c // r**2, h * r, w * r))
+
+
+def _pixel_unshuffle(t: Tracer, x: Value, downscale_factor: int) -> Value:
+    r, (*lead, c, h, w) = downscale_factor, x.shape
+    opened = t.reshape(x, (*lead, c, h // r, r, w // r, r))
+    n = len(lead)
+    turned = t.permute(opened, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return t.reshape(turned, (*lead, c * r**2, h // r, w // r))
+
+
+def _channel_shuffle(t: Tracer, x: Value, groups: int) -> Value:
+    n, c, *rest = x.shape
+    opened = t.reshape(x, (n, groups, c // groups, *rest))
+    return t.reshape(t.permute(opened, [0, 2, 1, *range(3, len(rest) + 3)]), x.shape)
+
+
+def _copy(t: Tracer, x: Value, src: Value, *_: Any) -> Value:
+    return t.expand(t.cast(src, t.dtype), t.shape)
+
+
+def _meshgrid(t: Tracer, tensors: Sequence[Value], indexing: str = "ij") -> tuple[Value, ...]:
+    order = list(range(len(tensors)))
+    if indexing == "xy" and len(order) > 1:
+        order[0], order[1] = 1, 0
+    results = []
+    for k, value in enumerate(tensors):
+        shape = [math.prod(value.shape) if j == order[k] else 1 for j in range(len(order))]
+        results.append(t.expand(t.reshape(value, shape), t.recorded(k).shape))
+    return tuple(results)
+
+
+_VIEWS = (
+    "view",
+    "_unsafe_view",
+    "reshape",
+    "view_copy",
+    "_reshape_alias",
+    "flatten.using_ints",
+    "unflatten.int",
+)
+_PADS = ("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+_EDGES = ("replication_pad1d", "replication_pad2d", "replication_pad3d")
+
+MOVEMENT: tuple[TorchOperator, ...] = (
+    TorchOperator(aten(*_VIEWS, "view_as", "reshape_as", "ravel"), _view),
+    TorchOperator(aten("expand", "expand_as", "broadcast_to", "expand_copy"), _expand),
+    TorchOperator(aten("permute", "permute_copy"), _permute),
+    TorchOperator(aten("transpose.int", "swapaxes", "swapdims", "transpose_copy.int"), _transpose),
+    TorchOperator(aten("t", "numpy_T"), _turn),
+    TorchOperator(aten("mT", "adjoint"), _matrix_turn),
+    TorchOperator(aten("movedim.int", "movedim.intlist", "moveaxis.int"), _move),
+    TorchOperator(aten("unsqueeze", "unsqueeze_copy"), _unsqueeze),
+    TorchOperator(aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy.dims"), _squeeze),
+    TorchOperator(aten("slice.Tensor", "slice_copy.Tensor"), _slice),
+    TorchOperator(aten("narrow", "narrow_copy"), _narrow),
+    TorchOperator(aten("select.int", "select_copy.int"), _select),
+    TorchOperator(aten("unbind.int", "unbind_copy.int"), _unbind),
+    TorchOperator(aten("split_with_sizes", "split_with_sizes_copy", "split.sizes"), _split_with_sizes),
+    TorchOperator(aten("split.Tensor", "split_copy.Tensor"), _split),
+    TorchOperator(aten("chunk"), _chunk),
+    TorchOperator(aten("cat", "concat", "concatenate"), _cat),
+    TorchOperator(aten("stack"), _stack),
+    TorchOperator(aten("flip"), _flip),
+    TorchOperator(aten("fliplr"), lambda t, x: _flip(t, x, 1)),
+    TorchOperator(aten("roll"), _roll),
+    TorchOperator(aten("repeat", "tile"), _repeat),
+    TorchOperator(aten("repeat_interleave.self_int", "repeat_interleave.self_Tensor"), _repeat_interleave),
+    TorchOperator(aten("constant_pad_nd"), _pad),
+    TorchOperator(aten("pad"), _pad_by_mode),
+    TorchOperator(aten(*_PADS), _reflection_pad),
+    TorchOperator(aten(*_EDGES), _replication_pad),
+    TorchOperator(aten("slice_scatter"), _slice_scatter),
+    TorchOperator(aten("select_scatter"), _select_scatter),
+    TorchOperator(aten("slice_backward"), _slice_backward),
+    TorchOperator(aten("select_backward"), _select_backward),
+    TorchOperator(aten("pixel_shuffle"), _pixel_shuffle),
+    TorchOperator(aten("pixel_unshuffle"), _pixel_unshuffle),
+    TorchOperator(aten("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
+    TorchOperator(aten("copy", "expand_as_copy"), _copy),
+    TorchOperator(aten("meshgrid", "meshgrid.indexing"), _meshgrid),
+)

@@ -1,0 +1,116 @@
+"""`as_strided`, diagonals and sliding windows: elements addressed by strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from teg.importers.program import Value
+from teg.importers.torch.operator import TorchOperator, aten
+from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.translation import plain_labels
+
+
+class Walk(NamedTuple):
+    """How one dimension of the input is walked: by which output dimension (-1: none), from where, how far apart."""
+
+    by: int
+    start: int
+    step: int
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """Per dimension how far apart in storage its neighbours are."""
+    strides, total = [], 1
+    for size in reversed(shape):
+        strides.append(total)
+        total *= size
+    return strides[::-1]
+
+
+def _walks(
+    shape: Sequence[int], size: Sequence[int], stride: Sequence[int], offset: int
+) -> list[Walk] | None:
+    """The walks that give element `offset + sum stride * i` of a row-major tensor; None if there are none."""
+    own = row_major(shape)
+    walks = []
+    for extent, pace in zip(shape, own, strict=True):
+        start, offset = divmod(offset, pace) if pace else (0, offset)
+        walks.append(Walk(-1, start, 1))
+        if start >= extent:
+            return None
+    for k, (count, pace) in enumerate(zip(size, stride, strict=True)):
+        if count == 1 or pace == 0:
+            continue
+        fits = [d for d, p in enumerate(own) if shape[d] > 1 and pace % p == 0]
+        if not fits:
+            return None
+        d = max(fits, key=lambda d: own[d])
+        step, walk = pace // own[d], walks[d]
+        if walk.by >= 0 or walk.start + step * (count - 1) >= shape[d]:
+            return None
+        walks[d] = Walk(k, walk.start, step)
+    return walks
+
+
+def _as_strided(
+    t: Tracer, x: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Value:
+    """A slice and a permutation where the strides walk whole dimensions; everything else is refused."""
+    if not t.is_row_major(x):
+        raise t.refuse("is supported only on tensors that are stored row-major")
+    walks = _walks(x.shape, size, stride, storage_offset or 0)
+    if walks is None:
+        raise t.refuse(
+            f"with sizes {list(size)} and strides {list(stride)} overlaps or splits dimensions of {list(x.shape)}"
+        )
+    ranges = [
+        range(w.start, w.start + w.step * (size[w.by] - 1) + 1, w.step)
+        if w.by >= 0
+        else range(w.start, w.start + 1)
+        for w in walks
+    ]
+    part = t.slice(x, ranges)
+    source = tuple(f"d{w.by}" if w.by >= 0 else "" for w in walks)
+    target = tuple(d if d in source else "" for d in plain_labels(len(size)))
+    return t.relabel(part, source, target, size)
+
+
+def _diagonal(t: Tracer, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The two dimensions as one line of `size + 1` steps."""
+    rank = len(x.shape)
+    a, b = t.axis(dim1, rank), t.axis(dim2, rank)
+    rest = [k for k in range(rank) if k not in (a, b)]
+    value = t.permute(x, [*rest, a, b])
+    *lead, rows, columns = value.shape
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    first = max(offset, 0) + max(-offset, 0) * columns
+    line = t.reshape(value, (*lead, rows * columns))
+    span = range(first, first + (count - 1) * (columns + 1) + 1, columns + 1) if count else range(0)
+    return t.part(line, len(lead), span)
+
+
+def _unfold(t: Tracer, x: Value, dimension: int, size: int, step: int) -> Value:
+    """Each tap of the window is a strided slice; the taps become the last dimension."""
+    axis = t.axis(dimension, len(x.shape))
+    count = (x.shape[axis] - size) // step + 1
+    taps = [t.part(x, axis, range(k, k + step * (count - 1) + 1, step)) for k in range(size)]
+    last = len(x.shape)
+    return t.concat([t.unsqueeze(tap, last) for tap in taps], last)
+
+
+# Whose results share the storage of their operand at other strides or another offset.
+VIEWS = frozenset(
+    (
+        *aten(
+            "permute", "transpose.int", "t", "expand", "slice.Tensor", "select.int", "split.Tensor", "chunk"
+        ),
+        *aten("split_with_sizes", "unbind.int", "narrow", "diagonal", "as_strided", "unfold", "mT"),
+    )
+)
+
+STRIDED: tuple[TorchOperator, ...] = (
+    TorchOperator(aten("as_strided", "as_strided_copy"), _as_strided),
+    TorchOperator(aten("diagonal", "diagonal_copy"), _diagonal),
+    TorchOperator(aten("unfold", "unfold_copy"), _unfold),
+)

@@ -1,0 +1,106 @@
+"""Operators that write in place: functions whose result stands for their operand from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from teg.importers.failure import ImportFailure
+from teg.importers.torch.listing import Call, Listing, Ref
+
+# Whose results share the storage of their first operand, as far as we know them.
+SHARING = frozenset(
+    (
+        *(
+            "view",
+            "_unsafe_view",
+            "reshape",
+            "permute",
+            "transpose",
+            "t",
+            "expand",
+            "slice",
+            "select",
+            "split",
+        ),
+        *(
+            "split_with_sizes",
+            "chunk",
+            "unbind",
+            "narrow",
+            "diagonal",
+            "as_strided",
+            "unfold",
+            "mT",
+            "squeeze",
+        ),
+        *(
+            "unsqueeze",
+            "alias",
+            "detach",
+            "flatten",
+            "unflatten",
+            "contiguous",
+            "expand_as",
+            "view_as",
+            "movedim",
+        ),
+        *("swapaxes", "broadcast_to", "reshape_as", "to", "type_as", "lift_fresh", "positive"),
+    )
+)
+
+
+def functional(target: str) -> str | None:
+    """The target of the function that an in-place operator applies; None for other operators."""
+    library, _, rest = target.partition(".")
+    name, _, overload = rest.partition(".")
+    if library != "aten" or not name.endswith("_") or name.endswith("__"):
+        return None
+    return f"{library}.{name[:-1]}.{overload}"
+
+
+class Sharing:
+    """Which values share storage, and when each is read for the last time."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._groups: dict[str, set[str]] = {}
+        self._last_read = {o.ref: len(listing.calls) for o in listing.outputs}
+        for k, call in reversed(list(enumerate(listing.calls))):
+            for ref in refs_in((call.args, tuple(call.kwargs.values()))):
+                self._last_read.setdefault(ref, k)
+            if call.target.partition(".")[2].partition(".")[0] in SHARING:
+                self._join(call)
+
+    def _join(self, call: Call) -> None:
+        first = next(iter(refs_in((call.args, tuple(call.kwargs.values())))), None)
+        group = {first} if first else set()
+        for name in (*group, *(o.name for o in call.outputs if o is not None)):
+            group = group | self._groups.get(name, {name})
+        for name in group:
+            self._groups[name] = group
+
+    def check(self, call: Call, position: int, written: str) -> None:
+        """A value may be overwritten if nothing that shares its storage is read later.
+
+        Raises:
+            ImportFailure: something is.
+        """
+        own = {written, *(o.name for o in call.outputs if o is not None)}
+        others = self._groups.get(written, set()) - own
+        later = sorted(o for o in others if self._last_read.get(o, -1) > position)
+        if later:
+            raise ImportFailure(
+                f"{call.where} writes in place into storage that {later[0]!r} shares; "
+                "save the program after exported.run_decompositions()"
+            )
+
+
+def refs_in(argument: Any) -> list[str]:
+    """The names that an argument refers to, in order."""
+    if isinstance(argument, Ref):
+        return [argument.name]
+    if isinstance(argument, (tuple, list)):
+        return [r for a in argument for r in refs_in(a)]
+    if isinstance(argument, Mapping):
+        return refs_in(tuple(argument.values()))
+    return []

@@ -1,0 +1,130 @@
+"""What every form of a PyTorch program is read into: inputs with roles, calls in order, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from teg.importers.failure import ImportFailure
+from teg.importers.program import Value
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An argument that is the value of an input or of an earlier call."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor from outside: `value` is named as the user knows it, `ref` as the calls do."""
+
+    ref: str
+    value: Value
+    role: str
+    data: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One application of an operator: `target` as in `aten.add.Tensor`, arguments by position and by name.
+
+    `outputs` are what the program records of its results, None where a result is no tensor. `strides` are those
+    of the results, where they are recorded.
+    """
+
+    name: str
+    target: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: tuple[Value | None, ...]
+    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """How an error names this call."""
+        return f"node {self.name!r} ({self.target})"
+
+
+@dataclass(frozen=True)
+class Output:
+    """An observed value; `carries` names the input whose next value it is."""
+
+    name: str
+    ref: str
+    carries: str | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A whole program; `says_state`: it states itself which outputs are the next value of an input."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[Output, ...]
+    says_state: bool = True
+
+
+# By the number that torch's serialised form gives them, and by name.
+BY_CODE = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "float16",
+    7: "float32",
+    8: "float64",
+    10: "complex64",
+    11: "complex128",
+    12: "bool",
+    13: "bfloat16",
+    28: "uint16",
+    29: "float8_e4m3fn",
+    30: "float8_e5m2",
+    34: "uint32",
+    35: "uint64",
+}
+
+
+def dtype_by_code(code: Any, where: str) -> str:
+    """The element type that torch's serialised form calls `code`.
+
+    Raises:
+        ImportFailure: there is none of ours.
+    """
+    if code not in BY_CODE:
+        raise ImportFailure(
+            f"{where} has unsupported element type number {code!r} (known are {sorted(BY_CODE)})"
+        )
+    return BY_CODE[code]
+
+
+def dtype_by_name(text: Any, where: str) -> str:
+    """The element type that torch prints as `text`, `torch.float32` for example.
+
+    Raises:
+        ImportFailure: there is none of ours.
+    """
+    name = str(text).removeprefix("torch.")
+    if name not in BY_CODE.values():
+        raise ImportFailure(f"{where} has unsupported element type {text!s}")
+    return name
+
+
+def unique_outputs(found: list[tuple[str, str, str | None]], taken: set[str]) -> tuple[Output, ...]:
+    """Outputs `(name, ref, carries)` with names that neither inputs nor each other have."""
+    used, outputs = set(taken), []
+    for wanted, ref, carries in found:
+        name, count = wanted, 1
+        while name in used:
+            count += 1
+            name = f"{wanted}.{count}"
+        used.add(name)
+        outputs.append(Output(name, ref, carries))
+    return tuple(outputs)

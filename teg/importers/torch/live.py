@@ -1,0 +1,192 @@
+"""Live objects of PyTorch: `ExportedProgram`, and `GraphModule`s such as joint forward and backward graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import EXTENDED
+from teg.importers.failure import ImportFailure
+from teg.importers.program import Value
+from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, unique_outputs
+
+ROLE_BY_KIND = {
+    "PARAMETER": "parameter",
+    "BUFFER": "buffer",
+    "CONSTANT_TENSOR": "constant",
+    "USER_INPUT": "activation",
+}
+MUTATIONS = ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
+
+
+def read_exported(exported: Any, name: str) -> Listing:
+    """The program of a live `ExportedProgram`.
+
+    Raises:
+        ImportFailure: it has dynamic shapes, inner graphs, or inputs that are no tensors.
+    """
+    signature = exported.graph_signature
+    holders = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
+    inputs, taken = [], set[str]()
+    for spec in signature.input_specs:
+        kind, ref = spec.kind.name, getattr(spec.arg, "name", "")
+        if not hasattr(holders[ref].meta.get("val"), "dtype") or kind == "TOKEN":
+            continue  # a number that the program was made for
+        if kind not in ROLE_BY_KIND:
+            raise ImportFailure(f"{name}: input {ref!r} of kind {kind} is unsupported")
+        site = ref if kind == "USER_INPUT" else spec.target
+        while site in taken:
+            site += ".input"
+        taken.add(site)
+        data = _stored(exported, spec) if kind != "USER_INPUT" else None
+        inputs.append(Input(ref, _value(holders[ref], site, name), ROLE_BY_KIND[kind], data))
+    calls, items = _calls(exported.graph, name)
+    found = [(o, items.get(ref, ref), carried) for o, ref, carried in _signed_outputs(signature, name)]
+    found.sort(key=lambda o: o[2] is not None)  # what the user sees first
+    return Listing(name, tuple(inputs), calls, unique_outputs(found, taken))
+
+
+def _stored(exported: Any, spec: Any) -> np.ndarray | None:
+    """The data of a parameter, buffer or constant; a buffer that is not saved lies among the constants."""
+    for where in (exported.state_dict, exported.constants):
+        if spec.target in where:
+            return to_numpy(where[spec.target])
+    return None
+
+
+def _signed_outputs(signature: Any, name: str) -> Iterator[tuple[str, str, str | None]]:
+    for spec in signature.output_specs:
+        kind, ref = spec.kind.name, getattr(spec.arg, "name", None)
+        if ref is None or kind == "TOKEN":
+            continue  # a number or nothing
+        if kind in MUTATIONS:
+            yield f"{spec.target}.next", ref, spec.target
+        elif kind in ("GRADIENT_TO_PARAMETER", "GRADIENT_TO_USER_INPUT"):
+            yield f"{spec.target}.grad", ref, None
+        elif kind in ("USER_OUTPUT", "LOSS_OUTPUT"):
+            if not hasattr(spec.arg, "value"):
+                yield ref, ref, None
+        else:
+            raise ImportFailure(f"{name}: outputs of kind {kind} are unsupported")
+
+
+def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:
+    """The program of a `GraphModule` whose nodes record their shapes; roles by placeholder.
+
+    `carries` names outputs that are the next value of a placeholder; without it that is recognised by use.
+
+    Raises:
+        ImportFailure: a placeholder records no shape, or there are nodes of another kind than calls.
+    """
+    inputs = [
+        Input(n.name, _value(n, n.name, name), roles.get(n.name, "activation"))
+        for n in module.graph.nodes
+        if n.op == "placeholder" and n.users
+    ]
+    for n in module.graph.nodes:
+        if n.op == "get_attr":
+            found = _attribute(module, n.target)
+            if not hasattr(found, "dtype"):
+                raise ImportFailure(f"{name}: node {n.name!r} has an inner graph, which is unsupported")
+            value = Value(str(n.target), tuple(found.shape), dtype_by_name(found.dtype, f"node {n.name!r}"))
+            inputs.append(Input(n.name, value, "constant", to_numpy(found)))
+    (end,) = [n for n in module.graph.nodes if n.op == "output"]
+    calls, items = _calls(module.graph, name)
+    observed = [(n.name, items.get(n.name, n.name), carries.get(n.name)) for n in _nodes_in(end.args)]
+    outputs = unique_outputs(observed, {i.value.name for i in inputs})
+    return Listing(name, tuple(inputs), calls, outputs, says_state=bool(carries))
+
+
+def _attribute(module: Any, target: str) -> Any:
+    for part in str(target).split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _nodes_in(argument: Any) -> Iterator[Any]:
+    if isinstance(argument, (tuple, list)):
+        for a in argument:
+            yield from _nodes_in(a)
+    elif isinstance(argument, Mapping):
+        for a in argument.values():
+            yield from _nodes_in(a)
+    elif hasattr(argument, "op"):
+        yield argument
+
+
+def _calls(graph: Any, name: str) -> tuple[tuple[Call, ...], dict[str, str]]:
+    """The calls, and for nodes that take one result of a call its name."""
+    items: dict[str, str] = {}
+    calls = []
+    for node in graph.nodes:
+        if node.op not in ("call_function", "placeholder", "output", "get_attr"):
+            raise ImportFailure(f"{name}: node {node.name!r} of kind {node.op!r} is unsupported")
+        if node.op != "call_function":
+            continue
+        if getattr(node.target, "__name__", "") == "getitem" and hasattr(node.args[0], "op"):
+            items[node.name] = f"{node.args[0].name}.{node.args[1]}"
+        else:
+            calls.append(_call(node, items, name))
+    return tuple(calls), items
+
+
+def _call(node: Any, items: Mapping[str, str], name: str) -> Call:
+    recorded = node.meta.get("val")
+    target = str(node.target)
+    if isinstance(recorded, (tuple, list)):
+        outputs = tuple(
+            _recorded(r, f"{node.name}.{k}", node, name) if hasattr(r, "dtype") else None
+            for k, r in enumerate(recorded)
+        )
+        values = recorded
+    else:
+        outputs = (_recorded(recorded, node.name, node, name),) if hasattr(recorded, "dtype") else ()
+        values = (recorded,)
+    strides = {
+        o.name: tuple(int(s) for s in v.stride())
+        for o, v in zip(outputs, values, strict=False)
+        if o is not None
+    }
+    args = tuple(_argument(a, items) for a in node.args)
+    kwargs = {k: _argument(a, items) for k, a in node.kwargs.items()}
+    return Call(node.name, target, args, kwargs, outputs, strides)
+
+
+def _argument(given: Any, items: Mapping[str, str]) -> Any:
+    if hasattr(given, "op") and hasattr(given, "meta"):
+        return Ref(items.get(given.name, given.name))
+    if isinstance(given, (tuple, list)):
+        return tuple(_argument(a, items) for a in given)
+    if given is None or isinstance(given, (bool, int, float, complex, str)):
+        return given
+    return str(given)
+
+
+def _value(node: Any, site: str, name: str) -> Value:
+    return _recorded(node.meta.get("val"), site, node, name)
+
+
+def _recorded(value: Any, site: str, node: Any, name: str) -> Value:
+    where = f"{name}: node {node.name!r}"
+    if value is None or not hasattr(value, "dtype"):
+        raise ImportFailure(f"{where} records no shape; trace the program with fake or example tensors")
+    if not all(isinstance(s, int) for s in value.shape):
+        raise ImportFailure(
+            f"{where} has the dynamic shape {[str(s) for s in value.shape]}; "
+            "export it with fixed sizes (without dynamic_shapes)"
+        )
+    return Value(site, tuple(int(s) for s in value.shape), dtype_by_name(value.dtype, where))
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """The elements of a tensor; types that numpy lacks are reinterpreted, not converted."""
+    import torch
+
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    name = str(plain.dtype).removeprefix("torch.")
+    if name in EXTENDED:
+        unsigned = torch.uint16 if plain.element_size() == 2 else torch.uint8
+        return np.asarray(plain.view(unsigned).numpy().view(EXTENDED[name]))
+    return np.asarray(plain.numpy())

@@ -1,0 +1,182 @@
+"""From the calls of a PyTorch program to the importer's steps: one tuple of operators per family, added up here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from teg.importers.failure import ImportFailure
+from teg.importers.literals import literal
+from teg.importers.program import Entry, Literal, Program, Value
+from teg.importers.torch.families import OPERATORS
+from teg.importers.torch.families.strided import VIEWS, row_major
+from teg.importers.torch.inplace import Sharing, functional, refs_in
+from teg.importers.torch.listing import Call, Input, Listing, Output, Ref
+from teg.importers.torch.operator import bind
+from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.stepwise import FOLD_LIMIT_BYTES, FoldingTranslation
+
+SHOWN_REFUSALS = 3
+BY_TARGET = {target: operator for operator in OPERATORS for target in operator.targets}
+
+
+def translate(listing: Listing) -> Program:
+    """The listing as steps over logical tensors, constants folded.
+
+    Raises:
+        ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
+    """
+    program = Program(listing.name)
+    translation = _Translation(listing, program)
+    translation.run()
+    for output in translation.outputs():
+        program.outputs[output.name] = translation.value(output.ref)
+        if output.carries is not None:
+            program.carries[output.name] = output.carries
+    return program.pruned()
+
+
+def unsupported(listing: Listing) -> list[str]:
+    """The operators of a program that have no translation without torch's help, each once."""
+    return sorted({c.target for c in listing.calls if c.target not in BY_TARGET})
+
+
+class _Translation:
+    """One program on its way: the values of its names so far."""
+
+    def __init__(self, listing: Listing, program: Program) -> None:
+        self.listing = listing
+        self.tracer = Tracer(FoldingTranslation(program))
+        self.sharing = Sharing(listing)
+        self.names: dict[str, str] = {}
+        self.sites = {i.value.name for i in listing.inputs}
+        changed = {o.carries for o in listing.outputs} | {
+            ref for c in listing.calls if functional(c.target) for ref in refs_in((c.args, c.kwargs))[:1]
+        }
+        for given in listing.inputs:
+            self._add_input(given, mutable=bool({given.value.name, given.ref} & changed))
+            self.names[given.ref] = given.value.name
+
+    def value(self, ref: str) -> str:
+        """The name in the program of what a name of the listing stands for."""
+        return self.tracer.translation.resolve(self.names[ref])
+
+    def outputs(self) -> tuple[Output, ...]:
+        """The listing's outputs, and the inputs that were overwritten."""
+        told = {o.carries for o in self.listing.outputs}
+        written = [
+            Output(f"{i.value.name}.next", i.ref, i.value.name)
+            for i in self.listing.inputs
+            if self.value(i.ref) != i.value.name and i.value.name not in told
+        ]
+        return (*self.listing.outputs, *written)
+
+    def _add_input(self, given: Input, mutable: bool) -> None:
+        """Constants, and integers that nothing changes, are known; so what they select becomes a view."""
+        t, value = self.tracer.translation, given.value
+        t.program.values[value.name] = value
+        t.program.entries[value.name] = Entry(value, given.role, given.data)
+        data = given.data
+        fixed = given.role == "constant" or (given.role == "buffer" and value.dtype[0] in "biu")
+        if data is not None and fixed and not mutable and (data.size <= 1 or data.nbytes <= FOLD_LIMIT_BYTES):
+            known = literal(np.ascontiguousarray(data))
+            t.known[value.name] = Literal(known.array, value.shape)
+
+    def run(self) -> None:
+        """Translate what can be; then tell everything that could not."""
+        missing: dict[str, list[str]] = {}
+        refused: list[str] = []
+        lost: set[str] = set()
+        for position, call in enumerate(self.listing.calls):
+            try:
+                if call.target not in BY_TARGET and functional(call.target) not in BY_TARGET:
+                    missing.setdefault(call.target, []).append(call.name)
+                elif not lost.intersection(refs_in((call.args, call.kwargs))):
+                    self._call(call, position)
+                    continue
+            except ImportFailure as failure:
+                refused.append(str(failure))
+            lost.update(o.name for o in call.outputs if o is not None)
+        if missing or refused:
+            listed = ([_list_missing(missing)] if missing else []) + refused[:SHOWN_REFUSALS]
+            more = f"; and {len(refused) - SHOWN_REFUSALS} more" if len(refused) > SHOWN_REFUSALS else ""
+            raise ImportFailure(f"{self.listing.name}: {'; '.join(listed)}{more}")
+
+    def _call(self, call: Call, position: int) -> None:
+        operator = BY_TARGET.get(call.target) or BY_TARGET[str(functional(call.target))]
+        tracer = self.tracer
+        tracer.begin(call)
+        args, kwargs = bind(operator, call, *self._resolved((call.args, dict(call.kwargs))))
+        try:
+            found = operator.translate(tracer, *args, **kwargs)
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            if isinstance(error, ImportFailure):
+                raise
+            raise tracer.refuse(f"has arguments that do not fit: {error!r}") from error
+        results = found if isinstance(found, (tuple, list)) else (found,)
+        for recorded, result in zip(call.outputs, results, strict=False):
+            if recorded is not None and result is not None:
+                self._finish(call, recorded, result)
+        for recorded in call.outputs:
+            if recorded is not None:
+                self.names.setdefault(recorded.name, "")
+        if call.target not in BY_TARGET:
+            self._overwrite(call, position)
+        for old, new in tracer.replaced.items():
+            self._rebind(old, new.name)
+        tracer.replaced.clear()
+
+    def _finish(self, call: Call, recorded: Value, result: Value) -> None:
+        """Check a result against what the program records of it, and give it its name."""
+        if (result.shape, result.dtype) != (recorded.shape, recorded.dtype):
+            raise self.tracer.refuse(
+                f"records a result of shape {list(recorded.shape)} and type {recorded.dtype}, "
+                f"but its arguments give {list(result.shape)} and {result.dtype}"
+            )
+        name = recorded.name
+        while name in self.sites:
+            name += "'"
+        self.tracer.finish(result, name)
+        self.names[recorded.name] = name
+        strides = call.strides.get(recorded.name)
+        plain = strides is None or all(
+            a == b
+            for a, b, n in zip(strides, row_major(recorded.shape), recorded.shape, strict=True)
+            if n != 1
+        )
+        if not plain or call.target in VIEWS:
+            self.tracer.scattered.add(name)
+
+    def _overwrite(self, call: Call, position: int) -> None:
+        """Whoever reads the first operand of an in-place operator later reads its result."""
+        written, result = refs_in((call.args, call.kwargs))[0], call.outputs[0]
+        if result is not None:
+            self.sharing.check(call, position, written)
+            self.names[written] = self.names[result.name]
+
+    def _rebind(self, old: str, new: str) -> None:
+        for ref, name in self.names.items():
+            if name and self.tracer.translation.resolve(name) == old:
+                self.names[ref] = new
+
+    def _resolved(self, argument: Any) -> Any:
+        """The argument with values in the place of references."""
+        if isinstance(argument, Ref):
+            if not self.names.get(argument.name):
+                raise self.tracer.refuse(f"reads {argument.name!r}, which this import does not make")
+            return self.tracer.value(self.names[argument.name])
+        if isinstance(argument, (tuple, list)):
+            return tuple(self._resolved(a) for a in argument)
+        if isinstance(argument, dict):
+            return {k: self._resolved(a) for k, a in argument.items()}
+        return argument
+
+
+def _list_missing(found: Mapping[str, list[str]]) -> str:
+    def places(names: list[str]) -> str:
+        return f"node {names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+    listed = ", ".join(f"{target} ({places(names)})" for target, names in sorted(found.items()))
+    return f"unsupported operator{'s' if len(found) > 1 else ''} {listed}"

@@ -1,0 +1,134 @@
+"""Folding step by step: a step whose inputs are all known and whose result is small is computed at import.
+
+For front ends whose operators are no ONNX nodes. Results stay compressed along broadcast dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from teg.dtypes import item_bytes, numpy_dtype
+from teg.evaluate import evaluate
+from teg.importers.factoring import Factoring
+from teg.importers.literals import literal
+from teg.importers.lowering.lower import lower
+from teg.importers.program import (
+    Compute,
+    Entry,
+    Literal,
+    Program,
+    Relabel,
+    Slice,
+    Step,
+    Value,
+    inputs_of,
+)
+from teg.importers.translate.translation import Translation
+from teg.interface import pack_inputs, unpack_outputs
+from teg.operators.expressions import run_steps, steps_of
+
+# Larger results stay steps, as `teg.importers.constants` has it for ONNX.
+FOLD_LIMIT_BYTES = 64 * 1024
+# Known values along one dimension only: indices, positions, tables of frequencies.
+LINE_LIMIT_BYTES = 4 * 1024 * 1024
+
+
+class FoldingTranslation(Translation):
+    """A translation that computes known steps as they are emitted."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, opset=0)
+
+    def emit(self, step: Step) -> str:
+        """Append a step, or know its output."""
+        inputs = [self.known.get(n) for n in inputs_of(step)]
+        if None not in inputs:
+            value = self.program.values[step.output]
+            found = fold_step(step, [c for c in inputs if c is not None], value)
+            if found is not None:
+                self.know(step.output, found)
+                return step.output
+        return super().emit(step)
+
+
+def fold_step(step: Step, inputs: Sequence[Literal], value: Value) -> Literal | None:
+    """The output of a step with known inputs; None where it would be large."""
+    limit = max(FOLD_LIMIT_BYTES, sum(c.array.nbytes for c in inputs))
+    with np.errstate(all="ignore"):
+        if isinstance(step, Compute) and step.operator == "cell":
+            return _cell(step, inputs, value, limit)
+        if isinstance(step, Relabel):
+            return Literal(_placed(inputs[0].array, step.input_labels, step.output_labels), value.shape)
+        if isinstance(step, Slice):
+            return Literal(_sliced(inputs[0].array, step, value.shape), value.shape)
+        if max((math.prod(c.shape) * c.array.itemsize for c in inputs), default=0) > LINE_LIMIT_BYTES:
+            return None
+        return (
+            None
+            if _bytes(value.shape, value.dtype) > _limit(value.shape, limit)
+            else _run(step, inputs, value)
+        )
+
+
+def _bytes(shape: Sequence[int], dtype: str) -> int:
+    return math.prod(shape) * item_bytes(dtype)
+
+
+def _limit(shape: Sequence[int], limit: int) -> int:
+    """A value that changes along one dimension only may be longer."""
+    return limit if sum(n > 1 for n in shape) > 1 else max(limit, LINE_LIMIT_BYTES)
+
+
+def _placed(array: np.ndarray, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+    """The array with its dimensions where `target` names them, size 1 where it has none."""
+    kept = [k for k, d in enumerate(source) if d and d in target]
+    dropped = tuple(0 if k not in kept else slice(None) for k in range(array.ndim))
+    part = array[dropped]
+    names = [source[k] for k in kept]
+    turned = part.transpose([names.index(d) for d in target if d in names])
+    sizes = iter(turned.shape)
+    return turned.reshape([next(sizes) if d and d in names else 1 for d in target])
+
+
+def _sliced(array: np.ndarray, step: Slice, shape: Sequence[int]) -> np.ndarray:
+    """Dimensions along which the value does not change stay compressed."""
+    for axis, ((start, stride), size) in enumerate(zip(step.spans, shape, strict=True)):
+        if array.shape[axis] > 1:
+            array = array.take([start + stride * k for k in range(size)], axis=axis)
+        elif not size:
+            array = array.take([], axis=axis)
+    return array
+
+
+def _cell(step: Compute, inputs: Sequence[Literal], value: Value, limit: int) -> Literal | None:
+    expr, target = step.attributes["expr"], step.output_labels
+    steps = steps_of(expr)
+    arrays = [_placed(c.array, own, target) for c, own in zip(inputs, step.input_labels, strict=True)]
+    lines = {s.payload for s in steps if s.name == "index"}
+    coordinates: Mapping[str, np.ndarray] = {
+        d: np.arange(value.shape[k]).reshape([-1 if j == k else 1 for j in range(len(target))])
+        for k, d in enumerate(target)
+        if d in lines
+    }
+    shape = np.broadcast_shapes((1,) * len(target), *(a.shape for a in (*arrays, *coordinates.values())))
+    if _bytes(shape, value.dtype) > _limit(shape, limit):
+        return None
+    result = np.asarray(run_steps(steps, arrays, coordinates)).astype(numpy_dtype(value.dtype))
+    return Literal(np.broadcast_to(result, shape).copy(), value.shape)
+
+
+def _run(step: Step, inputs: Sequence[Literal], value: Value) -> Literal:
+    """The step as a program of its own, evaluated."""
+    program = Program("fold", {value.name: value}, steps=[step], outputs={value.name: value.name})
+    feeds = {}
+    for name, constant in zip(inputs_of(step), inputs, strict=True):
+        given = Value(name, constant.shape, constant.array.dtype.name)
+        program.values[name] = given
+        program.entries[name] = Entry(given, "constant")
+        feeds[name] = np.ascontiguousarray(constant.full)
+    graph = lower(program, Factoring(program))
+    found = unpack_outputs(graph, evaluate(graph, pack_inputs(graph, feeds)))
+    return literal(next(iter(found.values())))

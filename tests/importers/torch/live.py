@@ -1,0 +1,93 @@
+"""Live programs against torch's own results: exported, imported, evaluated, compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from teg.graph import Graph
+from teg.importers import from_torch
+from teg.importers.torch.live import to_numpy
+from teg.validate import validate
+from tests.importers.models import run
+
+if os.environ.get("CI"):
+    import torch
+else:
+    torch = pytest.importorskip("torch")
+
+TOLERANCE = 1e-4
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """All tensors of a nested result, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+
+
+def assert_close(found: np.ndarray, wanted: np.ndarray, where: str) -> None:
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), where
+    wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+    a, b = found.astype(wide), wanted.astype(wide)
+    assert np.array_equal(np.isnan(a), np.isnan(b)), where
+    difference = np.abs(np.nan_to_num(a) - np.nan_to_num(b)).max(initial=0)
+    assert difference <= TOLERANCE * np.abs(np.nan_to_num(b)).max(initial=0), (
+        f"{where} differs by {difference}"
+    )
+
+
+class Calls(torch.nn.Module):  # type: ignore[misc]
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+def check(model: Any, *arguments: Any) -> Graph:
+    """The graph of a module or function: valid, with torch's results for the arguments; carried state left aside."""
+    module = model if isinstance(model, torch.nn.Module) else Calls(model)
+    exported = torch.export.export(module, arguments)
+    graph = from_torch(exported)
+    assert validate(graph) == []
+    names = [s.arg.name for s in exported.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    feeds = {n: to_numpy(a) for n, a in zip(names, tensors_in(list(arguments)), strict=True)}
+    found = run(graph, feeds)
+    seen = [s.site for s in graph.sinks if s.definition.get("carries") is None]
+    wanted = list(tensors_in(exported.module()(*arguments)))
+    assert len(seen) == len(wanted)
+    for site, tensor in zip(seen, wanted, strict=True):
+        assert_close(found[site], to_numpy(tensor.detach()), site)
+    return graph
+
+
+def check_joint(function: Any, *arguments: Any) -> Graph:
+    """The gradients of a weighted sum of a function's results, traced into one graph of core operators."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def gradients(*given: Any) -> Any:
+        leaves = [g.detach().requires_grad_(g.is_floating_point()) for g in given]
+        results = [r for r in tensors_in(function(*leaves)) if r.is_floating_point()]
+        loss = sum((r * torch.linspace(0.5, 1.5, r.numel()).reshape(r.shape)).sum() for r in results)
+        return torch.autograd.grad(loss, [x for x in leaves if x.requires_grad])
+
+    module = make_fx(gradients)(*arguments)
+    graph = from_torch(module)
+    assert validate(graph) == []
+    names = [n.name for n in module.graph.nodes if n.op == "placeholder"]
+    found = run(graph, {n: to_numpy(a) for n, a in zip(names, arguments, strict=True)})
+    for sink, tensor in zip(graph.sinks, module(*arguments), strict=True):
+        assert_close(found[sink.site], to_numpy(tensor), sink.site)
+    return graph
