@@ -31,6 +31,7 @@ from optimizer.workers import InlineExecutor
 from teg.graph import Graph
 from teg.pruning import prune
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from teg.sharding.foreign import is_explicit, recover_foreign
 from teg.sharding.mesh import MeshShape
 from teg.validate import check
 
@@ -66,11 +67,12 @@ def optimize(
 ) -> Result:
     """Search the plans of `graph` on `mesh`; returns the frontier over `objectives`.
 
-    What nobody observes is pruned first. Deterministic in `seed`, `islands` (default: one per core) and the
-    evaluations done; `budget.seconds` counts the search alone and stops between epochs. `devices="any"` lets
-    plans leave part of the mesh idle, "all" does not. `inputs="replicated"` and `outputs="gathered"` fix the
-    boundary. `search=False` returns the seeds' frontier, `seeds=False` starts from the abstract plan alone.
-    Ctrl-C keeps the frontier found (`stopped` is "interrupted").
+    Of an explicit graph the program that it shards is searched; what nobody observes is pruned first.
+    Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds` counts
+    the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle, "all" does
+    not. `inputs="replicated"` and `outputs="gathered"` fix the boundary. `search=False` returns the seeds'
+    frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found (`stopped` is
+    "interrupted").
 
     `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
     objectives; what this machine has not becomes the nearest that it has. `on_checkpoint` is called about every
@@ -80,11 +82,13 @@ def optimize(
 
     Raises:
         ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
-            data for, or no plan of this program in `start_from`.
+            data for, no plan of this program in `start_from`, or shards that do not verify.
         StaleCheckpoint: `resume` is of another search or release.
         InvalidGraph: the graph breaks a rule of the language.
     """
     check(graph)
+    if is_explicit(graph):
+        graph = recover_foreign(graph)
     chosen = require_objectives(objectives, mesh.device)
     bounds = all_constraints(constraints, mesh)
     for bound in bounds:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from teg.document import DocumentError, load
-from teg.graph import Block, Graph
-from teg.importers import ImportFailure, from_onnx
+from teg.costs import Amount, total
+from teg.document import DocumentError, read_content
+from teg.graph import Block, Graph, index_sizes
+from teg.importers import ImportFailure, from_json, from_onnx
+from teg.importers.loom.reading import InvalidLoom
 from teg.operators import operator_named
-from teg.validate import InvalidGraph, check
+from teg.pruning import observed
+from teg.sharding.foreign import is_explicit
+from teg.validate import InvalidGraph
 
 ENDINGS = (".onnx", ".json", ".json.gz")
 
@@ -42,8 +46,9 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
             raise GraphFileError(
                 f"{path!r} is a TEG document, whose dimensions are fixed; --dim is for ONNX files"
             )
-        graph = load(file)
-        check(graph)
+        graph = from_json(read_content(file))
+    except InvalidLoom as error:
+        raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
     except (DocumentError, InvalidGraph) as error:
         raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
     except ImportFailure as error:
@@ -53,7 +58,7 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
     return graph
 
 
-def _first_issue(error: DocumentError | InvalidGraph) -> str:
+def _first_issue(error: DocumentError | InvalidGraph | InvalidLoom) -> str:
     heading = str(error).partition("\n")[0].partition(" (")[0]
     more = len(error.issues) - 1
     return f"{heading}: {error.issues[0]}" + (f" (and {more} more)" if more else "")
@@ -76,7 +81,11 @@ class SourceSummary:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """What an import says about a program; fixed blocks are those without a signature, which cannot be sharded."""
+    """What an import says about a program; fixed blocks are those without a signature, which cannot be sharded.
+
+    `is_explicit`: it is sharded and pinned to devices already. `unobserved` blocks are left out of a search.
+    `named_costs`: the program's own costs, unsharded, summed by resource.
+    """
 
     name: str
     blocks: int
@@ -89,6 +98,9 @@ class GraphSummary:
     shardable_flops: int
     sources: tuple[SourceSummary, ...]
     sinks: tuple[str, ...]
+    is_explicit: bool = False
+    unobserved: int = 0
+    named_costs: Mapping[str, Amount] = field(default_factory=dict)
 
     @property
     def shardable_share(self) -> float:
@@ -118,17 +130,24 @@ class GraphSummary:
                 for s in self.sources
             ],
             "sinks": list(self.sinks),
+            "is_explicit": self.is_explicit,
+            "unobserved": self.unobserved,
+            "named_costs": dict(self.named_costs),
         }
 
 
 def block_flops(graph: Graph, block: Block) -> int:
-    """The flops of one block, unsharded."""
+    """The flops of one block, or of the part that it is: the program's own figure, else the operator's."""
+    costs = block.definition.costs
+    sizes = index_sizes(block)
+    if costs is not None and costs.named("flops") is not None:
+        return round(costs.price(sizes)["flops"])
     if block.signature is None:
         return 0
     work = operator_named(block.operator).work(
         block.definition, graph.input_types(block), graph.output_types(block)
     )
-    return round(work.flops * prod(d.size for d in block.signature.dims))
+    return round(work.flops * prod(sizes.values()))
 
 
 def graph_flops(graph: Graph) -> int:
@@ -156,7 +175,16 @@ def summarise(graph: Graph) -> GraphSummary:
         ),
         sources=tuple(_source(graph, source) for source in graph.sources),
         sinks=tuple(sink.site for sink in graph.sinks),
+        is_explicit=is_explicit(graph),
+        unobserved=len(graph.blocks) - len(observed(graph)),
+        named_costs=named_costs(graph),
     )
+
+
+def named_costs(graph: Graph) -> dict[str, Amount]:
+    """The costs that a program brings along, summed by resource."""
+    tables = ((b.definition.costs, index_sizes(b)) for b in graph.blocks)
+    return total(table.price(sizes) for table, sizes in tables if table is not None)
 
 
 def _source(graph: Graph, source: Block) -> SourceSummary:

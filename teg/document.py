@@ -35,8 +35,10 @@ __all__ = [
     "dumps",
     "from_document",
     "json_schema",
+    "json_values",
     "load",
     "loads",
+    "read_content",
     "save",
     "to_document",
 ]
@@ -93,13 +95,24 @@ def loads(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = M
     Raises:
         DocumentError: no JSON, or JSON of another form.
     """
+    obj = json_values(text, max_bytes)
+    return from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
+
+
+def json_values(text: str | bytes, max_bytes: int = MAX_BYTES) -> Any:
+    """The JSON values of a document's text.
+
+    Raises:
+        DocumentError: too long, or no JSON.
+    """
     if len(text) > max_bytes:
-        raise _unreadable(f"{len(text)} bytes", f"at most {max_bytes} are accepted; raise max_bytes")
+        raise _unreadable(
+            f"more than {max_bytes} bytes", f"at most {max_bytes} are accepted; raise max_bytes", "size"
+        )
     try:
-        obj = parse(text)
+        return parse(text)
     except MalformedError as problem:
         raise DocumentError([problem.issue]) from None
-    return from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
 
 
 def save(graph: Graph, path: str | os.PathLike[str]) -> None:
@@ -125,13 +138,22 @@ def load(path: str | os.PathLike[str], *, max_blocks: int = MAX_BLOCKS, max_byte
         DocumentError: the file is no document.
         OSError: the file cannot be read.
     """
+    return loads(read_content(path, max_bytes), max_blocks=max_blocks, max_bytes=max_bytes)
+
+
+def read_content(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
+    """The unpacked bytes of a `.json` or `.json.gz` file, one more than `max_bytes` at most.
+
+    Raises:
+        DocumentError: another ending, or a broken gzip file.
+        OSError: the file cannot be read.
+    """
     source = _checked(path)
     try:
         with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as file:
-            content = file.read(max_bytes + 1)
+            return file.read(max_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _unreadable(f"a broken gzip file ({error})", f"is {source.name} whole?") from None
-    return loads(content, max_blocks=max_blocks, max_bytes=max_bytes)
 
 
 def json_schema() -> dict[str, Any]:
@@ -241,8 +263,8 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _unreadable(message: str, expected: str) -> DocumentError:
-    return DocumentError([Issue("document", "$", message, expected)])
+def _unreadable(message: str, expected: str, kind: str = "document") -> DocumentError:
+    return DocumentError([Issue(kind, "$", message, expected)])
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:

@@ -235,6 +235,14 @@ class Graph:
         return changed
 
 
+def index_sizes(block: Block) -> dict[str, int]:
+    """The extent of what a block computes, by index dimension: of its part where it has an index."""
+    if block.signature is None:
+        return {}
+    index = block.signature.index_range if block.index is None else block.index
+    return dict(zip((d.name for d in block.signature.dims), index.shape, strict=True))
+
+
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
 

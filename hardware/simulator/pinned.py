@@ -20,7 +20,7 @@ from hardware.timing import block_ticks, step_ticks
 from teg.costs import Amount, total
 from teg.dtypes import item_bytes
 from teg.evaluate import evaluate
-from teg.graph import Block, Graph
+from teg.graph import Block, Graph, index_sizes
 from teg.operators import catalogue, operator_named
 from teg.operators.operator import Work, work_dtype, work_of
 
@@ -118,7 +118,7 @@ class _Run:
         for block in self.graph.blocks:
             if block.operator != "source":
                 done[block.site] = self._block(block, max((done.get(s, 0) for s in block.after), default=0))
-        costs = ((b.definition.costs, _sizes(b)) for b in self.graph.blocks)
+        costs = ((b.definition.costs, index_sizes(b)) for b in self.graph.blocks)
         named = total(table.price(sizes) for table, sizes in costs if table is not None)
         return PinnedRun(
             outputs, self.flops, self.peak, self.received, self.busy, max(done.values(), default=0), named
@@ -188,7 +188,7 @@ class _Run:
     def _work(self, block: Block, device: int) -> int:
         inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
         work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
-        sizes = _sizes(block)
+        sizes = index_sizes(block)
         given = {} if block.definition.costs is None else block.definition.costs.price(sizes)
         points = int(np.prod(list(sizes.values()), dtype=np.int64))
         flops = ceil(given.get("flops", points * work.flops))
@@ -234,14 +234,6 @@ class _Run:
 
     def _free(self, place: Place) -> None:
         self.held[place[1]] -= self.live.pop(place, 0)
-
-
-def _sizes(block: Block) -> dict[str, int]:
-    """The extent of the part that a block computes, by index dimension."""
-    if block.signature is None:
-        return {}
-    index = block.signature.index_range if block.index is None else block.index
-    return dict(zip((d.name for d in block.signature.dims), index.shape, strict=True))
 
 
 def _tiles(work: Work, sizes: Mapping[str, int]) -> dict[str, int]:

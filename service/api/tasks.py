@@ -16,14 +16,15 @@ from optimizer.optimize import check_pins, compile_pinned
 from service.graphs import summarise
 from service.requests import Fault, escape
 from service.store import Store, mesh_of
-from teg.document import DocumentError, dumps, loads
+from teg.document import DocumentError, dumps
 from teg.drawing import to_dot
 from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx
+from teg.importers import ImportFailure, from_json, from_onnx
+from teg.importers.loom.reading import InvalidLoom
 from teg.sharding.expand import expand
 from teg.sharding.materialise import materialise
 from teg.sharding.mesh import MeshShape
-from teg.validate import InvalidGraph, check
+from teg.validate import InvalidGraph
 
 MOST_FAULTS = 100
 LONGEST_NAME = 200
@@ -58,9 +59,7 @@ def save_onnx(path: str, url: str, blocks: int, dims: Mapping[str, int], name: s
 
 
 def _document(path: Path, size: int) -> Graph:
-    graph = loads(path.read_bytes(), max_bytes=size)
-    check(graph)
-    return graph
+    return from_json(path.read_bytes(), max_bytes=size)
 
 
 def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
@@ -74,7 +73,7 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
             said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
             return Saved(faults=(Fault(where or "/name", said),))
         summary = summarise(graph).to_json()
-    except (DocumentError, InvalidGraph) as error:
+    except (DocumentError, InvalidGraph, InvalidLoom) as error:
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
         return Saved(faults=tuple(found))
     except ImportFailure as error:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from teg.document import MAX_BLOCKS, MAX_BYTES, from_document, json_values
 from teg.graph import Graph
 from teg.importers.failure import ImportFailure
+from teg.validate import check
 
-__all__ = ["ImportFailure", "from_loom", "from_onnx", "from_torch"]
+__all__ = ["ImportFailure", "from_json", "from_loom", "from_onnx", "from_torch"]
 
 
 def from_onnx(
@@ -71,3 +73,20 @@ def from_torch(
     from teg.importers.torch_import import import_torch
 
     return import_torch(source, example, name, roles, carries)
+
+
+def from_json(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
+    """The valid graph of a JSON text: a TEG document, or a Loom document, which has `nodes`.
+
+    Raises:
+        DocumentError, InvalidGraph: no document, or a graph that breaks a rule of the language.
+        ImportFailure: a Loom document that breaks one of its own.
+    """
+    from teg.importers.loom.reading import import_loom
+
+    obj = json_values(text, max_bytes)
+    if isinstance(obj, dict) and "nodes" in obj and "teg" not in obj:
+        return import_loom(obj)
+    graph = from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
+    check(graph)
+    return graph

@@ -39,6 +39,14 @@ class Shards:
     pieces: Mapping[str, Piece]
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a local source or sink holds: a box of the value at an abstract site."""
+
+    site: str
+    box: ZRange
+
+
 class CircularShards(ValueError):
     """Shards that, taken together, read each other."""
 
@@ -47,13 +55,14 @@ class CircularShards(ValueError):
         self.issue = issue
 
 
-def abstract_graph(shards: Shards) -> Graph:
-    """The graph whose sharding these are.
+def abstract_graph(shards: Shards) -> tuple[Graph, Mapping[str, Part]]:
+    """The graph whose sharding these are, and what their local sources and sinks hold, by site.
 
     Raises:
         CircularShards: groups read each other.
     """
-    return _Abstraction(shards).run()
+    abstraction = _Abstraction(shards)
+    return abstraction.run(), abstraction.parts
 
 
 class _Abstraction:
@@ -64,6 +73,7 @@ class _Abstraction:
             shards.group_of,
             shards.pieces,
         )
+        self.parts: dict[str, Part] = {}
 
     def run(self) -> Graph:
         order = self._order()
@@ -73,6 +83,10 @@ class _Abstraction:
         for group in self.groups:
             for j in range(len(group.outputs)):
                 outputs[group.number, j] = _free(self._output_name(group, j, names), taken)
+        for block in (*self.graph.sources, *self.graph.sinks):
+            box = self.pieces[(*block.inputs, *block.outputs)[0]].box
+            place = block.index if block.index is not None else ZRange.of_shape(box.shape)
+            self.parts[block.site] = Part(names[self.group_of[block.site]], place)
         blocks, tensors = [], {}
         for number in order:
             group = self.groups[number]

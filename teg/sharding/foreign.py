@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from teg.builder import define
 from teg.evaluate import output_boxes
 from teg.graph import Attributes, Block, Definition, Graph, TensorType, attributes
 from teg.issues import Issue, listing
 from teg.operators.selectors import sliced, view_attributes
-from teg.sharding.abstraction import CircularShards, Group, Shards, abstract_graph
+from teg.sharding.abstraction import CircularShards, Group, Part, Shards, abstract_graph
 from teg.sharding.pieces import Piece, Token, made_piece
 from teg.sharding.tiling import overlap, tiling_fault
 from teg.signature import PARALLEL, Signature
@@ -30,22 +32,34 @@ def is_explicit(graph: Graph) -> bool:
 
 
 class Understood(NamedTuple):
-    """What an explicit graph computes: the abstract graph (None if it has issues), and what is wrong."""
+    """What an explicit graph computes: the abstract graph (None if it has issues), and what is wrong.
+
+    `parts` says by site what its sources take and its sinks show of the abstract graph's values.
+    """
 
     abstract: Graph | None
     issues: tuple[Issue, ...]
+    parts: Mapping[str, Part]
+
+    def cut(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Whole values by abstract source as those of the explicit graph's sources."""
+        return {
+            site: inputs[part.site][tuple(map(slice, part.box.start, part.box.end))]
+            for site, part in self.parts.items()
+            if part.site in inputs
+        }
 
 
 def understand(graph: Graph) -> Understood:
     """Verify an explicit graph and find the program that it is a sharding of."""
     issues = validate(graph)
     if issues:
-        return Understood(None, tuple(issues))
+        return Understood(None, tuple(issues), {})
     reading = _Reading(graph)
-    abstract = reading.run()
-    if not reading.issues and abstract is not None:
+    abstract, parts = reading.run()
+    if abstract is not None:
         reading.issues += validate(abstract)
-    return Understood(None if reading.issues else abstract, tuple(reading.issues))
+    return Understood(None if reading.issues else abstract, tuple(reading.issues), parts)
 
 
 def recover_foreign(graph: Graph) -> Graph:
@@ -54,10 +68,10 @@ def recover_foreign(graph: Graph) -> Graph:
     Raises:
         ValueError: the shards do not verify; all issues are listed.
     """
-    abstract, issues = understand(graph)
-    if abstract is None:
-        raise ValueError(listing(f"the shards of graph {graph.name!r} do not verify", issues))
-    return abstract
+    found = understand(graph)
+    if found.abstract is None:
+        raise ValueError(listing(f"the shards of graph {graph.name!r} do not verify", found.issues))
+    return found.abstract
 
 
 class _Reading:
@@ -72,7 +86,7 @@ class _Reading:
         self.constants: dict[Attributes, Token] = {}
         self.issues: list[Issue] = []
 
-    def run(self) -> Graph | None:
+    def run(self) -> tuple[Graph | None, Mapping[str, Part]]:
         for k, block in enumerate(self.graph.blocks):
             pieces = tuple(self.pieces[t] for t in block.inputs)
             if block.index is not None and block.signature is not None:
@@ -82,12 +96,12 @@ class _Reading:
         for group in list(self.groups):
             self._check(group)
         if self.issues:
-            return None
+            return None, {}
         try:
             return abstract_graph(Shards(self.graph, self.groups, self.group_of, self.pieces))
         except CircularShards as error:
             self.issues.append(error.issue)
-            return None
+            return None, {}
 
     # Reading blocks.
 

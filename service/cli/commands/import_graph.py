@@ -50,6 +50,12 @@ def _print(summary: GraphSummary) -> None:
         f"can be sharded   {summary.shardable_share:.1%} of the work; "
         f"{summary.fixed_blocks} of {summary.blocks} blocks are fixed"
     )
+    if summary.is_explicit:
+        print("already sharded  blocks say which part they compute, or on which device")
+    if summary.unobserved:
+        print(f"unobserved       {summary.unobserved} blocks, which a search leaves out")
+    for resource, amount in summary.named_costs.items():
+        print(f"costs            {amount} {resource}")
     print(f"outputs          {', '.join(summary.sinks)}\n")
     print_table(("operator", "blocks"), [(name, str(n)) for name, n in summary.operators.items()], right=(1,))
     print()

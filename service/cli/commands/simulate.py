@@ -15,6 +15,7 @@ from costmodel.objectives import require_objectives
 from hardware import Mesh
 from optimizer import Plan, knee
 from service.checking import abstract_plan, execute_plan, failures_of, fits_in_memory, reference_values
+from service.cli.commands.pinned import run_explicit
 from service.cli.errors import FAILED, OK, CommandError
 from service.cli.frontier import unit_of
 from service.cli.output import print_json, print_table, quantity, verdict
@@ -22,6 +23,7 @@ from service.cli.searching import open_store, read_graph, read_mesh
 from service.presentation import TITLES
 from service.store import Execution, Store, StoreError, mesh_of
 from teg.graph import Graph
+from teg.sharding.foreign import is_explicit
 
 COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
 
@@ -42,7 +44,10 @@ def run(arguments: Namespace) -> int:
     if arguments.trace is not None:
         _check_trace(arguments.trace)
     if arguments.plan is None and arguments.run is None:
-        subject, execution = _execute(_abstract(arguments), arguments)
+        graph, mesh = _given(arguments)
+        if is_explicit(graph):
+            return run_explicit(graph, mesh, arguments)
+        subject, execution = _execute(_abstract(graph, mesh, arguments), arguments)
     else:
         store = open_store(arguments.database_url)
         try:
@@ -65,12 +70,16 @@ def run(arguments: Namespace) -> int:
     return FAILED if failures else OK
 
 
-def _abstract(arguments: Namespace) -> Subject:
+def _given(arguments: Namespace) -> tuple[Graph, Mesh]:
     if arguments.graph is None or arguments.mesh is None:
         raise CommandError(
             "give a GRAPH and a --mesh, or a stored --plan or --run; see tapestry simulate --help"
         )
-    mesh, graph = read_mesh(arguments.mesh), read_graph(arguments.graph, arguments.dim)
+    mesh = read_mesh(arguments.mesh)
+    return read_graph(arguments.graph, arguments.dim), mesh
+
+
+def _abstract(graph: Graph, mesh: Mesh, arguments: Namespace) -> Subject:
     try:
         plan = abstract_plan(graph, mesh, arguments.compute_dtype)
     except ValueError as error:

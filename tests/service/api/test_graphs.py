@@ -14,8 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from service.settings import Limits
 from teg.document import dumps, from_document
+from tests.importers.test_loom import layer
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import two_layers
+from tests.teg.sharding.test_foreign import paper
 
 JSON = {"Content-Type": "application/json"}
 
@@ -162,3 +164,20 @@ def test_uploads_leave_no_files(shared: Service) -> None:
     upload(shared, b"no model")
     shared.http.post("/v1/graphs", content=b"{", headers=JSON)
     assert set(Path(tempfile.gettempdir()).glob("tapestry-upload-*")) <= before
+
+
+def test_a_sharded_program_is_kept_as_it_came_and_flagged(service: Service) -> None:
+    answer = service.http.post("/v1/graphs", content=dumps(paper(concat=False)), headers=JSON)
+    assert answer.status_code == 201
+    assert answer.json()["summary"]["is_explicit"] is True
+    kept = service.http.get(answer.json()["links"]["document"])
+    assert from_document(kept.json()) == paper(concat=False)
+
+
+def test_a_loom_document_comes_in_and_its_breaches_have_places(service: Service) -> None:
+    document = layer()
+    assert service.http.post("/v1/graphs", content=json.dumps(document), headers=JSON).status_code == 201
+    document["nodes"][0]["body"]["dtype"] = "i8"
+    refused = service.http.post("/v1/graphs", content=json.dumps(document), headers=JSON)
+    assert refused.status_code == 422
+    assert "/nodes/0/body/dtype" in refused.text

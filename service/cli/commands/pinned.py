@@ -1,0 +1,95 @@
+"""`tapestry simulate` of a program that is sharded and pinned already: proven, run as it stands, and compared."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+
+from hardware import Mesh
+from hardware.simulator import PinnedRun, run_pinned
+from hardware.timing import seconds
+from service.cli.errors import FAILED, OK, CommandError
+from service.cli.output import print_json, print_table, quantity, verdict
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.issues import listing
+from teg.sharding.foreign import Understood, understand
+
+TOLERANCE = 1e-4
+
+
+def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
+    """Prove the shards, run them where they are pinned, compare with the program that they shard."""
+    found = understand(graph)
+    try:
+        run, error = _run(graph, mesh, found, arguments)
+    except ValueError as refusal:
+        raise CommandError(str(refusal)) from refusal
+    good = found.abstract is not None and (error is None or error <= TOLERANCE)
+    if arguments.json:
+        print_json(_document(graph, mesh, found, run, error))
+    else:
+        _print(graph, mesh, found, run, error)
+    if found.abstract is None:
+        print(f"tapestry: {listing('the shards do not verify', found.issues)}", file=sys.stderr)
+    return OK if good else FAILED
+
+
+def _run(graph: Graph, mesh: Mesh, found: Understood, arguments: Namespace) -> tuple[PinnedRun, float | None]:
+    """The run, and the largest relative difference of an output from the unsharded program's."""
+    if arguments.dry or found.abstract is None:
+        return run_pinned(graph, mesh, dry=True, compute_dtype=arguments.compute_dtype), None
+    inputs = random_inputs(found.abstract, np.random.default_rng(arguments.seed))
+    run = run_pinned(graph, mesh, found.cut(inputs), compute_dtype=arguments.compute_dtype)
+    whole = evaluate(found.abstract, inputs)
+    return run, max((_difference(run, found, site, value) for site, value in whole.items()), default=0.0)
+
+
+def _difference(run: PinnedRun, found: Understood, site: str, whole: np.ndarray) -> float:
+    largest = float(np.abs(whole.astype(np.float64)).max(initial=0.0)) or 1.0
+    error = 0.0
+    for local, value in run.outputs.items():
+        part = found.parts[local]
+        if part.site == site:
+            other = whole[tuple(map(slice, part.box.start, part.box.end))]
+            gap = np.abs(value.astype(np.float64) - other.astype(np.float64))
+            error = max(error, float(gap.max(initial=0.0)) / largest)
+    return error
+
+
+def _document(
+    graph: Graph, mesh: Mesh, found: Understood, run: PinnedRun, error: float | None
+) -> dict[str, Any]:
+    return {
+        "graph": graph.name,
+        "mesh": mesh.name,
+        "is_explicit": True,
+        "abstract_hash": None if found.abstract is None else found.abstract.structural_hash,
+        "issues": [{"kind": i.kind, "path": i.path, "text": str(i)} for i in found.issues],
+        "time_s": float(seconds(run.makespan_ticks)),
+        "traffic_bytes": run.traffic_bytes,
+        "flops": run.flops.tolist(),
+        "peak_memory_bytes": run.peak_memory_bytes.tolist(),
+        "received_bytes": run.received_bytes.tolist(),
+        "named_costs": dict(run.resources),
+        "max_error": error,
+    }
+
+
+def _print(graph: Graph, mesh: Mesh, found: Understood, run: PinnedRun, error: float | None) -> None:
+    print(f"{graph.name}, sharded as it came, on {mesh.name}\n")
+    rows = [
+        (str(d), *(quantity(int(n), unit) for n, unit in zip(counts, ("flop", "B", "B"), strict=True)))
+        for d, counts in enumerate(zip(run.flops, run.peak_memory_bytes, run.received_bytes, strict=True))
+        if any(counts)
+    ]
+    print_table(("device", "work", "memory", "received"), rows, right=(1, 2, 3))
+    print(f"\ntime {quantity(float(seconds(run.makespan_ticks)), 's')}")
+    for resource, amount in run.resources.items():
+        print(f"{resource} {amount}")
+    print(f"sharding proven: {verdict(found.abstract is not None, 'yes', 'NO')}")
+    if error is not None:
+        print(f"outputs equal the unsharded program: {verdict(error <= TOLERANCE, 'yes', 'NO')}")

@@ -1,0 +1,34 @@
+"""What comes in is not always what is searched: unobserved blocks go, shards become their program, points stay."""
+
+from hardware import load_mesh
+from optimizer import Budget, optimize
+from teg.graph import Graph
+from teg.validate import validate
+from tests.costmodel.programs import priced
+from tests.teg.sharding.test_foreign import paper
+from tests.teg.test_sequence_points import ordered
+
+MESH = load_mesh("dgx-h100")
+
+
+def searched(graph: Graph) -> Graph:
+    result = optimize(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
+    assert result.frontier
+    assert all(validate(plan.graph) == [] for plan in result.frontier)
+    return result.frontier[0].graph
+
+
+def test_the_program_of_shards_is_searched() -> None:
+    assert {b.operator for b in searched(paper(concat=False)).blocks} >= {"source", "cell", "sink"}
+
+
+def test_what_nobody_observes_is_left_out_and_points_stay() -> None:
+    found = searched(ordered())
+    assert "lost" not in found.by_site
+    assert found.by_site["point"].after == ("early", "unseen")
+    assert found.by_site["late"].after == ("point",)
+
+
+def test_blocks_with_costs_of_their_own_keep_them() -> None:
+    found = searched(priced())
+    assert found.by_site["y"].definition.costs is priced().by_site["y"].definition.costs
