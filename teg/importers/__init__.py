@@ -85,8 +85,7 @@ def from_json(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int
     from teg.importers.loom.reading import import_loom
 
     obj = json_values(text, max_bytes)
-    if isinstance(obj, dict) and "nodes" in obj and "teg" not in obj:
-        return import_loom(obj)
-    graph = from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
+    is_loom = isinstance(obj, dict) and bool(obj.get("nodes")) and "teg" not in obj
+    graph = import_loom(obj) if is_loom else from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
     check(graph)
     return graph
