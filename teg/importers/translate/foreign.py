@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ KINDS = {
 # Known operands up to this size help ONNX's shape inference; larger ones are no shapes.
 SHAPE_LIMIT_BYTES = 64 * 1024
 
+# Operators for which the reference needs a library that does not come with it.
+NEEDED_LIBRARIES = {"ImageDecoder": ("PIL", "Pillow")}
 # Operators that draw random numbers.
 DRAWING = frozenset((*RANDOM, "Dropout"))
 
@@ -42,6 +45,9 @@ def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
     """
     if node.op in DRAWING and "seed" not in node.attributes:
         raise ImportFailure(f"{node.where} draws other numbers each time; give it an attribute 'seed'")
+    module, library = NEEDED_LIBRARIES.get(node.op, ("", ""))
+    if module and find_spec(module) is None:
+        raise ImportFailure(f"{node.where} needs the library {library}, which is not installed")
     names = tuple(dict.fromkeys(n for n in node.inputs if n))
     operands = tuple(names.index(n) if n else -1 for n in node.inputs)
     made = tuple(bool(o) for o in node.outputs)
