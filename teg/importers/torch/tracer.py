@@ -14,7 +14,7 @@ import numpy as np
 from teg.dtypes import numpy_dtype
 from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal
-from teg.importers.program import Compute, Labels, Literal, Value
+from teg.importers.program import Compute, Fixed, Labels, Literal, Value
 from teg.importers.torch.expressions import Expr, cast, tree_of
 from teg.importers.torch.listing import Call
 from teg.importers.translate.linear import contract
@@ -49,11 +49,12 @@ class Tracer:
         """Let the call's result be known as `name`: the step that made it takes the name over."""
         steps = self.translation.program.steps
         last = len(steps) - 1
-        if last >= self._first_step and steps[last].output == result.name:
+        made = steps[last] if last >= self._first_step else None
+        if made is not None and not isinstance(made, Fixed) and made.output == result.name:
             self.translation.program.values[name] = replace(
                 self.translation.program.values[result.name], name=name
             )
-            steps[last] = replace(steps[last], output=name, site=name)
+            steps[last] = replace(made, output=name, site=name)
             del self.translation.program.values[result.name]
             self._first_step = last + 1
             self.translation.alias(result.name, name)

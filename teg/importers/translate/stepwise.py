@@ -18,6 +18,7 @@ from teg.importers.lowering.lower import lower
 from teg.importers.program import (
     Compute,
     Entry,
+    Fixed,
     Literal,
     Program,
     Relabel,
@@ -45,7 +46,7 @@ class FoldingTranslation(Translation):
     def emit(self, step: Step) -> str:
         """Append a step, or know its output."""
         inputs = [self.known.get(n) for n in inputs_of(step)]
-        if None not in inputs:
+        if None not in inputs and not isinstance(step, Fixed):
             value = self.program.values[step.output]
             found = fold_step(step, [c for c in inputs if c is not None], value)
             if found is not None:
