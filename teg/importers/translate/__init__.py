@@ -13,10 +13,14 @@ from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
 from teg.importers.translate.foreign import fix_node
 from teg.importers.translate.gathering import GATHERING
+from teg.importers.translate.generating import GENERATING
 from teg.importers.translate.linear import LINEAR
+from teg.importers.translate.losses import LOSSES
 from teg.importers.translate.movement import MOVEMENT
+from teg.importers.translate.ordering import ORDERING
 from teg.importers.translate.reductions import REDUCTIONS
 from teg.importers.translate.roles import settle_roles
+from teg.importers.translate.scattering import SCATTERING
 from teg.importers.translate.tiling import TILING
 from teg.importers.translate.translation import Translation, Translator
 from teg.importers.translate.windows import WINDOWS
@@ -26,6 +30,10 @@ TRANSLATORS: tuple[Translator, ...] = (
     *MOVEMENT,
     *TILING,
     *GATHERING,
+    *SCATTERING,
+    *ORDERING,
+    *GENERATING,
+    *LOSSES,
     *LINEAR,
     *ATTENTION,
     *REDUCTIONS,

@@ -10,7 +10,8 @@ import numpy as np
 from teg.importers.constants import affine, literal
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute, Literal
+from teg.importers.program import Literal
+from teg.importers.translate.positions import gather, take_along
 from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 
 
@@ -19,23 +20,7 @@ def _gather(t: Translation, node: Node) -> None:
     axis = normal_axis(node, int(node.get("axis", 0)), rank)
     known = t.literal(node.inputs[1])
     if known is None or not _sliced(t, node, axis, known.full):
-        _rows(t, node, node.inputs[0], node.inputs[1], axis)
-
-
-def _rows(t: Translation, node: Node, table_name: str, index_name: str, axis: int) -> None:
-    """The slices of a table along `axis` that an index tensor names."""
-    table, index = t.value(table_name), t.value(index_name)
-    before = tuple(f"a{k}" for k in range(axis))
-    after = tuple(f"z{k}" for k in range(axis + 1, len(table.shape)))
-    rows = tuple(f"i{k}" for k in range(len(index.shape)))
-    shape = (*table.shape[:axis], *index.shape, *table.shape[axis + 1 :])
-    t.declare(node.outputs[0], shape, table.dtype)
-    labels = ((*before, "v", *after), rows)
-    target = (*before, *rows, *after)
-    names = (table.name, index.name)
-    t.emit(
-        Compute(node.name, "gather", names, node.outputs[0], labels, target, {"axis": "v"}, frozenset("v"))
-    )
+        gather(t, node.name, node.inputs[0], node.inputs[1], node.outputs[0], axis)
 
 
 def _sliced(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
@@ -73,52 +58,64 @@ def _check_span(node: Node, span: range, axis: int, size: int) -> None:
         raise ImportFailure(f"{node.where}: indices {low} to {high} lie outside axis {axis} of size {size}")
 
 
-def _gather_nd(t: Translation, node: Node) -> None:
-    """Index vectors over the leading dimensions; a grid of progressions is a view."""
-    if node.get("batch_dims", 0):
-        raise ImportFailure(f"{node.where} is unsupported with batch_dims")
-    index = t.value(node.inputs[1])
-    known = t.literal(node.inputs[1])
-    if known is not None and _grid(t, node, known):
+def _gather_elements(t: Translation, node: Node) -> None:
+    """One element per position; the table may be larger than the indices along the other dimensions."""
+    table, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
+    axis = normal_axis(node, int(node.get("axis", 0)), len(table.shape))
+    region = [range(size if k == axis else index.shape[k]) for k, size in enumerate(table.shape)]
+    known = t.literal(index.name)
+    span = None if known is None else progression_along(node, known, axis, table.shape[axis])
+    if span is not None:
+        region[axis] = span
+        t.slice(node.name, table.name, output, region)
         return
-    table = t.value(node.inputs[0])
+    part = t.slice(f"{node.name}.part", table.name, f"{output}.part", region)
+    take_along(t, node.name, part, index.name, output, axis)
+
+
+def progression_along(node: Node, known: Literal, axis: int, size: int) -> range | None:
+    """Known positions along `axis` as a range, if they are the same progression on every line."""
+    if any(n > 1 for k, n in enumerate(known.array.shape) if k != axis):
+        return None
+    line = np.broadcast_to(known.array, [s if k == axis else 1 for k, s in enumerate(known.shape)])
+    span = _progression(np.where(line < 0, line + size, line).reshape(-1))
+    if span is not None:
+        _check_span(node, span, axis, size)
+    return span
+
+
+def _gather_nd(t: Translation, node: Node) -> None:
+    """Index vectors over the leading dimensions (after the batch's); a grid of progressions is a view."""
+    batch = int(node.get("batch_dims", 0))
+    index, table, output = t.value(node.inputs[1]), t.value(node.inputs[0]), node.outputs[0]
+    known = t.literal(index.name)
+    if known is not None and not batch and _grid(t, node, known):
+        return
     depth = index.shape[-1]
-    leading, rest = table.shape[:depth], table.shape[depth:]
-    flat = t.reshape(
-        f"{node.name}.table", table.name, f"{node.outputs[0]}.table", (math.prod(leading), *rest)
-    )
-    strides = [math.prod(leading[k + 1 :]) for k in range(depth)]
-    if known is None:
-        places = _flat_index(t, node, leading, strides)
-    else:
-        wrapped = np.where(known.full < 0, known.full + np.array(leading), known.full)
-        places = t.add_literal(f"{node.outputs[0]}.index", wrapped @ np.array(strides))
-    _rows(t, node, flat, places, 0)
+    leading, rest = table.shape[batch : batch + depth], table.shape[batch + depth :]
+    shape = (*table.shape[:batch], math.prod(leading), *rest)
+    flat = t.reshape(f"{node.name}.table", table.name, f"{output}.table", shape)
+    gather(t, node.name, flat, flat_index(t, node, leading), output, batch, [(k, k) for k in range(batch)])
 
 
-def _flat_index(t: Translation, node: Node, leading: Sequence[int], strides: Sequence[int]) -> str:
-    """Row numbers of the flattened table: each coordinate wrapped if negative, times its stride."""
-    index = t.value(node.inputs[1])
-    depth, output = len(leading), f"{node.outputs[0]}.index"
+def flat_index(t: Translation, node: Node, leading: Sequence[int]) -> str:
+    """Row numbers of the flattened leading dimensions: each coordinate wrapped if negative, times its stride."""
+    index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index"
+    strides = [math.prod(leading[k + 1 :]) for k in range(len(leading))]
+    known = t.literal(index.name)
+    if known is not None:
+        wrapped = np.where(known.full < 0, known.full + np.array(leading, np.int64), known.full)
+        return t.add_literal(output, wrapped @ np.array(strides, np.int64))
     columns = []
-    for k in range(depth):
+    for k in range(len(leading)):
         ranges = [*(range(s) for s in index.shape[:-1]), range(k, k + 1)]
         part = t.slice(f"{node.name}.column", index.name, f"{output}.{k}.column", ranges)
         columns.append(t.reshape(f"{node.name}.column", part, f"{output}.{k}", index.shape[:-1]))
-    if depth == 1:
+    if len(columns) == 1:
         return columns[0]
     terms = [
-        (
-            "mul",
-            (
-                "where",
-                ("lt", ("input", k), ("const", 0)),
-                ("add", ("input", k), ("const", size)),
-                ("input", k),
-            ),
-            ("const", stride),
-        )
-        for k, (size, stride) in enumerate(zip(leading, strides, strict=True))
+        ("mul", ("where", ("lt", e, ("const", 0)), ("add", e, ("const", size)), e), ("const", stride))
+        for e, size, stride in zip([("input", k) for k in range(len(columns))], leading, strides, strict=True)
     ]
     total = terms[0]
     for term in terms[1:]:
@@ -126,22 +123,34 @@ def _flat_index(t: Translation, node: Node, leading: Sequence[int], strides: Seq
     return t.cell(f"{node.name}.index", columns, output, total, index.dtype)
 
 
-def _grid(t: Translation, node: Node, known: Literal) -> bool:
-    """Emit a view, if each coordinate is constant or runs along one output dimension of its own."""
-    table = t.value(node.inputs[0])
-    depth, outer = known.shape[-1], known.shape[:-1]
+def grid_of(node: Node, known: Literal, sizes: Sequence[int]) -> tuple[list[range], list[int]] | None:
+    """Per column of known index vectors its progression and the dimension along which it runs (-1: none).
+
+    None if a column is irregular, or shares its dimension with another.
+    """
+    depth = known.shape[-1]
     spans: list[range] = []
     along: list[int] = []
     for k in range(depth):
         column = literal(np.broadcast_to(known.array, (*known.array.shape[:-1], depth))[..., k]).array
         varying = [d for d, n in enumerate(column.shape) if n > 1]
-        wrapped = np.where(column < 0, column + table.shape[k], column).reshape(-1)
-        span = _progression(wrapped)
+        span = _progression(np.where(column < 0, column + sizes[k], column).reshape(-1))
         if len(varying) > 1 or span is None or (varying and varying[0] in along):
-            return False
-        _check_span(node, span, k, table.shape[k])
+            return None
+        _check_span(node, span, k, sizes[k])
         spans.append(span)
         along.append(varying[0] if varying else -1)
+    return spans, along
+
+
+def _grid(t: Translation, node: Node, known: Literal) -> bool:
+    """Emit a view, if each coordinate is constant or runs along one output dimension of its own."""
+    table = t.value(node.inputs[0])
+    depth, outer = known.shape[-1], known.shape[:-1]
+    grid = grid_of(node, known, table.shape)
+    if grid is None:
+        return False
+    spans, along = grid
     ranges = [*spans, *(range(s) for s in table.shape[depth:])]
     part = t.slice(f"{node.name}.part", table.name, f"{node.outputs[0]}.part", ranges)
     source = plain_labels(len(table.shape))
@@ -154,5 +163,6 @@ def _grid(t: Translation, node: Node, known: Literal) -> bool:
 
 GATHERING: tuple[Translator, ...] = (
     Translator(("Gather",), _gather),
+    Translator(("GatherElements",), _gather_elements),
     Translator(("GatherND",), _gather_nd),
 )

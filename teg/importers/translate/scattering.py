@@ -1,0 +1,188 @@
+"""ONNX operators that write at positions: known regular positions become pads and concatenations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node
+from teg.importers.program import Compute, Literal
+from teg.importers.translate.gathering import flat_index, grid_of, progression_along
+from teg.importers.translate.movement import pad
+from teg.importers.translate.pasting import REDUCTIONS, combine, paste
+from teg.importers.translate.positions import scatter
+from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+
+
+def _reduction(node: Node) -> str:
+    given = node.get("reduction", "none")
+    name = given.decode() if isinstance(given, bytes) else str(given)
+    if name != "none" and name not in REDUCTIONS:
+        raise ImportFailure(f"{node.where}: unknown reduction {name!r}")
+    return name
+
+
+def _scatter_elements(t: Translation, node: Node) -> None:
+    base, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
+    updates, reduction = t.resolve(node.inputs[2]), _reduction(node)
+    axis = normal_axis(node, int(node.get("axis", 0)), len(base.shape))
+    if index.size == 0:
+        t.alias(output, base.name)
+        return
+    region = [range(s) for s in index.shape]
+    known = t.literal(index.name)
+    span = None if known is None else progression_along(node, known, axis, base.shape[axis])
+    if span is not None:
+        region[axis] = span
+        paste(t, node.name, base.name, updates, output, region, reduction)
+        return
+    region[axis] = range(base.shape[axis])
+    covered = all(len(r) == s for r, s in zip(region, base.shape, strict=True))
+    inner = output if covered else f"{output}.region"
+    part = t.slice(f"{node.name}.part", base.name, f"{output}.part", region)
+    _scatter_along(t, node.name, part, index.name, updates, inner, axis, reduction)
+    if not covered:
+        paste(t, f"{node.name}.paste", base.name, inner, output, region)
+
+
+def _scatter_along(
+    t: Translation, site: str, base: str, index: str, updates: str, output: str, axis: int, reduction: str
+) -> None:
+    """Elements sent along `axis`; a single one per line is a choice by coordinate."""
+    value, count = t.value(base), t.value(index).shape[axis]
+    rank = len(value.shape)
+    aligned = [(k, k) for k in range(rank) if k != axis]
+    if count == 1:
+        labels = plain_labels(rank)
+        place = ("cast", "int64", ("input", 1))
+        wrapped = ("where", ("lt", place, ("const", 0)), ("add", place, ("const", value.shape[axis])), place)
+        new = ("input", 2)
+        if reduction != "none":
+            new = (REDUCTIONS[reduction][1], ("input", 0), new)  # type: ignore[assignment]
+        expr = ("where", ("eq", wrapped, ("index", labels[axis])), new, ("input", 0))
+        line = (*labels[:axis], "", *labels[axis + 1 :])
+        t.declare(output, value.shape, value.dtype)
+        names = (value.name, t.resolve(index), t.resolve(updates))
+        attrs = {"expr": expr, "dtype": value.dtype}
+        t.emit(Compute(site, "cell", names, output, (labels, line, line), labels, attrs))
+    elif reduction == "none":
+        scatter(t, site, index, updates, output, axis, aligned, "last", base=base)
+    else:
+        monoid, size = REDUCTIONS[reduction][0], value.shape[axis]
+        scatter(t, site, index, updates, f"{output}.sent", axis, aligned, monoid, size=size)
+        combine(t, f"{site}.combine", base, f"{output}.sent", output, reduction)
+
+
+def _scatter_nd(t: Translation, node: Node) -> None:
+    """Index vectors over the leading dimensions; a grid of progressions is a region."""
+    base, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
+    reduction = _reduction(node)
+    if index.size == 0:
+        t.alias(output, base.name)
+        return
+    known = t.literal(index.name)
+    grid = None if known is None else grid_of(node, known, base.shape)
+    if grid is not None:
+        spans, along = grid
+        free = [k for k, s in enumerate(index.shape[:-1]) if s > 1 and k not in along]
+        if not free:
+            updates = _region(t, node, along, [len(r) for r in spans])
+            ranges = [*spans, *(range(s) for s in base.shape[len(spans) :])]
+            paste(t, node.name, base.name, updates, output, ranges, reduction)
+            return
+    _scatter_rows(t, node, reduction)
+
+
+def _region(t: Translation, node: Node, along: list[int], sizes: list[int]) -> str:
+    """The updates with one dimension per column of the indices, in the order of the base's dimensions."""
+    updates = t.value(node.inputs[2])
+    outer = len(t.value(node.inputs[1]).shape) - 1
+    labels = plain_labels(len(updates.shape))
+    source = tuple(d if k >= outer or k in along else "" for k, d in enumerate(labels))
+    target = (*(labels[k] if k >= 0 else "" for k in along), *labels[outer:])
+    shape = (*sizes, *updates.shape[outer:])
+    made = f"{node.outputs[0]}.updates"
+    return t.relabel(f"{node.name}.updates", updates.name, made, source, target, shape)
+
+
+def _scatter_rows(t: Translation, node: Node, reduction: str) -> None:
+    """Rows of the base with its leading dimensions flattened."""
+    base, output = t.value(node.inputs[0]), node.outputs[0]
+    depth = t.value(node.inputs[1]).shape[-1]
+    leading, rest = base.shape[:depth], base.shape[depth:]
+    rows = math.prod(leading)
+    places = flat_index(t, node, leading)
+    flat = output if depth == 1 else f"{output}.rows"
+    if reduction == "none":
+        table = t.reshape(f"{node.name}.table", base.name, f"{output}.table", (rows, *rest))
+        scatter(t, node.name, places, node.inputs[2], flat, 0, monoid="last", base=table)
+        if depth != 1:
+            t.reshape(f"{node.name}.shape", flat, output, base.shape)
+        return
+    sent = f"{output}.sent"
+    scatter(t, node.name, places, node.inputs[2], sent, 0, monoid=REDUCTIONS[reduction][0], size=rows)
+    sent = t.reshape(f"{node.name}.shape", sent, f"{sent}.shape", base.shape)
+    combine(t, f"{node.name}.combine", base.name, sent, output, reduction)
+
+
+def _tensor_scatter(t: Translation, node: Node) -> None:
+    """A cache with new entries, from each batch entry's own position on; circular caches wrap around."""
+    base, updates, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
+    axis = normal_axis(node, int(node.get("axis", -2)), len(base.shape))
+    size, count = base.shape[axis], updates.shape[axis]
+    starts = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else ""
+    if not starts:
+        starts = t.add_literal(f"{output}.starts", np.zeros(base.shape[0], np.int64))
+    place = ("add", ("cast", "int64", ("input", 0)), ("index", "entry"))
+    expr = (
+        ("mod", place, ("const", size)) if node.get("mode", "linear") in ("circular", b"circular") else place
+    )
+    positions = t.declare(f"{output}.positions", (base.shape[0], count), "int64")
+    attrs = {"expr": expr, "dtype": "int64"}
+    t.emit(
+        Compute(
+            f"{node.name}.positions",
+            "cell",
+            (t.resolve(starts),),
+            positions,
+            (("batch",),),
+            ("batch", "entry"),
+            attrs,
+        )
+    )
+    scatter(t, node.name, positions, updates.name, output, axis, [(0, 0)], "last", base=base.name)
+
+
+def _max_unpool(t: Translation, node: Node) -> None:
+    """Values at positions of the flattened result, zeros elsewhere, and beyond the windows up to the given shape."""
+    value, output = t.value(node.inputs[0]), node.outputs[0]
+    kernel = tuple(int(k) for k in node.attributes["kernel_shape"])
+    strides = node.get("strides") or (1,) * len(kernel)
+    pads = node.get("pads") or (0,) * (2 * len(kernel))
+    both = zip(value.shape[2:], kernel, strides, pads[: len(kernel)], pads[len(kernel) :], strict=True)
+    windows = (*value.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in both))
+    wanted = t.integers(node, 2, "output_shape") or windows
+    places, values = (
+        t.reshape(f"{node.name}.{what}", name, f"{output}.{what}", (value.size,))
+        for what, name in (("places", node.inputs[1]), ("values", value.name))
+    )
+    zeros = f"{output}.zeros"
+    t.know(zeros, Literal(np.zeros(1, numpy_dtype(value.dtype)), (math.prod(windows),)))
+    sent = scatter(t, node.name, places, values, f"{output}.flat", 0, monoid="last", base=zeros)
+    if tuple(wanted) == windows:
+        t.reshape(f"{node.name}.shape", sent, output, windows)
+        return
+    inner = t.reshape(f"{node.name}.shape", sent, f"{output}.windows", windows)
+    high = [w - s for w, s in zip(wanted, windows, strict=True)]
+    pad(t, f"{node.name}.rest", inner, output, [0] * len(high), high)
+
+
+SCATTERING: tuple[Translator, ...] = (
+    Translator(("ScatterElements", "Scatter"), _scatter_elements),
+    Translator(("ScatterND",), _scatter_nd),
+    Translator(("TensorScatter",), _tensor_scatter),
+    Translator(("MaxUnpool",), _max_unpool),
+)
