@@ -247,12 +247,12 @@ class Movement(TensorBase):
             [range(s - 1, -1, -1) if k in axes else range(s) for k, s in enumerate(self.shape)]
         )
 
-    def tile(self, dim: Dim, count: int) -> Self:
-        """The whole tensor `count` times, one after the other."""
+    def repeat(self, dim: Dim, count: int) -> Self:
+        """The whole tensor `count` times, one after the other along a dimension."""
         return self._repeated(dim, count, inner=False)
 
-    def repeat(self, dim: Dim, count: int) -> Self:
-        """Each element `count` times, next to each other."""
+    def repeat_each(self, dim: Dim, count: int) -> Self:
+        """Each element `count` times, next to each other along a dimension."""
         return self._repeated(dim, count, inner=True)
 
     def _repeated(self, dim: Dim, count: int, inner: bool) -> Self:

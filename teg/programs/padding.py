@@ -74,9 +74,9 @@ class Padding(Movement):
         if not size:
             raise ProgramError(f"there are no elements along dimension {axis} to pad by {mode!r}")
         if mode == "edge":
-            parts = [self._part(axis, range(1)).repeat(axis, before)] if before else []
+            parts = [self._part(axis, range(1)).repeat_each(axis, before)] if before else []
             parts.append(self)
-            parts += [self._part(axis, range(size - 1, size)).repeat(axis, after)] if after else []
+            parts += [self._part(axis, range(size - 1, size)).repeat_each(axis, after)] if after else []
             return concat(parts, axis)
         places = _places(size, before, after, mode)
         return concat([self._part(axis, part) for part in _runs(places)], axis)

@@ -150,6 +150,14 @@ class Storage:
         if own and all(own) and len(set(own)) == len(own):
             self.builder.tensors[site] = replace(self.builder.tensors[site], names=own)
 
+    def _name_view(self, site: str, root: str, view: ViewMap) -> None:
+        """The names of a root's dimensions for a view of it, where they name all of the view's."""
+        names = self.builder.tensors[root].names
+        found = {d.dim: name for d, name in zip(view.dims, names, strict=False) if d.dim >= 0}
+        if view.shape and len(found) == len(view.shape):
+            own = tuple(found[k] for k in range(len(view.shape)))
+            self.builder.tensors[site] = replace(self.builder.tensors[site], names=own)
+
     def read(self, rep: Rep, names: Labels, strict: bool = True) -> tuple[str, Labels]:
         """The root to read and the name of each of its dimensions, for a reader that labels dimensions.
 
@@ -187,6 +195,7 @@ class Storage:
             self._views[root, view] = self.emit(
                 "view", (root,), site or f"{root}.view", **dict(view_attributes(view))
             )
+            self._name_view(self._views[root, view], self._sites[root], view)
         return self._views[root, view]
 
     def refactored(self, rep: Rep, shape: Sequence[int], site: str) -> Rep:

@@ -1,0 +1,32 @@
+"""A matrix product as a product and a sum: `python -m examples.matmul [SECONDS]`.
+
+The whitepaper's rewrite for sharding along the summed dimension: every product of two elements is a point of an
+index space (row, inner, column), and the sum over `inner` is a reduction that splits into partial sums.
+"""
+
+import teg
+from examples.printing import show
+from teg.programs import Program
+
+
+def in_one_block(rows: int = 2048, inner: int = 2048, columns: int = 2048) -> Program:
+    """The product as one contraction, whose index space has the same three dimensions."""
+    with teg.program("matmul") as p:
+        x = p.input("x", row=rows, inner=inner)
+        w = p.input("w", inner=inner, column=columns)
+        p.output("y", x @ w)
+    return p
+
+
+def as_product_and_sum(rows: int = 64, inner: int = 256, columns: int = 64) -> Program:
+    """Broadcast, multiply, add up."""
+    with teg.program("product_and_sum") as p:
+        x = p.input("x", row=rows, inner=inner)
+        w = p.input("w", inner=inner, column=columns)
+        p.output("y", (x * w).sum("inner"))
+    return p
+
+
+if __name__ == "__main__":
+    show(in_one_block().graph)
+    show(as_product_and_sum().graph)
