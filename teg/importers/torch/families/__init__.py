@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from teg.importers.torch.families.activations import ACTIVATIONS
+from teg.importers.torch.families.attention import ATTENTION
 from teg.importers.torch.families.batch_normalisation import BATCH_NORMALISATION
 from teg.importers.torch.families.convolution import CONVOLUTION
 from teg.importers.torch.families.creation import CREATION
 from teg.importers.torch.families.elementwise import ELEMENTWISE
 from teg.importers.torch.families.indexing import INDEXING
 from teg.importers.torch.families.linear import LINEAR
+from teg.importers.torch.families.losses import LOSSES
 from teg.importers.torch.families.movement import MOVEMENT
 from teg.importers.torch.families.normalisation import NORMALISATION
 from teg.importers.torch.families.ordering import ORDERING
 from teg.importers.torch.families.pooling import POOLING
+from teg.importers.torch.families.randomness import RANDOMNESS
+from teg.importers.torch.families.recurrent import RECURRENT
 from teg.importers.torch.families.reductions import REDUCTIONS
 from teg.importers.torch.families.scattering import SCATTERING
 from teg.importers.torch.families.strided import STRIDED
@@ -33,4 +37,8 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *INDEXING,
     *SCATTERING,
     *ORDERING,
+    *ATTENTION,
+    *LOSSES,
+    *RANDOMNESS,
+    *RECURRENT,
 )

@@ -56,7 +56,8 @@ def _outer(t: Tracer, x: Value, vec2: Value) -> Value:
     return t.cells(lambda a, b: a * b, t.unsqueeze(x, 1), vec2, dtype=t.dtype)
 
 
-def _linear(t: Tracer, input: Value, weight: Value, bias: Value | None = None) -> Value:
+def linear(t: Tracer, input: Value, weight: Value, bias: Value | None = None) -> Value:
+    """`input @ weight.T + bias`."""
     lead = tuple(f"b{k}" for k in range(len(input.shape) - 1))
     out = ("n",) if len(weight.shape) > 1 else ()
     product = t.contract([input, weight], [(*lead, "k"), (*out, "k")], (*lead, *out))
@@ -149,7 +150,7 @@ LINEAR: tuple[TorchOperator, ...] = (
     TorchOperator(aten("mv"), _mv),
     TorchOperator(aten("dot", "vdot"), _dot),
     TorchOperator(aten("outer", "ger"), _outer),
-    TorchOperator(aten("linear"), _linear),
+    TorchOperator(aten("linear"), linear),
     TorchOperator(aten("addmm"), _addmm),
     TorchOperator(aten("addmv"), _addmv),
     TorchOperator(aten("addr"), _addr),

@@ -1,0 +1,40 @@
+"""Random numbers: without effect in evaluation mode, refused where they would be drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teg.importers.program import Value
+from teg.importers.torch.operator import TorchOperator, aten
+from teg.importers.torch.tracer import Tracer
+
+CURE = "export the program in evaluation mode, or give the numbers as an input"
+
+
+def _dropout(t: Tracer, input: Value, p: float, train: bool | None = None) -> Value:
+    if train is not False and p:
+        raise t.refuse(f"draws random numbers (dropout); {CURE}")
+    return input
+
+
+def _native_dropout(t: Tracer, input: Value, p: float, train: bool | None) -> tuple[Value, Value]:
+    """The second result is the mask of what is kept."""
+    return _dropout(t, input, p, train is not False), t.full(input.shape, True, "bool")
+
+
+def _refused(t: Tracer, *_: Any, **__: Any) -> Value:
+    raise t.refuse(f"draws random numbers, whose sequence is torch's own; {CURE}")
+
+
+RANDOMNESS: tuple[TorchOperator, ...] = (
+    TorchOperator(aten("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"), _dropout),
+    TorchOperator(aten("native_dropout"), _native_dropout),
+    TorchOperator(
+        (
+            *aten("rand", "randn", "randperm", "rand_like", "randn_like", "randint", "randint.low"),
+            *aten("randint_like", "randint_like.low_dtype", "bernoulli", "bernoulli.p", "multinomial"),
+            *aten("normal_functional", "normal.float_float", "uniform", "exponential"),
+        ),
+        _refused,
+    ),
+)
