@@ -10,6 +10,8 @@ from teg.operators.operator import Inferred
 from teg.signature import Signature
 from teg.zspace import IndexProjection, ZRange
 
+MOST_POINTS = 2**61
+
 
 def arity_issues(block: Block, path: str) -> Iterator[Issue]:
     """The signature has one projection per input and output."""
@@ -49,7 +51,12 @@ def inference_issues(
 
 
 def index_issues(block: Block, path: str) -> Iterator[Issue]:
-    """A part of an index space lies inside it."""
+    """An index space can be counted, and a part of it lies inside it."""
+    if block.signature is not None:
+        count = block.signature.index_range.size
+        if count >= MOST_POINTS:
+            message = f"{block.operator!r} has an index space of {count} points"
+            yield Issue("index", f"{path}.definition", message, f"stay below {MOST_POINTS}")
     if block.index is None:
         return
     dims = () if block.signature is None else block.signature.dims

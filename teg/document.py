@@ -45,7 +45,7 @@ __all__ = [
 
 VERSION = 1
 MAX_BLOCKS = 1_000_000
-MAX_BYTES = 4 * 2**30
+MAX_BYTES = 2**30
 
 
 def to_document(graph: Graph) -> dict[str, Any]:
@@ -150,6 +150,10 @@ def read_content(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> by
     """
     source = _checked(path)
     try:
+        if source.suffix != ".gz" and source.stat().st_size > max_bytes:
+            raise _unreadable(
+                f"{source.stat().st_size} bytes", f"at most {max_bytes} are accepted; raise max_bytes", "size"
+            )
         with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as file:
             return file.read(max_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from teg.dtypes import NAMES, numpy_dtype
-from teg.issues import Issue, key_path
+from teg.issues import Issue, clipped, key_path
 
 MAX_DEPTH = 200
 MAX_DIGITS = 100
@@ -171,5 +171,7 @@ def decode_array(dtype: str, shape: tuple[int, ...], text: str, path: str) -> np
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    try:
+        return clipped(value, 60)
+    except RecursionError:
+        return "something nested very deep"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+LONGEST_KEY = 300
+
 
 @dataclass(frozen=True)
 class Issue:
@@ -32,8 +34,15 @@ def listing(heading: str, issues: Sequence[Issue], limit: int = 10) -> str:
     return "\n".join(lines)
 
 
+def clipped(value: object, limit: int = 80) -> str:
+    """The `repr` of a value from outside, cut to `limit` characters."""
+    text = repr(value[:limit] if isinstance(value, str) else value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 def key_path(path: str, key: str) -> str:
-    """The JSON path of the member `key` of the object at `path`."""
+    """The JSON path of the member `key` of the object at `path`; very long keys are cut."""
+    key = key if len(key) <= LONGEST_KEY else key[: LONGEST_KEY - 3] + "..."
     if key.isidentifier():
         return f"{path}.{key}"
     quoted = key.replace("\\", "\\\\").replace("'", "\\'")

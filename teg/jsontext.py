@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from teg.encoding import MalformedError
+from teg.issues import clipped
+
+# A million blocks with all that belongs to them are half of it.
+MAX_VALUES = 50_000_000
 
 
 def parse(text: str | bytes) -> Any:
@@ -15,6 +20,11 @@ def parse(text: str | bytes) -> Any:
         MalformedError: no UTF-8, no JSON (NaN and the infinities are none), a key that stands twice in one
             object, or nested too deep.
     """
+    commas = text.count(b"," if isinstance(text, bytes) else ",")  # type: ignore[arg-type]
+    if commas > MAX_VALUES:
+        raise MalformedError(
+            "$", f"{commas} values", f"at most {MAX_VALUES} are read; split the program", "size"
+        )
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -36,8 +46,8 @@ def parse(text: str | bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        twice = next(k for n, (k, _) in enumerate(pairs) if any(k == other for other, _ in pairs[:n]))
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"the key {clipped(counts.most_common(1)[0][0])} stands twice in one object")
     return found
 
 

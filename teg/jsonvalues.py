@@ -11,8 +11,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from teg.encoding import MalformedError
-from teg.issues import key_path
+from teg.issues import clipped, key_path
 from teg.zspace import ZRange
+
+LONGEST_NAME = 10_000
 
 
 def members(value: Any, path: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -26,9 +28,9 @@ def members(value: Any, path: str, required: Sequence[str], optional: Sequence[s
         known = (*required, *optional)
         for key in value:
             if key not in known:
-                near = get_close_matches(key, known, n=1)
+                near = get_close_matches(key[:80], known, n=1)
                 cure = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
-                raise MalformedError(key_path(path, key), f"unknown key {key!r}", cure)
+                raise MalformedError(key_path(path, key), f"unknown key {clipped(key)}", cure)
 
 
 def listed(value: Any, path: str) -> list[Any]:
@@ -62,8 +64,9 @@ def sites(value: Any, path: str) -> tuple[str, ...]:
 
 def site(value: Any, path: str) -> str:
     """A name: printable text that is not empty."""
-    if type(value) is not str or not value or not value.isprintable():
-        raise MalformedError(path, kind_of(value), "expected a name: printable text, not empty")
+    if type(value) is not str or not value or len(value) > LONGEST_NAME or not value.isprintable():
+        cure = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
+        raise MalformedError(path, kind_of(value), cure)
     return value
 
 
@@ -79,8 +82,7 @@ def kind_of(value: Any) -> str:
     names = {dict: "an object", list: "a list", type(None): "null", bool: "a bool"}
     if type(value) in names:
         return names[type(value)]
-    text = repr(value[:60] if isinstance(value, str) else value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{type(value).__name__} {clipped(value, 60)}"
 
 
 def box(value: Any, path: str) -> ZRange:

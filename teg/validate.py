@@ -20,6 +20,9 @@ from teg.operators import catalogue, operator_named
 from teg.records import cost_issues, dimension_name_issues, name_issues, tensor_issues
 from teg.zspace import ZRange
 
+# Blocks of a cycle that its message names.
+SHOWN = 8
+
 __all__ = ["InvalidGraph", "Issue", "check", "validate"]
 
 
@@ -136,10 +139,12 @@ def _order(scene: _Scene) -> Iterator[Issue]:
         late += [(k, key, m) for key, m in needs if m >= k]
     cycle = _cycle(earlier) if late else []
     if cycle:
-        text = " needs ".join(repr(blocks[k].site) for k in (*cycle, cycle[0]))
+        shown = [repr(blocks[k].site) for k in cycle[:SHOWN]]
+        text = " needs ".join([*shown, *(["..."] if len(cycle) > SHOWN else []), shown[0]])
         yield Issue("cycle", f"$.blocks[{cycle[0]}]", f"a cycle: {text}", "cut it: a program is acyclic")
+    inside = set(cycle)
     for k, key, m in late:
-        if not (k in cycle and m in cycle):
+        if not (k in inside and m in inside):
             message = f"needs block {blocks[m].site!r}, which stands at $.blocks[{m}]"
             yield Issue("order", f"$.blocks[{k}].{key}", message, "move it before this block")
 
@@ -158,11 +163,12 @@ def _cycle(earlier: Sequence[Sequence[int]]) -> list[int]:
             if waiting[k] == 0:
                 ready.append(k)
     node = next((k for k, count in enumerate(waiting) if count), None)
-    path: list[int] = []
+    path: dict[int, None] = {}
     while node is not None and node not in path:
-        path.append(node)
+        path[node] = None
         node = next(m for m in earlier[node] if waiting[m])
-    return path[path.index(node) :] if node is not None else []
+    passed = list(path)
+    return passed[passed.index(node) :] if node is not None else []
 
 
 def _definitions(scene: _Scene) -> Iterator[Issue]:

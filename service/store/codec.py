@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -44,7 +45,7 @@ def graph_values(graph: Graph) -> dict[str, Any]:
 
 def graph_of(document: bytes) -> Graph:
     """The graph of a stored document."""
-    return loads(gzip.decompress(document))
+    return loads(gzip.decompress(document), max_bytes=sys.maxsize)
 
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from teg.operators.reading import integers, known_dtype, settings
 from teg.signature import IndexDim, Signature
 from teg.zspace import IndexProjection, ZAffineMap, ZRange
 
+LARGEST = 2**62
+
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
     given = settings(attrs, ("kernel", "inputs", "outputs"), ("dims", "reads", "writes", "params"))
@@ -49,7 +51,10 @@ def _projection(value: Any) -> IndexProjection:
     if not isinstance(value, tuple) or len(value) != 3 or not isinstance(value[0], tuple):
         raise ValueError(f"a projection is (matrix, offset, shape), not {value!r}")
     matrix = tuple(integers(row, "matrix") for row in value[0])
-    return IndexProjection(ZAffineMap(matrix, integers(value[1], "offset")), integers(value[2], "shape"))
+    offset, shape = integers(value[1], "offset"), integers(value[2], "shape")
+    if any(abs(n) >= LARGEST for row in (*matrix, offset, shape) for n in row):
+        raise ValueError(f"numbers of a projection lie below {LARGEST}")
+    return IndexProjection(ZAffineMap(matrix, offset), shape)
 
 
 def external_attributes(

@@ -11,6 +11,7 @@ from hypothesis import given
 
 from teg.builder import GraphBuilder, define
 from teg.document import from_document, to_document
+from teg.evaluate import evaluate
 from teg.graph import Block, Definition, Graph, Tensor, attributes
 from teg.validate import InvalidGraph, check, validate
 from teg.zspace import ZRange
@@ -405,3 +406,38 @@ def test_equal_layers_are_looked_at_once() -> None:
     begin = time.perf_counter()
     assert validate(graph) == []
     assert time.perf_counter() - begin < 0.5  # 0.02 s alone
+
+
+def test_a_long_cycle_is_found_quickly_and_told_in_part() -> None:
+    b = GraphBuilder("ring")
+    count = 50_000
+    x = b.source("x", (2,), "float32")
+    (first,) = cell(b, ("neg", ("input", 0)), x, site="c0")
+    definition = b.blocks[-1].definition
+    blocks = [Block(f"c{k}", definition, (f"c{(k - 1) % count}",), (f"c{k}",)) for k in range(count)]
+    b.sink(first, site="y")
+    tensors = {f"c{k}": Tensor(f"c{k}", (2,), "float32") for k in range(count)}
+    graph = Graph("ring", (b.blocks[0], *blocks, b.blocks[-1]), {**b.tensors, **tensors})
+    started = time.monotonic()
+    (issue,) = validate(graph)
+    assert issue.kind == "cycle" and "needs ..." in issue.message and len(issue.message) < 200
+    assert time.monotonic() - started < 5
+
+
+def test_an_index_space_that_cannot_be_counted_is_an_issue() -> None:
+    b = GraphBuilder("astronomical")
+    x, w = b.source("x", (2**21, 2**21), "int8"), b.source("w", (2**21, 2**21), "int8")
+    (y,) = b.apply("contract", (x, w), site="y", labels=(("m", "k"), ("k", "n")), output=("m", "n"))
+    b.sink(y, site="out")
+    ((kind, path),) = found(b.build())
+    assert (kind, path) == ("index", "$.blocks[2].definition")
+
+
+def test_tensors_without_elements_are_legal() -> None:
+    b = GraphBuilder("empty")
+    x = b.source("x", (0, 3), "float32")
+    (y,) = b.apply("reduce", (x,), site="y", monoid="sum", labels=("a", "b"), output=("b",))
+    b.sink(y, site="out")
+    graph = from_document(to_document(b.build()))
+    assert validate(graph) == []
+    np.testing.assert_array_equal(evaluate(graph, {"x": np.zeros((0, 3), np.float32)})["out"], [0, 0, 0])
