@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from teg.graph import Block, TensorType
 from teg.issues import Issue
 from teg.operators.operator import Inferred
-from teg.signature import Signature
+from teg.signature import Signature, reached
 from teg.zspace import IndexProjection, ZRange
 
 MOST_POINTS = 2**61
@@ -84,12 +84,12 @@ def range_issues(
         if len(p.shape) != len(kind.shape):
             yield _rank_issue(p, kind, where)
         elif block.index is None:
-            yield from _whole_input(p.project(index), kind, view, index, where)
+            yield from _whole_input(reached(p, index), kind, view, index, where)
         else:
             yield from _part_input(block, p, index, kind, view, where)
     for k, (p, kind) in enumerate(zip(block.signature.outputs, outputs, strict=True)):
         where = f"{path}.outputs[{k}]"
-        box = p.project(index)
+        box = reached(p, index)
         if len(p.shape) != len(kind.shape):
             yield _rank_issue(p, kind, where)
         elif block.index is None and not _same(box, ZRange.of_shape(kind.shape)):
@@ -103,11 +103,11 @@ def range_issues(
 
 def _whole_input(box: ZRange, kind: TensorType, view: bool, index: ZRange, path: str) -> Iterator[Issue]:
     tensor = ZRange.of_shape(kind.shape)
-    reached = box.intersection(tensor)
+    read = box.intersection(tensor)
     if view and not (box.is_empty or tensor.contains(box)):
         yield _range_issue(index, box, tensor, path, "a view stays inside its root")
-    elif not view and not _same(reached, tensor):
-        margin = not reached.is_empty
+    elif not view and not _same(read, tensor):
+        margin = not read.is_empty
         cure = "put a view that crops the unread margin before the block" if margin else "they must be equal"
         yield _range_issue(index, box, tensor, path, cure, "margin" if margin else "range")
 

@@ -16,7 +16,7 @@ from teg.graph import Block, Definition, Graph, TensorType
 from teg.operators import operator_named
 from teg.operators.monoids import identity
 from teg.operators.operator import Operand
-from teg.signature import PARALLEL
+from teg.signature import PARALLEL, reached
 from teg.zspace import ZRange
 
 NOTHING = ZRange((), ())
@@ -111,19 +111,8 @@ def output_boxes(definition: Definition, index: ZRange) -> tuple[ZRange, ...]:
 
     An empty reduction dimension does not: its partial result is full of the monoid's identity.
     """
-    signature = definition.signature
-    assert signature is not None
-    filled = ZRange(index.start, tuple(max(e, s + 1) for s, e in zip(index.start, index.end, strict=True)))
-    empty = [k for k, n in enumerate(index.shape) if n == 0]
-    boxes = []
-    for p in signature.outputs:
-        box = p.project(filled)
-        ends = tuple(
-            start if any(row[k] for k in empty) else end
-            for row, start, end in zip(p.start.matrix, box.start, box.end, strict=True)
-        )
-        boxes.append(ZRange(box.start, ends))
-    return tuple(boxes)
+    assert definition.signature is not None
+    return tuple(reached(p, index) for p in definition.signature.outputs)
 
 
 def run_block(

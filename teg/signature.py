@@ -96,6 +96,23 @@ def rows_of(projection: IndexProjection) -> tuple[Row | None, ...]:
     return tuple(rows)
 
 
+def reached(projection: IndexProjection, index: ZRange) -> ZRange:
+    """The box of a part of the index space in which only those dimensions are empty that an empty one moves.
+
+    A sum over nothing still makes its whole result, and a cell without rows still knows its columns.
+    """
+    empty = [k for k, n in enumerate(index.shape) if n == 0]
+    if not empty:
+        return projection.project(index)
+    filled = ZRange(index.start, tuple(max(e, s + 1) for s, e in zip(index.start, index.end, strict=True)))
+    box = projection.project(filled)
+    ends = tuple(
+        start if any(row[k] for k in empty) else end
+        for row, start, end in zip(projection.start.matrix, box.start, box.end, strict=True)
+    )
+    return ZRange(box.start, ends)
+
+
 def projection(rows: Sequence[Row], dim_count: int) -> IndexProjection:
     """The projection with these rows over an index space of `dim_count` dimensions."""
     matrix = tuple(tuple(r.stride if k == r.dim else 0 for k in range(dim_count)) for r in rows)

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from teg.importers.program import Literal
+from teg.dtypes import numpy_dtype
+from teg.importers.program import Literal, Value
 
 COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
 
@@ -14,12 +15,19 @@ COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
 def literal(array: np.ndarray) -> Literal:
     """A known value, compressed along the dimensions in which all its slices are equal."""
     shape = array.shape
-    if array.nbytes <= COMPRESS_LIMIT_BYTES and array.size > 0:
+    if array.size == 0:
+        return Literal(np.zeros((1,) * array.ndim, array.dtype), shape)
+    if array.nbytes <= COMPRESS_LIMIT_BYTES:
         for axis in range(array.ndim):
             first = array[(slice(None),) * axis + (slice(0, 1),)]
             if array.shape[axis] > 1 and np.array_equal(array, np.broadcast_to(first, array.shape)):
                 array = first
     return Literal(np.ascontiguousarray(array).reshape(array.shape), shape)
+
+
+def nothing(value: Value) -> Literal:
+    """A value without elements."""
+    return Literal(np.zeros((1,) * len(value.shape), numpy_dtype(value.dtype)), value.shape)
 
 
 def affine(array: np.ndarray) -> tuple[float, float] | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from teg.importers.constants import literal
 from teg.importers.failure import ImportFailure
+from teg.importers.literals import literal, nothing
 from teg.importers.onnx_reader import Model, Node
 from teg.importers.program import Entry, Literal, Program, Value
 from teg.importers.translate.attention import ATTENTION
@@ -53,14 +53,14 @@ def translate(model: Model) -> Program:
     program = Program(model.name)
     t = Translation(program, model.opset, model.versions)
     for value, role in model.inputs:
-        _check_size(value, "input")
         program.values[value.name] = value
+        if value.size == 0:
+            t.known[value.name] = nothing(value)
         program.entries[value.name] = Entry(value, role)
     for name, array in model.initializers.items():
         _add_initializer(t, name, array, model.initializer_roles.get(name))
     _translate_nodes(t, model)
     for name in model.outputs:
-        _check_size(t.value(name), "output")
         program.outputs[name] = t.resolve(name)
     return settle_roles(program.pruned(), model.initializer_roles)
 
@@ -121,11 +121,6 @@ def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
     unmade = [o for o in node.outputs if o in read and t.resolve(o) not in t.program.values]
     if unmade:
         raise ImportFailure(f"{node.where} is unsupported where its output {unmade[0]!r} is used")
-
-
-def _check_size(value: Value, what: str) -> None:
-    if value.size == 0:
-        raise ImportFailure(f"{what} {value.name!r} of shape {list(value.shape)} has no elements")
 
 
 def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from teg.importers.constants import FOLD_LIMIT_BYTES, fold, literal
+from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Literal
 from teg.importers.translate.translation import Translation
@@ -52,7 +53,11 @@ def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
         return False
     results = _compressed(node, inputs)
     if results is None and not (has_steps and _unfolds(inputs)):
-        results = fold(node, inputs, {"": t.opset, node.domain: t.version(node.domain)})
+        try:
+            results = fold(node, inputs, {"": t.opset, node.domain: t.version(node.domain)})
+        except ImportFailure:
+            if not has_steps:
+                raise
     if results is None:
         return False
     for name, result in zip([o for o in node.outputs if o], results, strict=True):

@@ -128,11 +128,7 @@ def _split(t: Translation, node: Node) -> None:
 def _concat(t: Translation, node: Node) -> None:
     rank = len(t.value(node.inputs[0]).shape)
     axis = normal_axis(node, int(node.get("axis", 1)), rank)
-    filled = [n for n in node.inputs if t.value(n).shape[axis] > 0]
-    if len(filled) == 1:
-        t.alias(node.outputs[0], filled[0])
-    else:
-        t.concat(node.name, filled, node.outputs[0], axis)
+    t.concat(node.name, node.inputs, node.outputs[0], axis)
 
 
 def _pad(t: Translation, node: Node) -> None:

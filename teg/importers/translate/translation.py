@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.importers.constants import literal
 from teg.importers.failure import ImportFailure
+from teg.importers.literals import literal, nothing
 from teg.importers.onnx_reader import Node
 from teg.importers.program import (
     Compute,
@@ -54,9 +54,10 @@ class Translation:
 
     def know(self, name: str, constant: Literal) -> None:
         """Record a folded value; it becomes part of the program where a step reads it."""
-        self.known[name] = constant
-        self.program.literals[name] = constant
-        self.program.values[name] = Value(name, constant.shape, constant.array.dtype.name)
+        value = Value(name, constant.shape, constant.array.dtype.name)
+        self.known[name] = constant if value.size else nothing(value)
+        self.program.literals[name] = self.known[name]
+        self.program.values[name] = value
 
     def literal(self, name: str) -> Literal | None:
         """The known value of `name`, if it is known."""
@@ -86,16 +87,8 @@ class Translation:
         return None if found is None else tuple(int(v) for v in found.reshape(-1))
 
     def declare(self, name: str, shape: Sequence[int], dtype: str) -> str:
-        """Announce a value that the next step makes.
-
-        Raises:
-            ImportFailure: it has no elements.
-        """
+        """Announce a value that the next step makes."""
         sizes = tuple(int(s) for s in shape)
-        if 0 in sizes:
-            raise ImportFailure(
-                f"value {name!r} of shape {list(sizes)} has no elements, which is unsupported"
-            )
         self.program.values[name] = Value(name, sizes, dtype)
         return name
 
@@ -105,9 +98,17 @@ class Translation:
         return name
 
     def emit(self, step: Step) -> str:
-        """Append a step; its outputs must be declared. Gives the first one's name."""
-        self.program.steps.append(step)
-        return outputs_of(step)[0]
+        """Append a step; its outputs must be declared. Gives the first one's name.
+
+        Values without elements are known without a step.
+        """
+        made = [self.program.values[name] for name in outputs_of(step)]
+        if any(value.size for value in made):
+            self.program.steps.append(step)
+        for value in made:
+            if value.size == 0:
+                self.know(value.name, nothing(value))
+        return made[0].name
 
     def fixed(
         self,
@@ -170,12 +171,16 @@ class Translation:
         return self.emit(Slice(site, value.name, output, spans))
 
     def concat(self, site: str, names: Sequence[str], output: str, axis: int) -> str:
-        """The values one after the other along `axis`."""
+        """The values one after the other along `axis`; those without elements add nothing."""
         values = [self.value(n) for n in names]
         shape = list(values[0].shape)
         shape[axis] = sum(v.shape[axis] for v in values)
-        self.declare(output, shape, values[0].dtype)
-        return self.emit(Concat(site, tuple(v.name for v in values), output, axis))
+        filled = [v for v in values if v.shape[axis]] or values
+        if len(filled) == 1:
+            self.alias(output, filled[0].name)
+            return filled[0].name
+        self.declare(output, shape, filled[0].dtype)
+        return self.emit(Concat(site, tuple(v.name for v in filled), output, axis))
 
 
 def plain_labels(rank: int) -> Labels:
