@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,10 @@ from teg.graph import Graph
 from teg.importers.failure import ImportFailure
 from teg.validate import check
 
-__all__ = ["ImportFailure", "from_json", "from_loom", "from_onnx", "from_torch"]
+__all__ = ["ImportFailure", "from_jax", "from_json", "from_loom", "from_onnx", "from_stablehlo", "from_torch"]
+
+# A loop is unrolled while its trips have at most so many operations together.
+UNROLL_LIMIT = 32768
 
 
 def from_onnx(
@@ -89,3 +92,54 @@ def from_json(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int
     graph = import_loom(obj) if is_loom else from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
     check(graph)
     return graph
+
+
+def from_stablehlo(
+    source: str | bytes | Path,
+    *,
+    name: str | None = None,
+    roles: Mapping[str, str] | None = None,
+    unroll_limit: int = UNROLL_LIMIT,
+) -> Graph:
+    """The graph of a StableHLO module: its text, its bytes (bytecode too) or a path (`.mlir`, also `.gz`).
+
+    Calls are inlined and loops unrolled while they run at most `unroll_limit` operations. Inputs are named by the
+    path that JAX noted, else `arg0`, `arg1`, ...; results likewise. `roles` gives roles to inputs by name, or to all
+    below a name. Donated arguments and the state of training steps come out as sinks that carry their source.
+
+    Raises:
+        ImportFailure: jaxlib is not installed, the file is missing or no StableHLO, a shape or the number of trips
+            of a loop is known only at run time, or operations are unsupported; one line that says which and where.
+    """
+    from teg.importers.stablehlo.entry import import_stablehlo
+
+    return import_stablehlo(source, name, roles, unroll_limit)
+
+
+def from_jax(
+    function: Callable[..., Any],
+    *arguments: Any,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    name: str | None = None,
+    roles: Mapping[str, str] | None = None,
+    unroll_limit: int = UNROLL_LIMIT,
+    **keywords: Any,
+) -> Graph:
+    """The graph of a JAX function on arguments like the given ones (arrays, `jax.ShapeDtypeStruct`, trees of them).
+
+    Sources are named by the argument and the path in it (`params.layer.w`), sinks by the path in the result
+    (`result.0`). See `from_stablehlo` for roles, carried state and loops, and `jax.jit` for the other options.
+
+    Raises:
+        ImportFailure: jax is not installed, or the function cannot be imported; one line that says why.
+    """
+    from teg.importers.stablehlo.entry import import_jax
+
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+    }
+    return import_jax(function, arguments, keywords, options, name, roles, unroll_limit)

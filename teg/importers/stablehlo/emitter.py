@@ -1,0 +1,244 @@
+"""Programs written as functions of values: each method emits a step and gives its result.
+
+The translators of StableHLO's operations compose these; names of values and sites are made here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.importers.failure import ImportFailure
+from teg.importers.literals import literal
+from teg.importers.program import Compute, Entry, Labels, Literal, Value
+from teg.importers.stablehlo.module import Operation
+from teg.importers.translate.linear import contract
+from teg.importers.translate.movement import pad
+from teg.importers.translate.stepwise import FoldingTranslation
+from teg.importers.translate.translation import plain_labels
+
+Expr = tuple[Any, ...]
+
+X: Expr = ("input", 0)
+Y: Expr = ("input", 1)
+Z: Expr = ("input", 2)
+
+# Arrays of floats beyond this are data of the program (weights that a function closes over), not literals.
+DATA_LIMIT_BYTES = 4096
+
+
+def const(value: float) -> Expr:
+    """A number in an expression."""
+    return ("const", value)
+
+
+def cast(dtype: str, expr: Expr) -> Expr:
+    """An expression in another element type."""
+    return ("cast", dtype, expr)
+
+
+class Emitter:
+    """Emits the steps of one operation after the other; `operation` is the one being translated."""
+
+    def __init__(self, translation: FoldingTranslation) -> None:
+        self.translation = translation
+        self.operation: Operation = Operation("", (), (), (), {}, (), "")
+        # Values put together from pieces along one axis: value -> (axis, pieces as (start, value)).
+        self.pieces: dict[str, tuple[int, tuple[tuple[int, Value], ...]]] = {}
+        self.bundles: dict[str, tuple[Value, ...]] = {}
+        self._counts: Counter[str] = Counter()
+        self._base, self._count = "", 0
+
+    def begin(self, operation: Operation) -> None:
+        """Steps from here on belong to `operation`."""
+        self.operation = operation
+        short = operation.short
+        self._counts[short] += 1
+        self._base, self._count = f"{short}.{self._counts[short]}", 0
+
+    def resume(self, operation: Operation) -> None:
+        """Go on with an operation after those of its regions."""
+        self.begin(operation)
+
+    def fresh(self) -> str:
+        """A name for the next value of this operation."""
+        self._count += 1
+        return self._base if self._count == 1 else f"{self._base}.{self._count - 1}"
+
+    def refuse(self, reason: str) -> ImportFailure:
+        """The error that the current operation is unsupported for a reason."""
+        return ImportFailure(f"{self.operation.where} {reason}")
+
+    def value(self, name: str) -> Value:
+        """The value called `name`."""
+        return self.translation.value(name)
+
+    def known(self, value: Value) -> np.ndarray | None:
+        """The value's elements, where they are known at import."""
+        found = self.translation.literal(value.name)
+        return None if found is None else found.full
+
+    def know(self, array: np.ndarray, shape: Sequence[int]) -> Value:
+        """A constant of `shape`, given with size 1 where its slices are equal."""
+        name = self.fresh()
+        self.translation.know(name, Literal(np.ascontiguousarray(array).reshape(array.shape), tuple(shape)))
+        return self.value(name)
+
+    def constant(self, array: np.ndarray) -> Value:
+        """A constant; large arrays of floats are data that the program brings along."""
+        found = literal(array)
+        if array.dtype.kind in "biu" or found.array.nbytes <= DATA_LIMIT_BYTES:
+            return self.know(found.array, found.shape)
+        value = Value(self.fresh(), array.shape, array.dtype.name)
+        program = self.translation.program
+        program.values[value.name] = value
+        program.entries[value.name] = Entry(value, "parameter", np.ascontiguousarray(array))
+        return value
+
+    def full(self, shape: Sequence[int], number: Any, dtype: str) -> Value:
+        """A constant with equal elements."""
+        return self.know(np.full((1,) * len(shape), number, numpy_dtype(dtype)), shape)
+
+    def compute(
+        self,
+        operator: str,
+        inputs: Sequence[Value],
+        labels: Sequence[Labels],
+        target: Labels,
+        dtype: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        whole: frozenset[str] = frozenset(),
+        sizes: Mapping[str, int] | None = None,
+    ) -> Value:
+        """A step of any operator; sizes of labels come from the inputs, others from `sizes`."""
+        found = dict(sizes or {})
+        for value, own in zip(inputs, labels, strict=True):
+            found.update((d, s) for d, s in zip(own, value.shape, strict=True) if d and d not in found)
+        output = self.fresh()
+        self.translation.declare(output, [found[d] for d in target], dtype or inputs[0].dtype)
+        names = tuple(v.name for v in inputs)
+        step = Compute(output, operator, names, output, tuple(labels), target, attributes or {}, whole)
+        return self.value(self.translation.emit(step))
+
+    def cell(self, expr: Expr, *operands: Value, dtype: str = "") -> Value:
+        """An expression over broadcast operands; the element type is the first one's if none is given."""
+        output = self.fresh()
+        names = [o.name for o in operands]
+        return self.value(self.translation.cell(output, names, output, expr, dtype or operands[0].dtype))
+
+    def line(self, shape: Sequence[int], axis: int, dtype: str) -> Value:
+        """The coordinate along one dimension."""
+        labels = plain_labels(len(shape))
+        attributes = {"expr": cast(dtype, ("index", labels[axis])), "dtype": dtype}
+        return self.compute(
+            "cell", (), (), labels, dtype, attributes, sizes=dict(zip(labels, shape, strict=True))
+        )
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """The value in another element type."""
+        return value if value.dtype == dtype else self.cell(cast(dtype, X), value, dtype=dtype)
+
+    def relabel(self, value: Value, source: Labels, target: Labels, shape: Sequence[int]) -> Value:
+        """Transposition, squeeze, unsqueeze, broadcast: see `Translation.relabel`."""
+        if source == target and tuple(shape) == value.shape:
+            return value
+        output = self.fresh()
+        return self.value(self.translation.relabel(output, value.name, output, source, target, shape))
+
+    def permute(self, value: Value, order: Sequence[int]) -> Value:
+        """The dimensions in another order."""
+        labels = plain_labels(len(value.shape))
+        return self.relabel(value, labels, tuple(labels[k] for k in order), [value.shape[k] for k in order])
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """The same elements at another shape."""
+        found = self.translation.literal(value.name)
+        if found is not None:
+            if found.array.size == 1:
+                return self.know(found.array.reshape((1,) * len(shape)), shape)
+            packed = literal(found.full.reshape(tuple(shape)))
+            return self.know(packed.array, packed.shape)
+        output = self.fresh()
+        return self.value(self.translation.reshape(output, value.name, output, tuple(shape)))
+
+    def slice(self, value: Value, ranges: Sequence[range]) -> Value:
+        """The coordinates in `ranges`; where they lie in one piece of an assembled value, that piece's."""
+        if value.name in self.pieces:
+            axis, pieces = self.pieces[value.name]
+            wanted = ranges[axis]
+            for start, piece in pieces:
+                end = start + piece.shape[axis]
+                if start <= min(wanted[0], wanted[-1]) and max(wanted[0], wanted[-1]) < end:
+                    inner = range(wanted.start - start, wanted.stop - start, wanted.step)
+                    return self.slice(piece, [inner if k == axis else r for k, r in enumerate(ranges)])
+        output = self.fresh()
+        return self.value(self.translation.slice(output, value.name, output, ranges))
+
+    def part(self, value: Value, axis: int, span: range) -> Value:
+        """The coordinates `span` along one dimension."""
+        return self.slice(value, [span if k == axis else range(s) for k, s in enumerate(value.shape)])
+
+    def concat(self, values: Sequence[Value], axis: int) -> Value:
+        """The values one after the other; parts that were put together before are taken one by one."""
+        pieces: list[tuple[int, Value]] = []
+        at = 0
+        for value in values:
+            own_axis, own = self.pieces.get(value.name, (axis, ((0, value),)))
+            pieces += [(at + s, v) for s, v in own] if own_axis == axis else [(at, value)]
+            at += value.shape[axis]
+        pieces = [(s, v) for s, v in pieces if v.shape[axis]]
+        if len(pieces) == 1:
+            return pieces[0][1]
+        output = self.fresh()
+        name = self.translation.concat(output, [v.name for _, v in pieces], output, axis)
+        if self.translation.literal(name) is None:
+            self.pieces[name] = (axis, tuple(pieces))
+        return self.value(name)
+
+    def pad(self, value: Value, low: Sequence[int], high: Sequence[int], fill: float = 0) -> Value:
+        """Elements added (or, where negative, taken off) before and after."""
+        sides = list(zip(value.shape, low, high, strict=True))
+        cropped = self.slice(value, [range(max(-a, 0), max(s - max(-b, 0), max(-a, 0))) for s, a, b in sides])
+        if all(n <= 0 for n in (*low, *high)):
+            return cropped
+        output = self.fresh()
+        widths = [max(a, 0) for a in low], [max(b, 0) for b in high]
+        return self.value(pad(self.translation, output, cropped.name, output, *widths, fill=fill))
+
+    def spread(self, value: Value, gaps: Sequence[int], fill: float = 0) -> Value:
+        """`gaps[k]` elements `fill` between neighbours along dimension `k`."""
+        wide = [n for s, g in zip(value.shape, gaps, strict=True) for n in (s, g + 1)]
+        if not any(gaps):
+            return value
+        opened = self.reshape(value, [n for s in value.shape for n in (s, 1)])
+        padded = self.pad(opened, [0] * len(wide), [n for g in gaps for n in (0, g)], fill)
+        closed = self.reshape(padded, [a * b for a, b in zip(wide[::2], wide[1::2], strict=True)])
+        return self.slice(closed, [range(n - g) for n, g in zip(closed.shape, gaps, strict=True)])
+
+    def contract(self, values: Sequence[Value], labels: Sequence[Labels], target: Labels) -> Value:
+        """The sum of products over all labels that `target` lacks."""
+        output = self.fresh()
+        names = [v.name for v in values]
+        return self.value(contract(self.translation, output, names, labels, output, target))
+
+    def reduce(self, value: Value, axes: Sequence[int], monoid: str) -> Value:
+        """A reduction over `axes`, which vanish."""
+        if not axes:
+            return value
+        if value.dtype == "bool":
+            monoid = {"max": "any", "min": "all"}.get(monoid, monoid)
+        labels = plain_labels(len(value.shape))
+        target = tuple(d for k, d in enumerate(labels) if k not in axes)
+        return self.compute(
+            "reduce", [value], [labels], target, value.dtype, {"monoid": monoid, "scale": 1.0}
+        )
+
+    def bundle(self, values: Sequence[Value]) -> Value:
+        """Several values under one name."""
+        name = self.fresh()
+        self.bundles[name] = tuple(values)
+        return Value(name, (), "tuple")

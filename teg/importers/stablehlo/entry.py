@@ -1,0 +1,60 @@
+"""Import of StableHLO modules and of JAX functions: read, translate, factor, lower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from teg.graph import Graph
+from teg.importers.absorbing import absorb_transpositions
+from teg.importers.factoring import Factoring
+from teg.importers.failure import ImportFailure
+from teg.importers.lowering.lower import lower
+from teg.importers.stablehlo.module import Module
+from teg.importers.stablehlo.naming import input_names, output_names
+from teg.importers.stablehlo.reader import bindings, module_of, read_module
+from teg.importers.stablehlo.translate import translate
+
+
+def import_stablehlo(
+    source: str | bytes | Path, name: str | None, roles: Mapping[str, str] | None, unroll_limit: int
+) -> Graph:
+    """The graph of a module; see `teg.importers.from_stablehlo`."""
+    return _graph(read_module(source, name), roles, unroll_limit)
+
+
+def import_jax(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: Mapping[str, Any],
+    name: str | None,
+    roles: Mapping[str, str] | None,
+    unroll_limit: int,
+) -> Graph:
+    """The graph of a function; see `teg.importers.from_jax`."""
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportFailure(
+            f"importing a JAX function needs jax; pip install 'tapestry[jax]' ({error})"
+        ) from None
+    lowered = jax.jit(function, keep_unused=True, **options).lower(*arguments, **keywords)
+    mlir = bindings()
+    parsed = lowered.compiler_ir("stablehlo")
+    label = name or getattr(function, "__name__", "function")
+    return _graph(module_of(parsed, mlir, label, label), roles, unroll_limit)
+
+
+def _graph(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> Graph:
+    program = absorb_transpositions(translate(module, roles, unroll_limit))
+    return lower(program, Factoring(program))
+
+
+def stablehlo_names(source: str | bytes | Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that `from_stablehlo` gives to a module's inputs and outputs, in the module's order."""
+    module = read_module(source)
+    function = module.functions[module.main]
+    inputs = input_names(function)
+    return inputs, output_names(function, inputs)

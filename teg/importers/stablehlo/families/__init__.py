@@ -1,0 +1,27 @@
+"""Operations by family: each file ends in one tuple of translators, added up here."""
+
+from __future__ import annotations
+
+from teg.importers.stablehlo.families.control import CONTROL
+from teg.importers.stablehlo.families.elementwise import ELEMENTWISE
+from teg.importers.stablehlo.families.indexing import INDEXING
+from teg.importers.stablehlo.families.linear import LINEAR
+from teg.importers.stablehlo.families.movement import MOVEMENT
+from teg.importers.stablehlo.families.ordering import ORDERING
+from teg.importers.stablehlo.families.reductions import REDUCTIONS
+from teg.importers.stablehlo.families.signals import SIGNALS
+from teg.importers.stablehlo.families.windows import WINDOWS
+from teg.importers.stablehlo.unrolling import RegionTranslator, Translator
+
+TRANSLATORS: tuple[Translator | RegionTranslator, ...] = (
+    *ELEMENTWISE,
+    *MOVEMENT,
+    *LINEAR,
+    *REDUCTIONS,
+    *WINDOWS,
+    *INDEXING,
+    *ORDERING,
+    *SIGNALS,
+    *CONTROL,
+)
+BY_OPERATION = {name: translator for translator in TRANSLATORS for name in translator.operations}

@@ -1,0 +1,211 @@
+"""Operations on elements become cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from teg.dtypes import is_float, numpy_dtype
+from teg.importers.program import Value
+from teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z, cast, const
+from teg.importers.stablehlo.module import Operation
+from teg.importers.stablehlo.unrolling import Translator
+
+FUNCTIONS: dict[str, str] = {
+    "abs": "abs",
+    "add": "add",
+    "atan2": "atan2",
+    "cbrt": "cbrt",
+    "ceil": "ceil",
+    "cosine": "cos",
+    "count_leading_zeros": "count_leading_zeros",
+    "divide": "div",
+    "exponential": "exp",
+    "exponential_minus_one": "expm1",
+    "floor": "floor",
+    "imag": "imag",
+    "log": "log",
+    "log_plus_one": "log1p",
+    "logistic": "sigmoid",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "mul",
+    "negate": "neg",
+    "popcnt": "popcount",
+    "power": "pow",
+    "real": "real",
+    "remainder": "fmod",
+    "round_nearest_afz": "round_away",
+    "round_nearest_even": "round",
+    "rsqrt": "rsqrt",
+    "shift_left": "shift_left",
+    "shift_right_arithmetic": "shift_right",
+    "sign": "sign",
+    "sine": "sin",
+    "sqrt": "sqrt",
+    "subtract": "sub",
+    "tan": "tan",
+    "tanh": "tanh",
+    "complex": "complex",
+}
+# On bool these have a meaning of their own.
+LOGICAL: dict[str, tuple[str, str]] = {
+    "and": ("and", "bit_and"),
+    "or": ("or", "bit_or"),
+    "xor": ("xor", "bit_xor"),
+    "not": ("not", "bit_not"),
+}
+ON_BOOL: dict[str, str] = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and"}
+DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
+CHLO: dict[str, Expr] = {
+    "acos": ("acos", X),
+    "acosh": ("acosh", X),
+    "asin": ("asin", X),
+    "asinh": ("asinh", X),
+    "atan": ("atan", X),
+    "atanh": ("atanh", X),
+    "conj": ("conj", X),
+    "cosh": ("cosh", X),
+    "digamma": ("digamma", X),
+    "erf": ("erf", X),
+    "erf_inv": ("erf_inv", X),
+    "erfc": ("sub", const(1.0), ("erf", X)),
+    "is_inf": ("is_inf", X),
+    "is_pos_inf": ("eq", X, const(float("inf"))),
+    "is_neg_inf": ("eq", X, const(float("-inf"))),
+    "lgamma": ("lgamma", X),
+    "next_after": ("next_after", X, Y),
+    "sinh": ("sinh", X),
+    "square": ("mul", X, X),
+    "tan": ("tan", X),
+}
+# Exponent and mantissa bits of the element types that numbers can be rounded to.
+PRECISIONS = {(8, 23): "float32", (5, 10): "float16", (8, 7): "bfloat16", (11, 52): "float64"}
+
+
+def _function(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    name, dtype = operation.short, operation.types[0].dtype
+    if operands[0].dtype == "bool" and name in ON_BOOL:
+        return e.cell((ON_BOOL[name], X, Y), *operands, dtype=dtype)
+    if name == "abs" and operands[0].dtype.startswith("complex"):
+        return e.cell(cast(dtype, ("abs", X)), *operands, dtype=dtype)
+    arguments = [("input", k) for k in range(len(operands))]
+    if name == "real" and not operands[0].dtype.startswith("complex"):
+        return operands[0]
+    return e.cell((FUNCTIONS[name], *arguments), *operands, dtype=dtype)
+
+
+def _logical(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    name = LOGICAL[operation.short][0 if operands[0].dtype == "bool" else 1]
+    return e.cell((name, *(("input", k) for k in range(len(operands)))), *operands)
+
+
+def _shift_right_logical(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    """Zeros come in from the left: shifted as an unsigned number of the same width."""
+    dtype = operands[0].dtype
+    unsigned = dtype if dtype.startswith("u") else f"u{dtype}"
+    shifted = ("shift_right", cast(unsigned, X), cast(unsigned, Y))
+    return e.cell(cast(dtype, shifted), *operands)
+
+
+def _compare(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    name = DIRECTIONS[operation.get("comparison_direction")]
+    if operation.get("compare_type") == "TOTALORDER" and is_float(operands[0].dtype):
+        return e.cell((name, *(ordered(o.dtype, k) for k, o in enumerate(operands))), *operands, dtype="bool")
+    return e.cell((name, X, Y), *operands, dtype="bool")
+
+
+def ordered(dtype: str, position: int) -> Expr:
+    """An integer that orders floats as IEEE 754 does in total: -NaN, -inf, ..., -0, +0, ..., inf, NaN."""
+    bits = numpy_dtype(dtype).itemsize * 8
+    integer = f"int{bits}"
+    pattern = ("bitcast", integer, ("input", position))
+    largest = const(int(np.iinfo(integer).max))
+    return ("where", ("lt", pattern, const(0)), ("bit_xor", pattern, largest), pattern)
+
+
+def _select(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    return e.cell(("where", X, Y, Z), *operands, dtype=operands[1].dtype)
+
+
+def _clamp(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    low, value, high = operands
+    return e.cell(("min", ("max", Y, X), Z), low, value, high, dtype=value.dtype)
+
+
+def _convert(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    given, wanted = operands[0].dtype, operation.types[0].dtype
+    if wanted == "bool":
+        return e.cell(("ne", X, const(0)), *operands, dtype="bool") if given != "bool" else operands[0]
+    if given.startswith("complex") and not wanted.startswith("complex"):
+        return e.cell(cast(wanted, ("real", X)), *operands, dtype=wanted)
+    return e.cast(operands[0], wanted)
+
+
+def _bitcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    """The same bits as another type; a change of width adds or takes a last dimension (low parts first)."""
+    wanted = operation.types[0]
+    given_bits, wanted_bits = (numpy_dtype(d).itemsize * 8 for d in (operands[0].dtype, wanted.dtype))
+    if given_bits == wanted_bits:
+        return e.cell(("bitcast", wanted.dtype, X), *operands, dtype=wanted.dtype)
+    if given_bits > wanted_bits:
+        return _narrowed(e, operands[0], given_bits, wanted_bits, wanted.dtype)
+    return _widened(e, operands[0], given_bits, wanted_bits, wanted.dtype)
+
+
+def _narrowed(e: Emitter, value: Value, given: int, wanted: int, dtype: str) -> Value:
+    wide, narrow = f"uint{given}", f"uint{wanted}"
+    opened = e.reshape(value, (*value.shape, 1))
+    places = e.line((*(1,) * len(value.shape), given // wanted), len(value.shape), wide)
+    shifted = ("shift_right", ("bitcast", wide, X), ("mul", Y, const(wanted)))
+    return e.cell(("bitcast", dtype, cast(narrow, shifted)), opened, places, dtype=dtype)
+
+
+def _widened(e: Emitter, value: Value, given: int, wanted: int, dtype: str) -> Value:
+    wide, narrow = f"uint{wanted}", f"uint{given}"
+    last = len(value.shape) - 1
+    places = e.line((*(1,) * last, wanted // given), last, wide)
+    part = ("shift_left", cast(wide, ("bitcast", narrow, X)), ("mul", Y, const(given)))
+    parts = e.cell(part, value, places, dtype=wide)
+    return e.cell(("bitcast", dtype, X), e.reduce(parts, [last], "sum"), dtype=dtype)
+
+
+def _is_finite(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    return e.cell(("not", ("or", ("is_nan", X), ("is_inf", X))), *operands, dtype="bool")
+
+
+def _chlo(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    return e.cell(CHLO[operation.short], *operands, dtype=operation.types[0].dtype)
+
+
+def _chlo_constant(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    found = e.constant(np.asarray(operation.get("value")))
+    return e.relabel(found, (), ("",) * len(operands[0].shape), operands[0].shape)
+
+
+def _reduce_precision(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    """Rounded to another type and back."""
+    bits = int(operation.get("exponent_bits")), int(operation.get("mantissa_bits"))
+    if bits not in PRECISIONS:
+        raise e.refuse(
+            f"to {bits[0]} exponent and {bits[1]} mantissa bits is unsupported; known are {PRECISIONS}"
+        )
+    dtype = operands[0].dtype
+    return e.cell(cast(dtype, cast(PRECISIONS[bits], X)), *operands)
+
+
+ELEMENTWISE: tuple[Translator, ...] = (
+    Translator(tuple(f"stablehlo.{name}" for name in FUNCTIONS), _function),
+    Translator(tuple(f"stablehlo.{name}" for name in LOGICAL), _logical),
+    Translator(("stablehlo.shift_right_logical",), _shift_right_logical),
+    Translator(("stablehlo.compare",), _compare),
+    Translator(("stablehlo.select",), _select),
+    Translator(("stablehlo.clamp",), _clamp),
+    Translator(("stablehlo.convert",), _convert),
+    Translator(("stablehlo.bitcast_convert",), _bitcast),
+    Translator(("stablehlo.is_finite",), _is_finite),
+    Translator(("stablehlo.reduce_precision",), _reduce_precision),
+    Translator(tuple(f"chlo.{name}" for name in CHLO), _chlo),
+    Translator(("chlo.constant_like",), _chlo_constant),
+)

@@ -1,0 +1,85 @@
+"""A StableHLO module as plain Python values: functions, regions, operations; values are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Type:
+    """Shape and element type of a tensor; `parts` are the types in a tuple."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    parts: tuple[Type, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: the values it reads and makes, attributes as Python values, and regions."""
+
+    name: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    types: tuple[Type, ...]
+    attributes: Mapping[str, Any]
+    regions: tuple[Region, ...]
+    line: str
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The attribute `name`, or `default`."""
+        return self.attributes.get(name, default)
+
+    @property
+    def short(self) -> str:
+        """The name without its dialect."""
+        return self.name.partition(".")[2]
+
+    @property
+    def where(self) -> str:
+        """How an error names this operation."""
+        return f"{self.name}{f' ({self.line})' if self.line else ''}"
+
+
+@dataclass(frozen=True)
+class Region:
+    """Operations over arguments; `results` are what its last operation hands on."""
+
+    arguments: tuple[int, ...]
+    operations: tuple[Operation, ...]
+    results: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many operations there are, in all regions together."""
+        return sum(1 + sum(r.size for r in o.regions) for o in self.operations)
+
+
+@dataclass(frozen=True)
+class Port:
+    """An argument or a result of a function: its type, and what the module says about it."""
+
+    type: Type
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the module."""
+
+    name: str
+    arguments: tuple[Port, ...]
+    results: tuple[Port, ...]
+    body: Region
+
+
+@dataclass(frozen=True)
+class Module:
+    """Functions by name, and which of them the program is."""
+
+    name: str
+    functions: Mapping[str, Function]
+    main: str

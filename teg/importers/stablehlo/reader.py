@@ -1,0 +1,207 @@
+"""Reading StableHLO: text, MLIR bytecode or portable artifacts, parsed by jaxlib's own bindings."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from teg.importers.failure import ImportFailure
+from teg.importers.stablehlo.attributes import AttributeReader, type_of
+from teg.importers.stablehlo.module import Function, Module, Operation, Port, Region
+
+LIMIT_BYTES = 1 << 30
+NESTING_LIMIT = 100
+BYTECODE = b"ML\xefR"
+GZIP = b"\x1f\x8b"
+TERMINATORS = ("return", "func.return", "stablehlo.return", "mhlo.return", "sdy.return")
+INSTALL = "reading StableHLO needs jaxlib, which is not installed; pip install 'tapestry[jax]'"
+
+
+def bindings() -> SimpleNamespace:
+    """jaxlib's MLIR bindings.
+
+    Raises:
+        ImportFailure: jaxlib is not installed, or of a version without them.
+    """
+    try:
+        from jaxlib.mlir import ir
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+        from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+    except ImportError as error:
+        raise ImportFailure(f"{INSTALL} ({error})") from None
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (chlo, sdy, stablehlo):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    return SimpleNamespace(ir=ir, stablehlo=stablehlo, context=context)
+
+
+def read_module(source: str | bytes | Path, name: str | None = None) -> Module:
+    """The module in a text, in bytes or in a file (`.mlir`, also `.gz`); a text that has one line is a path.
+
+    Raises:
+        ImportFailure: there is no such file, it is no StableHLO module, or it is not static.
+    """
+    content, label = _load(source)
+    mlir = bindings()
+    with mlir.context:
+        try:
+            if content.startswith(BYTECODE) and b"StableHLO" in content[:64]:
+                parsed = mlir.stablehlo.deserialize_portable_artifact(mlir.context, content)
+            else:
+                parsed = mlir.ir.Module.parse(content)
+        except (mlir.ir.MLIRError, ValueError, UnicodeDecodeError) as error:
+            raise ImportFailure(f"{label} is not a StableHLO module: {_one_line(error)}") from None
+    return module_of(parsed, mlir, label, name)
+
+
+def _load(source: str | bytes | Path) -> tuple[bytes, str]:
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return source.encode(), "the given text"
+    if isinstance(source, bytes):
+        return _unpacked(source, "the given bytes"), "the given bytes"
+    path = Path(source)
+    try:
+        if path.stat().st_size > LIMIT_BYTES:
+            raise ImportFailure(
+                f"file {str(path)!r} is larger than {LIMIT_BYTES} bytes, the limit for StableHLO"
+            )
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ImportFailure(f"there is no file {str(path)!r}") from None
+    except OSError as error:
+        raise ImportFailure(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+    return _unpacked(content, f"file {str(path)!r}"), f"file {str(path)!r}"
+
+
+def _unpacked(content: bytes, label: str) -> bytes:
+    """The content, unpacked where gzip packed it, up to the limit."""
+    if not content.startswith(GZIP):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            plain = file.read(LIMIT_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise ImportFailure(f"{label} cannot be unpacked: {error}") from None
+    if len(plain) > LIMIT_BYTES:
+        raise ImportFailure(f"{label} unpacks to more than {LIMIT_BYTES} bytes, the limit for StableHLO")
+    return plain
+
+
+def _one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "error:" in line] or str(error).splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def module_of(parsed: Any, mlir: SimpleNamespace, label: str, name: str | None = None) -> Module:
+    """The parsed module as plain values."""
+    functions: dict[str, Function] = {}
+    public = []
+    for found in parsed.body.operations:
+        operation = found.operation
+        if operation.name == "func.func":
+            function = _FunctionReader(mlir).function(operation)
+            functions[function.name] = function
+            private = "sym_visibility" in operation.attributes
+            public += (
+                []
+                if private and "private" in str(operation.attributes["sym_visibility"])
+                else [function.name]
+            )
+    main = "main" if "main" in functions else (public[0] if len(public) == 1 else "")
+    if not main:
+        raise ImportFailure(
+            f"{label} has no function @main, and {len(public)} public ones; expected one to be the program"
+        )
+    named = parsed.operation.attributes
+    stated = named["sym_name"].value if "sym_name" in named else ""
+    return Module(name or stated or label, functions, main)
+
+
+class _FunctionReader:
+    """Numbers the values of one function and turns its operations into records."""
+
+    def __init__(self, mlir: SimpleNamespace) -> None:
+        self.ir = mlir.ir
+        self.attributes = AttributeReader(mlir.ir, mlir.stablehlo)
+        self._numbers: dict[Any, int] = {}
+
+    def function(self, operation: Any) -> Function:
+        name = operation.attributes["sym_name"].value
+        where = f"function @{name}"
+        if not operation.regions[0].blocks:
+            raise ImportFailure(f"{where} has no body")
+        block = operation.regions[0].blocks[0]
+        given = self._port_attributes(operation, "arg_attrs", len(block.arguments), where)
+        arguments = tuple(
+            Port(type_of(str(a.type), f"{where}, argument {k}"), given[k], _name(a.location))
+            for k, a in enumerate(block.arguments)
+        )
+        body = self.region(operation.regions[0], where, 0)
+        types = [
+            type_of(str(t), f"{where}, a result") for t in operation.attributes["function_type"].value.results
+        ]
+        made = self._port_attributes(operation, "res_attrs", len(types), where)
+        return Function(name, arguments, tuple(Port(t, a) for t, a in zip(types, made, strict=True)), body)
+
+    def _port_attributes(self, operation: Any, which: str, count: int, where: str) -> list[Mapping[str, Any]]:
+        if which not in operation.attributes:
+            return [{}] * count
+        return list(self.attributes.value(operation.attributes[which], where))
+
+    def region(self, region: Any, where: str, depth: int) -> Region:
+        """The one block of a region."""
+        if len(region.blocks) != 1:
+            raise ImportFailure(
+                f"{where}: a region of {len(region.blocks)} blocks is unsupported; expected one"
+            )
+        if depth > NESTING_LIMIT:
+            raise ImportFailure(f"{where}: regions are nested more than {NESTING_LIMIT} deep")
+        block = region.blocks[0]
+        arguments = tuple(self.number(a) for a in block.arguments)
+        operations, results = [], ()
+        for found in block.operations:
+            operation = found.operation
+            if operation.name in TERMINATORS:
+                results = tuple(self.number(v) for v in operation.operands)
+            else:
+                operations.append(self.operation(operation, depth))
+        return Region(arguments, tuple(operations), results)
+
+    def operation(self, operation: Any, depth: int) -> Operation:
+        line = _place(operation.location)
+        where = f"{operation.name} ({line})" if line else operation.name
+        return Operation(
+            operation.name,
+            tuple(self.number(v) for v in operation.operands),
+            tuple(self.number(v) for v in operation.results),
+            tuple(type_of(str(v.type), where) for v in operation.results),
+            self.attributes.all_of(operation, where),
+            tuple(self.region(r, where, depth + 1) for r in operation.regions),
+            line,
+        )
+
+    def number(self, value: Any) -> int:
+        """The number of a value."""
+        return self._numbers.setdefault(value, len(self._numbers))
+
+
+Reader = Callable[[str], Module]
+
+
+def _name(location: Any) -> str:
+    return str(getattr(location, "name_str", ""))
+
+
+def _place(location: Any) -> str:
+    """Where an operation comes from: the name that a front end gave it, or its line in the text."""
+    line = getattr(location, "start_line", 0)
+    return _name(location) or (f"line {line}" if line else "")

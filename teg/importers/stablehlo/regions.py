@@ -1,0 +1,175 @@
+"""What the small functions inside reductions, scatters and sorts do.
+
+A body that is one operation is known by it. A body that only compares, selects and combines truth values depends on
+nothing but the order of its arguments, of which there are finitely many: trying them all is a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+
+import numpy as np
+
+from teg.dtypes import is_float, numpy_dtype
+from teg.importers.program import Value
+from teg.importers.stablehlo.module import Operation, Region
+from teg.importers.stablehlo.unrolling import Runner
+
+# Operation -> monoid, and the cell function that combines two elements.
+MONOIDS = {
+    "stablehlo.add": "sum",
+    "stablehlo.multiply": "prod",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+    "stablehlo.and": "min",
+    "stablehlo.or": "max",
+}
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+TRANSPARENT = ("stablehlo.convert", "stablehlo.optimization_barrier", "stablehlo.reduce_precision")
+ORDER_ONLY = frozenset(
+    f"stablehlo.{name}"
+    for name in ("compare", "select", "and", "or", "xor", "not", "constant", "convert", "return")
+)
+
+
+def monoid_of(region: Region, bools: bool) -> str | None:
+    """The monoid that a body of two arguments combines by; None if it is no single operation.
+
+    Sums of bools are "or", their products "and".
+    """
+    if len(region.results) != 1 or len(region.arguments) != 2:
+        return None
+    makers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
+    last = _behind_conversions(region.results[0], makers)
+    if not isinstance(last, Operation) or last.name not in MONOIDS:
+        return None
+    if last.name in ("stablehlo.and", "stablehlo.or") and not bools:
+        return None
+    reached = {_behind_conversions(n, makers) for n in last.operands}
+    if reached != set(region.arguments):
+        return None
+    monoid = MONOIDS[last.name]
+    return {"sum": "max", "prod": "min"}.get(monoid, monoid) if bools else monoid
+
+
+def replaces(region: Region) -> bool:
+    """Whether a scatter's body hands on the update."""
+    makers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
+    return len(region.results) == 1 and _behind_conversions(region.results[0], makers) == region.arguments[-1]
+
+
+def _behind_conversions(number: int, makers: dict[int, Operation]) -> int | Operation:
+    while number in makers and makers[number].name in TRANSPARENT:
+        number = makers[number].operands[0]
+    return makers.get(number, number)
+
+
+def depends_on_order_only(region: Region) -> bool:
+    """Whether a body does nothing but compare and choose."""
+    return all(o.name in ORDER_ONLY for o in region.operations)
+
+
+def samples(dtype: str) -> np.ndarray:
+    """Elements in every order that two of them can have, and what is not a number."""
+    if is_float(dtype):
+        largest = 448.0 if dtype == "float8_e4m3fn" else np.inf
+        return np.array([-largest, -1.0, -0.0, 0.0, 1.0, largest, np.nan]).astype(numpy_dtype(dtype))
+    if dtype == "bool":
+        return np.array([False, True])
+    limits = np.iinfo(numpy_dtype(dtype))
+    return np.array([limits.min, 0, 1, 2, limits.max], numpy_dtype(dtype))
+
+
+def tried(runner: Runner, region: Region, arguments: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The results of a body on arrays of samples; None if they depend on something else."""
+    given = [runner.emitter.know(a, a.shape) for a in arguments]
+    results = [runner.emitter.known(v) for v in runner.elementwise(region, given)]
+    return None if any(r is None for r in results) else [r for r in results if r is not None]
+
+
+def grid(columns: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """Every combination of one element from each column, as one array per column."""
+    listed = list(columns)
+    places = np.array(list(product(*(range(len(c)) for c in listed))))
+    return [c[places[:, k]] for k, c in enumerate(listed)]
+
+
+def arg_kind(runner: Runner, region: Region, values: Sequence[Value]) -> str | None:
+    """ "max" or "min", if a body over (value, position) pairs keeps the extreme value and its first position."""
+    if len(values) != 2 or not depends_on_order_only(region) or values[1].dtype[:3] not in ("int", "uin"):
+        return None
+    value, place = samples(values[0].dtype), np.arange(3).astype(numpy_dtype(values[1].dtype))
+    a, i, b, j = grid((value, place, value, place))
+    found = tried(runner, region, (a, i, b, j))
+    if found is None:
+        return None
+    # Of two that are no numbers the first argument may stay: it comes from before the second.
+    differ = (i != j) & ~((a != a) & (b != b) & (i > j))
+    for kind, first in (("max", _precedes(np.greater)), ("min", _precedes(np.less))):
+        left = first(a, i, b, j)
+        wanted = np.where(left, a, b), np.where(left, i, j)
+        same = [
+            np.array_equal(f[differ], w[differ], equal_nan=f.dtype.kind == "f")
+            for f, w in zip(found, wanted, strict=True)
+        ]
+        if all(same):
+            return kind
+    return None
+
+
+def _precedes(beyond: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Whether the first pair wins: not a number beats all, then the extreme value, then the lower position."""
+
+    def wins(a: np.ndarray, i: np.ndarray, b: np.ndarray, j: np.ndarray) -> np.ndarray:
+        lost_a, lost_b = a != a, b != b
+        tie = (a == b) | (lost_a & lost_b)
+        return (lost_a & ~lost_b) | (beyond(a, b) & ~lost_b) | (tie & (i < j))
+
+    return wins
+
+
+def sort_key(runner: Runner, region: Region, dtypes: Sequence[str]) -> tuple[list[int], bool] | None:
+    """The operands that a comparator looks at, most significant first, and whether it puts the largest first.
+
+    None if it is no such order. What is not a number may stand on either side of all others.
+    """
+    if not depends_on_order_only(region) or len(region.arguments) != 2 * len(dtypes):
+        return None
+    used = _read_arguments(region)
+    keys = sorted({k // 2 for k in used})
+    if not 1 <= len(keys) <= 2:
+        return None
+    for order in (keys, keys[::-1]):
+        for descending in (False, True):
+            if _sorts_by(runner, region, dtypes, order, descending):
+                return order, descending
+    return None
+
+
+def _read_arguments(region: Region) -> set[int]:
+    read = {n for o in region.operations for n in o.operands} | set(region.results)
+    return {k for k, n in enumerate(region.arguments) if n in read}
+
+
+def _sorts_by(
+    runner: Runner, region: Region, dtypes: Sequence[str], keys: Sequence[int], descending: bool
+) -> bool:
+    columns = [_ordered_samples(dtypes[k]) for k in keys for _ in range(2)]
+    pairs = grid(columns)
+    zero = [np.zeros(len(pairs[0]), numpy_dtype(d)) for d in dtypes for _ in range(2)]
+    for at, k in enumerate(keys):
+        zero[2 * k], zero[2 * k + 1] = pairs[2 * at], pairs[2 * at + 1]
+    found = tried(runner, region, zero)
+    before, tie = np.zeros(len(pairs[0]), bool), np.ones(len(pairs[0]), bool)
+    for at in range(len(keys)):
+        a, b = pairs[2 * at], pairs[2 * at + 1]
+        before |= tie & ((a > b) if descending else (a < b))
+        tie &= a == b
+    return found is not None and bool(np.array_equal(found[0], before))
+
+
+def _ordered_samples(dtype: str) -> np.ndarray:
+    """Samples that compare as they sort: one zero, and nothing that is not a number."""
+    found = samples(dtype)
+    return np.unique(found[found == found] + numpy_dtype(dtype).type(0)) if is_float(dtype) else found

@@ -1,0 +1,69 @@
+"""From a module to the importer's program: sources and sinks named, roles and carried state recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from teg.importers.failure import ImportFailure
+from teg.importers.program import Entry, Program, Value
+from teg.importers.stablehlo.carrying import carried
+from teg.importers.stablehlo.emitter import Emitter
+from teg.importers.stablehlo.families import BY_OPERATION
+from teg.importers.stablehlo.module import Function, Module
+from teg.importers.stablehlo.naming import input_names, output_names, roles_of
+from teg.importers.stablehlo.unrolling import Runner
+from teg.importers.translate.roles import settle_roles
+from teg.importers.translate.stepwise import FoldingTranslation
+
+
+def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> Program:
+    """The module's main function as steps.
+
+    Raises:
+        ImportFailure: operations that are unsupported (all of them named), or used in an unsupported way.
+    """
+    function = module.functions[module.main]
+    program = Program(module.name)
+    names = input_names(function)
+    given = roles_of(names, roles or {})
+    values = [_entry(program, name, function, k, given) for k, name in enumerate(names)]
+    runner = Runner(module, Emitter(FoldingTranslation(program)), BY_OPERATION, unroll_limit)
+    unsupported = runner.unsupported()
+    if unsupported:
+        raise ImportFailure(f"{module.name}: unsupported operations {unsupported}")
+    results = runner.call(module.main, values)
+    outputs = output_names(function, names)
+    for name, value in zip(outputs, results, strict=True):
+        program.outputs[name] = runner.emitter.translation.resolve(value.name)
+    return settle_roles(_with_state(program, function, names, outputs, given).pruned(), given)
+
+
+def _entry(program: Program, name: str, function: Function, position: int, roles: Mapping[str, str]) -> Value:
+    kind = function.arguments[position].type
+    if kind.parts is not None or kind.dtype == "token":
+        raise ImportFailure(f"input {name!r} is a {kind.dtype}; expected tensors")
+    if 0 in kind.shape:
+        raise ImportFailure(f"input {name!r} of shape {list(kind.shape)} has no elements")
+    value = Value(name, kind.shape, kind.dtype)
+    program.values[name] = value
+    program.entries[name] = Entry(value, roles.get(name, "activation"))
+    return value
+
+
+def _with_state(
+    program: Program,
+    function: Function,
+    names: tuple[str, ...],
+    outputs: tuple[str, ...],
+    given: Mapping[str, str],
+) -> Program:
+    """The program with its carried state, and with the roles that follow from it."""
+    stated: dict[str, str] = {}
+    for k, port in enumerate(function.arguments):
+        target = port.attributes.get("tf.aliasing_output")
+        if target is not None and function.results[int(target)].type == port.type:
+            stated[outputs[int(target)]] = names[k]
+    carries, roles = carried(program, stated, given)
+    entries = {n: replace(e, role=roles.get(n, e.role)) for n, e in program.entries.items()}
+    return replace(program, entries=entries, carries=carries)

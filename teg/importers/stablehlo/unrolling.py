@@ -1,0 +1,164 @@
+"""Running a module over values: calls are inlined, loops unrolled, conditions decided at import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.importers.failure import ImportFailure
+from teg.importers.program import Value
+from teg.importers.stablehlo.emitter import Emitter
+from teg.importers.stablehlo.module import Function, Module, Operation, Region, Type
+
+Results = Value | Sequence[Value]
+
+
+class Translator(NamedTuple):
+    """How some operations become steps; `translate` gets the emitter and the operands."""
+
+    operations: tuple[str, ...]
+    translate: Callable[[Emitter, Operation, Sequence[Value]], Results]
+
+
+class RegionTranslator(NamedTuple):
+    """How operations that run regions become steps."""
+
+    operations: tuple[str, ...]
+    translate: Callable[[Runner, Operation, Sequence[Value]], Results]
+
+
+class Runner:
+    """Applies functions and regions of a module to values."""
+
+    def __init__(
+        self,
+        module: Module,
+        emitter: Emitter,
+        translators: Mapping[str, Translator | RegionTranslator],
+        limit: int,
+    ) -> None:
+        self.module = module
+        self.emitter = emitter
+        self.translators = translators
+        self.limit = limit
+        self._elementwise = False
+        self._stack: list[str] = []
+
+    def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
+        """The results of a function, inlined.
+
+        Raises:
+            ImportFailure: there is no such function, or it calls itself.
+        """
+        if name not in self.module.functions:
+            raise self.emitter.refuse(f"calls @{name}, which the module does not have")
+        if name in self._stack:
+            raise self.emitter.refuse(f"calls @{name} from within @{name}; recursion is unsupported")
+        function: Function = self.module.functions[name]
+        self._stack.append(name)
+        results = self.region(function.body, arguments)
+        self._stack.pop()
+        return results
+
+    def region(
+        self, region: Region, arguments: Sequence[Value], outside: Mapping[int, Value] | None = None
+    ) -> list[Value]:
+        """The results of a region; `outside` are the values around it that it may read."""
+        scope = dict(outside or {})
+        scope.update(zip(region.arguments, arguments, strict=True))
+        for operation in region.operations:
+            self._operation(operation, scope)
+        return [scope[n] for n in region.results]
+
+    def _operation(self, operation: Operation, scope: dict[int, Value]) -> None:
+        translator = self.translators.get(operation.name)
+        if translator is None:
+            raise ImportFailure(f"{operation.where} is unsupported")
+        self.emitter.begin(operation)
+        operands = [scope[n] for n in operation.operands]
+        if isinstance(translator, RegionTranslator):
+            self.scope = scope
+            results = translator.translate(self, operation, operands)
+        else:
+            results = translator.translate(self.emitter, operation, operands)
+        made = [results] if isinstance(results, Value) else list(results)
+        for number, value, kind in zip(operation.results, made, operation.types, strict=True):
+            if not self._elementwise and kind.parts is None and kind.dtype != "token":
+                _check(operation, value, kind)
+            scope[number] = value
+
+    def count(self, body: Region, trips: int) -> None:
+        """Keep loops within the limit.
+
+        Raises:
+            ImportFailure: this loop has grown beyond it.
+        """
+        if trips * body.size > self.limit:
+            raise self.emitter.refuse(
+                f"runs more than {trips - 1} times over {body.size} operations; loops are unrolled up to "
+                f"{self.limit} operations (unroll_limit)"
+            )
+
+    def inner(self, region: Region, arguments: Sequence[Value]) -> list[Value]:
+        """A region of the operation that is being translated, which may read what surrounds it."""
+        operation, scope = self.emitter.operation, self.scope
+        results = self.region(region, arguments, scope)
+        self.emitter.resume(operation)
+        self.scope = scope
+        return results
+
+    def elementwise(self, region: Region, arguments: Sequence[Value]) -> list[Value]:
+        """A region that is stated for scalars, applied to every element of tensors."""
+        outer, self._elementwise = self._elementwise, True
+        results = self.inner(region, arguments)
+        self._elementwise = outer
+        shape = np.broadcast_shapes(*(a.shape for a in arguments))
+        return [r if r.shape == shape else self._spread(r, shape) for r in results]
+
+    def _spread(self, value: Value, shape: tuple[int, ...]) -> Value:
+        return self.emitter.relabel(value, (), ("",) * len(shape), shape)
+
+    def unsupported(self) -> str:
+        """The operations of functions in use that have no translator, in one line; empty if there are none."""
+        found: dict[str, list[str]] = {}
+        reached = [self.module.main]
+        for name in reached:
+            function = self.module.functions.get(name)
+            for operation in _operations(function.body) if function is not None else ():
+                callee = operation.get("callee") or operation.get("decomposition")
+                if callee and callee not in reached:
+                    reached.append(str(callee))
+                if operation.name not in self.translators:
+                    found.setdefault(operation.name, []).append(operation.line)
+        return ", ".join(
+            f"{name} ({places[0] or 'no line'}{f' and {len(places) - 1} more' if len(places) > 1 else ''})"
+            for name, places in sorted(found.items())
+        )
+
+
+def _check(operation: Operation, value: Value, kind: Type) -> None:
+    if (value.shape, value.dtype) != (kind.shape, kind.dtype):
+        raise AssertionError(
+            f"{operation.where} was translated to {value.dtype}{list(value.shape)}, "
+            f"it states {kind.dtype}{list(kind.shape)}"
+        )
+
+
+def _operations(region: Region) -> Sequence[Operation]:
+    return [o for top in region.operations for o in (top, *(i for r in top.regions for i in _operations(r)))]
+
+
+def decided(emitter: Emitter, value: Value, what: str) -> np.ndarray:
+    """The elements of a value that must be known at import.
+
+    Raises:
+        ImportFailure: they depend on the program's inputs.
+    """
+    found = emitter.known(value)
+    if found is None:
+        raise emitter.refuse(
+            f"is supported only where its {what} is known at import; here it depends on inputs"
+        )
+    return found
