@@ -12,14 +12,15 @@ from typing import Any
 from teg.costs import Amount, total
 from teg.document import DocumentError, read_content
 from teg.graph import Block, Graph, index_sizes
-from teg.importers import ImportFailure, from_json, from_onnx
+from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo
 from teg.importers.loom.reading import InvalidLoom
 from teg.operators import operator_named
 from teg.pruning import observed
 from teg.sharding.foreign import is_explicit
 from teg.validate import InvalidGraph
 
-ENDINGS = (".onnx", ".json", ".json.gz")
+STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
+ENDINGS = (".onnx", ".json", ".json.gz", *STABLEHLO)
 
 
 class GraphFileError(ValueError):
@@ -27,7 +28,7 @@ class GraphFileError(ValueError):
 
 
 def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
-    """The program in an ONNX file or a TEG document; `dims` gives sizes to an ONNX file's symbolic dimensions.
+    """The program in an ONNX or StableHLO file or a TEG document; `dims` gives sizes to an ONNX file's open dimensions.
 
     Raises:
         GraphFileError: no such file, another format, or a program that breaks a rule of the language.
@@ -36,16 +37,18 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
     if not file.exists():
         raise GraphFileError(f"there is no file {path!r}")
     if file.is_dir():
-        raise GraphFileError(f"{path!r} is a folder; give an .onnx file or a TEG document (.json, .json.gz)")
+        raise GraphFileError(
+            f"{path!r} is a folder; give an .onnx or .mlir file or a TEG document (.json, .json.gz)"
+        )
     if not file.name.lower().endswith(ENDINGS):
         raise GraphFileError(f"{path!r}: expected a file ending in {', '.join(ENDINGS)}")
     try:
         if file.suffix.lower() == ".onnx":
             return from_onnx(file, dims=dims)
         if dims:
-            raise GraphFileError(
-                f"{path!r} is a TEG document, whose dimensions are fixed; --dim is for ONNX files"
-            )
+            raise GraphFileError(f"{path!r} has fixed dimensions; --dim is for ONNX files")
+        if file.name.lower().endswith(STABLEHLO):
+            return from_stablehlo(file)
         graph = from_json(read_content(file))
     except InvalidLoom as error:
         raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error

@@ -1,107 +1,36 @@
 """Expressions over elements: nested tuples, their checks, their flops and their numpy meaning.
 
 Grammar: `("input", k)`, `("const", number or bool)`, `("index", dimension name)` (the global coordinate,
-int64), `("cast", element type, e)`, and `(function, e, ...)` with a function of `CELL_FUNCTIONS`.
+int64), `("cast", element type, e)`, `("bitcast", element type, e)` (the same bits; write `e` as a cast, because
+constants have no bits), and `(function, e, ...)` with a function of `CELL_FUNCTIONS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from teg.dtypes import EXTENDED, NAMES, numpy_dtype
-from teg.operators.error_function import erf
+from teg.operators.functions import CELL_FUNCTIONS, CellFunction
+
+__all__ = [
+    "CELL_FUNCTIONS",
+    "CellFunction",
+    "Expression",
+    "cell_flops",
+    "inputs_of",
+    "run_steps",
+    "steps_of",
+    "substitute",
+]
 
 Expression = tuple[Any, ...]
 
-
-class CellFunction(NamedTuple):
-    """A function on elements: numpy callable, number of arguments, flops per element."""
-
-    call: Callable[..., Any]
-    arity: int
-    flops: float
-
-
-def _divide(a: Any, b: Any) -> Any:
-    """Integers divide towards zero (ONNX Div), everything else truly."""
-    kind = np.result_type(a, b).kind
-    if kind not in "iu":
-        return np.divide(a, b)
-    # fmod keeps the sign of `a`, so what is left divides without rest.
-    return np.floor_divide(a, b) if kind == "u" else np.floor_divide(np.subtract(a, np.fmod(a, b)), b)
-
-
-def _power(a: Any, b: Any) -> Any:
-    """`a ** b`; small constant exponents are products, which is what compilers make of them."""
-    if isinstance(b, (int, float)) and isinstance(a, np.ndarray) and b in (1, 2, 3):
-        return a if b == 1 else a * a if b == 2 else a * a * a
-    return np.power(a, b)
-
-
-# Flops by McMahon's weights (The Livermore Fortran Kernels, 1986): add, subtract, multiply and compare 1,
-# divide and square root 4, exponential and its kin 8.
-CELL_FUNCTIONS: Mapping[str, CellFunction] = {
-    "identity": CellFunction(lambda a: a, 1, 0),
-    "add": CellFunction(np.add, 2, 1),
-    "sub": CellFunction(np.subtract, 2, 1),
-    "mul": CellFunction(np.multiply, 2, 1),
-    "div": CellFunction(_divide, 2, 4),
-    "mod": CellFunction(np.mod, 2, 4),
-    "fmod": CellFunction(np.fmod, 2, 4),
-    "pow": CellFunction(_power, 2, 8),
-    "neg": CellFunction(np.negative, 1, 1),
-    "abs": CellFunction(np.abs, 1, 1),
-    "sign": CellFunction(np.sign, 1, 1),
-    "square": CellFunction(np.square, 1, 1),
-    "sqrt": CellFunction(np.sqrt, 1, 4),
-    "rsqrt": CellFunction(lambda a: np.reciprocal(np.sqrt(a)), 1, 8),
-    "reciprocal": CellFunction(np.reciprocal, 1, 4),
-    "exp": CellFunction(np.exp, 1, 8),
-    "expm1": CellFunction(np.expm1, 1, 8),
-    "log": CellFunction(np.log, 1, 8),
-    "log1p": CellFunction(np.log1p, 1, 8),
-    "erf": CellFunction(erf, 1, 8),
-    "sigmoid": CellFunction(lambda a: np.reciprocal(np.add(np.exp(np.negative(a)), 1)), 1, 13),
-    "relu": CellFunction(lambda a: np.maximum(a, 0), 1, 1),
-    "sin": CellFunction(np.sin, 1, 8),
-    "cos": CellFunction(np.cos, 1, 8),
-    "tan": CellFunction(np.tan, 1, 8),
-    "asin": CellFunction(np.arcsin, 1, 8),
-    "acos": CellFunction(np.arccos, 1, 8),
-    "atan": CellFunction(np.arctan, 1, 8),
-    "sinh": CellFunction(np.sinh, 1, 8),
-    "cosh": CellFunction(np.cosh, 1, 8),
-    "tanh": CellFunction(np.tanh, 1, 8),
-    "floor": CellFunction(np.floor, 1, 1),
-    "ceil": CellFunction(np.ceil, 1, 1),
-    "round": CellFunction(np.rint, 1, 1),
-    "trunc": CellFunction(np.trunc, 1, 1),
-    "min": CellFunction(np.minimum, 2, 1),
-    "max": CellFunction(np.maximum, 2, 1),
-    "eq": CellFunction(np.equal, 2, 1),
-    "ne": CellFunction(np.not_equal, 2, 1),
-    "lt": CellFunction(np.less, 2, 1),
-    "le": CellFunction(np.less_equal, 2, 1),
-    "gt": CellFunction(np.greater, 2, 1),
-    "ge": CellFunction(np.greater_equal, 2, 1),
-    "and": CellFunction(np.logical_and, 2, 1),
-    "or": CellFunction(np.logical_or, 2, 1),
-    "xor": CellFunction(np.logical_xor, 2, 1),
-    "not": CellFunction(np.logical_not, 1, 1),
-    "bit_and": CellFunction(np.bitwise_and, 2, 1),
-    "bit_or": CellFunction(np.bitwise_or, 2, 1),
-    "bit_xor": CellFunction(np.bitwise_xor, 2, 1),
-    "bit_not": CellFunction(np.bitwise_not, 1, 1),
-    "shift_left": CellFunction(np.left_shift, 2, 1),
-    "shift_right": CellFunction(np.right_shift, 2, 1),
-    "where": CellFunction(np.where, 3, 1),
-    "is_nan": CellFunction(np.isnan, 1, 1),
-    "is_inf": CellFunction(np.isinf, 1, 1),
-}
+# Leaves apart, expressions with an element type and one part.
+CASTS = ("cast", "bitcast")
 
 
 class Step(NamedTuple):
@@ -145,14 +74,15 @@ def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
         if len(rest) != arity:
             raise ValueError(f"cell function {name!r} takes {arity} arguments, not {len(rest)}, in {e!r}")
         return name, None, rest
-    if name == "cast" and len(rest) == 2 and rest[0] in NAMES:
+    if name in CASTS and len(rest) == 2 and rest[0] in NAMES:
         return name, rest[0], rest[1:]
     leaf = {"input": (int,), "const": (bool, int, float, complex), "index": (str,)}.get(name)
     if leaf is not None and len(rest) == 1 and isinstance(rest[0], leaf):
         return name, rest[0], ()
-    if name == "cast" or leaf is not None:
+    if name in CASTS or leaf is not None:
         raise ValueError(
-            f"{e!r} is none of ('input', k), ('const', value), ('index', name), ('cast', element type, expression)"
+            f"{e!r} is none of ('input', k), ('const', value), ('index', name), "
+            "('cast' or 'bitcast', element type, expression)"
         )
     near = get_close_matches(name, CELL_FUNCTIONS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(CELL_FUNCTIONS)}"
@@ -195,12 +125,21 @@ def run_steps(
             values.append(coordinates[payload])
         elif name == "cast":
             values.append(np.asarray(values[arguments[0]]).astype(numpy_dtype(payload), copy=False))
+        elif name == "bitcast":
+            values.append(_same_bits(values[arguments[0]], payload))
         else:
             values.append(_applied(name, [values[a] for a in arguments]))
         for a in set(arguments):
             if last[a] == k:
                 values[a] = None
     return values[-1]
+
+
+def _same_bits(value: Any, dtype: str) -> np.ndarray:
+    array = np.asarray(value)
+    if not _is_typed(value) or array.dtype.itemsize != numpy_dtype(dtype).itemsize:
+        raise ValueError(f"a bitcast to {dtype} needs elements of its size, not {array.dtype}; cast first")
+    return array.view(numpy_dtype(dtype))
 
 
 def _applied(name: str, arguments: list[Any]) -> Any:

@@ -1,4 +1,5 @@
 import math
+from statistics import NormalDist
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +13,15 @@ from teg.operators.error_function import erf
 from teg.zspace import ZRange
 
 X, Y, C = ("input", 0), ("input", 1), ("input", 2)
+
+
+def digamma(x: float) -> float:
+    """The asymptotic series far out (Abramowitz and Stegun 6.3.18), reached by the recurrence."""
+    steps = [x + k for k in range(30)]
+    y = x + 30
+    series = sum(b / y**n for n, b in ((2, 1 / 12), (4, -1 / 120), (6, 1 / 252), (8, -1 / 240)))
+    return math.log(y) - 0.5 / y - series - sum(1 / s for s in steps)
+
 
 # What each function means, on Python numbers.
 MEANINGS = {
@@ -66,7 +76,23 @@ MEANINGS = {
     "where": lambda c, a, b: a if c else b,
     "is_nan": math.isnan,
     "is_inf": math.isinf,
+    "is_finite": math.isfinite,
+    **{name: getattr(math, name) for name in ("acosh", "asinh", "atanh", "atan2", "cbrt", "exp2", "log2")},
+    "erf_inv": lambda a: NormalDist().inv_cdf((1 + a) / 2) / math.sqrt(2),
+    "lgamma": math.lgamma,
+    "digamma": digamma,
+    "floor_div": lambda a, b: a // b,
+    "round_away": lambda a: math.floor(a + 0.5),
+    "next_after": math.nextafter,
+    "real": lambda a: a,
+    "imag": lambda a: 0.0,
+    "conj": lambda a: a,
+    "complex": lambda a, b: a,
+    "shift_right_logical": lambda a, b: a >> b,
+    "popcount": int.bit_count,
+    "count_leading_zeros": lambda a: 64 - a.bit_length(),
 }
+ON_INTEGERS = ("bit_", "shift_", "popcount", "count_")
 
 
 def cell(expr, *inputs, dtype=None, index=None):
@@ -90,16 +116,36 @@ def test_every_function_has_a_meaning_here():
 @pytest.mark.parametrize("name", CELL_FUNCTIONS)
 def test_functions_mean_what_their_names_say(name, rng):
     arity = CELL_FUNCTIONS[name].arity
-    if name.startswith(("bit_", "shift_")):
+    if name.startswith(ON_INTEGERS):
         arrays = [rng.integers(0, 8, 20) for _ in range(arity)]
     else:
-        arrays = [rng.uniform(0.1, 0.9, 20) for _ in range(arity)]
+        arrays = [rng.uniform(0.1, 0.9, 20) + (name == "acosh") for _ in range(arity)]
     expr = (name, *(("input", k) for k in range(arity)))
 
     got = cell(expr, *arrays, dtype="float64")
 
     wanted = [float(MEANINGS[name](*row)) for row in zip(*(a.tolist() for a in arrays), strict=True)]
     np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=0)
+
+
+def test_complex_numbers_have_parts():
+    a, b = np.array([1.0, -2.0], np.float32), np.array([3.0, np.inf], np.float32)
+    made = cell(("complex", ("input", 0), ("input", 1)), a, b, dtype="complex64")
+    np.testing.assert_array_equal(cell(("real", X), made, dtype="float32"), a)
+    np.testing.assert_array_equal(cell(("imag", ("conj", X)), made, dtype="float32"), -b)
+
+
+def test_bits_of_negative_numbers():
+    value = np.array([-1, -8, 1], np.int32)
+    np.testing.assert_array_equal(cell(("popcount", X), value), [32, 29, 1])
+    np.testing.assert_array_equal(cell(("count_leading_zeros", X), value), [0, 0, 31])
+    np.testing.assert_array_equal(cell(("shift_right_logical", X, ("const", 28)), value), [15, 15, 0])
+    as_float = cell(
+        ("bitcast", "float32", ("add", X, ("const", 0x3F800000))),
+        np.array([0, 1 << 23], np.int32),
+        dtype="float32",
+    )
+    np.testing.assert_array_equal(as_float, np.array([1.0, 2.0], np.float32))
 
 
 def test_integers_divide_towards_zero():
@@ -212,7 +258,7 @@ def test_substitution_fuses_expressions():
         ({"expr": ("add", X)}, "'add' takes 2 arguments, not 1"),
         ({"expr": ("input", 1)}, "reads input 1, but there are 1"),
         ({"expr": ("index", "z")}, "coordinate of 'z'; dimensions are \\['i', 'j'\\]"),
-        ({"expr": ("cast", "int9", X)}, "is none of .*'cast', element type"),
+        ({"expr": ("cast", "int9", X)}, "is none of .*'cast' or 'bitcast', element type"),
         ({"expr": "relu"}, "a tuple that begins with a name, not 'relu'"),
         ({"expr": ("bit_and", X, X)}, "has no meaning on \\['float32'\\]"),
         ({"labels": (("i", "k"),)}, "has labels \\('i', 'k'\\); known"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teg.importers.literals import affine
+from teg.operators.expressions import CASTS
 
 Expr = tuple[Any, ...]
 
@@ -16,8 +17,8 @@ def rebuild(expr: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
     """The expression with each leaf replaced."""
     if expr[0] in ("input", "const", "index"):
         return leaf(expr)
-    if expr[0] == "cast":
-        return ("cast", expr[1], rebuild(expr[2], leaf))
+    if expr[0] in CASTS:
+        return (expr[0], expr[1], rebuild(expr[2], leaf))
     return (expr[0], *(rebuild(e, leaf) for e in expr[1:]))
 
 
@@ -92,8 +93,8 @@ def simplified(expr: Expr) -> Expr:
     """Without conditions that are known."""
     if expr[0] in ("input", "const", "index"):
         return expr
-    if expr[0] == "cast":
-        return ("cast", expr[1], simplified(expr[2]))
+    if expr[0] in CASTS:
+        return (expr[0], expr[1], simplified(expr[2]))
     name, *arguments = (expr[0], *(simplified(e) for e in expr[1:]))
     known = {k: a[1] for k, a in enumerate(arguments) if a[0] == "const"}
     if name in ("and", "or"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from teg.dtypes import is_float
-from teg.importers.program import Compute, Program, Step, inputs_of
+from teg.importers.program import Compute, Program, Step, inputs_of, outputs_of
 
 Chain = tuple[dict[str, int], set[str]]
 
@@ -20,7 +20,7 @@ def carried(
     program: Program, stated: Mapping[str, str], given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Result -> input whose next value it is, and the roles of inputs that follow; `given` roles stay."""
-    makers = {step.output: step for step in program.steps}
+    makers = {name: step for step in program.steps for name in outputs_of(step)}
     chains = {name: _chain(program, makers, value) for name, value in program.outputs.items()}
     reached = _dependences(program)
     carries = {**_matched(program, chains, stated), **stated}
@@ -70,7 +70,8 @@ def _dependences(program: Program) -> dict[str, frozenset[str]]:
     for step in program.steps:
         sets = [reached[name] for name in inputs_of(step)]
         widest = max(sets, key=len, default=frozenset())
-        reached[step.output] = widest if all(s <= widest for s in sets) else frozenset().union(*sets)
+        joined = widest if all(s <= widest for s in sets) else frozenset().union(*sets)
+        reached.update((name, joined) for name in outputs_of(step))
     return reached
 
 

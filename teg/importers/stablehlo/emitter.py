@@ -202,7 +202,7 @@ class Emitter:
     def pad(self, value: Value, low: Sequence[int], high: Sequence[int], fill: float = 0) -> Value:
         """Elements added (or, where negative, taken off) before and after."""
         sides = list(zip(value.shape, low, high, strict=True))
-        cropped = self.slice(value, [range(max(-a, 0), max(s - max(-b, 0), max(-a, 0))) for s, a, b in sides])
+        cropped = self.slice(value, [range(max(-a, 0), max(s - max(-b, 0), -a, 0)) for s, a, b in sides])
         if all(n <= 0 for n in (*low, *high)):
             return cropped
         output = self.fresh()

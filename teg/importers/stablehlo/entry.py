@@ -43,7 +43,7 @@ def import_jax(
     lowered = jax.jit(function, keep_unused=True, **options).lower(*arguments, **keywords)
     mlir = bindings()
     parsed = lowered.compiler_ir("stablehlo")
-    label = name or getattr(function, "__name__", "function")
+    label = name or str(getattr(function, "__name__", "function"))
     return _graph(module_of(parsed, mlir, label, label), roles, unroll_limit)
 
 

@@ -167,7 +167,8 @@ class _FunctionReader:
             raise ImportFailure(f"{where}: regions are nested more than {NESTING_LIMIT} deep")
         block = region.blocks[0]
         arguments = tuple(self.number(a) for a in block.arguments)
-        operations, results = [], ()
+        operations: list[Operation] = []
+        results: tuple[int, ...] = ()
         for found in block.operations:
             operation = found.operation
             if operation.name in TERMINATORS:

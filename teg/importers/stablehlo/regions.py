@@ -105,7 +105,7 @@ def arg_kind(runner: Runner, region: Region, values: Sequence[Value]) -> str | N
     if found is None:
         return None
     # Of two that are no numbers the first argument may stay: it comes from before the second.
-    differ = (i != j) & ~((a != a) & (b != b) & (i > j))
+    differ = (i != j) & ~(_no_number(a) & _no_number(b) & (i > j))
     for kind, first in (("max", _precedes(np.greater)), ("min", _precedes(np.less))):
         left = first(a, i, b, j)
         wanted = np.where(left, a, b), np.where(left, i, j)
@@ -118,13 +118,18 @@ def arg_kind(runner: Runner, region: Region, values: Sequence[Value]) -> str | N
     return None
 
 
+def _no_number(array: np.ndarray) -> np.ndarray:
+    return np.isnan(array) if is_float(array.dtype.name) else np.zeros(array.shape, bool)
+
+
 def _precedes(beyond: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """Whether the first pair wins: not a number beats all, then the extreme value, then the lower position."""
 
     def wins(a: np.ndarray, i: np.ndarray, b: np.ndarray, j: np.ndarray) -> np.ndarray:
-        lost_a, lost_b = a != a, b != b
+        lost_a, lost_b = _no_number(a), _no_number(b)
         tie = (a == b) | (lost_a & lost_b)
-        return (lost_a & ~lost_b) | (beyond(a, b) & ~lost_b) | (tie & (i < j))
+        first: np.ndarray = (lost_a & ~lost_b) | (beyond(a, b) & ~lost_b) | (tie & (i < j))
+        return first
 
     return wins
 
@@ -172,4 +177,4 @@ def _sorts_by(
 def _ordered_samples(dtype: str) -> np.ndarray:
     """Samples that compare as they sort: one zero, and nothing that is not a number."""
     found = samples(dtype)
-    return np.unique(found[found == found] + numpy_dtype(dtype).type(0)) if is_float(dtype) else found
+    return np.unique(found[~_no_number(found)] + numpy_dtype(dtype).type(0)) if is_float(dtype) else found

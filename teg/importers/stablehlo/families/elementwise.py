@@ -120,7 +120,7 @@ def ordered(dtype: str, position: int) -> Expr:
     """An integer that orders floats as IEEE 754 does in total: -NaN, -inf, ..., -0, +0, ..., inf, NaN."""
     bits = numpy_dtype(dtype).itemsize * 8
     integer = f"int{bits}"
-    pattern = ("bitcast", integer, ("input", position))
+    pattern = as_bits(integer, dtype, ("input", position))
     largest = const(int(np.iinfo(integer).max))
     return ("where", ("lt", pattern, const(0)), ("bit_xor", pattern, largest), pattern)
 
@@ -148,7 +148,7 @@ def _bitcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
     wanted = operation.types[0]
     given_bits, wanted_bits = (numpy_dtype(d).itemsize * 8 for d in (operands[0].dtype, wanted.dtype))
     if given_bits == wanted_bits:
-        return e.cell(("bitcast", wanted.dtype, X), *operands, dtype=wanted.dtype)
+        return e.cell(as_bits(wanted.dtype, operands[0].dtype, X), *operands, dtype=wanted.dtype)
     if given_bits > wanted_bits:
         return _narrowed(e, operands[0], given_bits, wanted_bits, wanted.dtype)
     return _widened(e, operands[0], given_bits, wanted_bits, wanted.dtype)
@@ -158,17 +158,22 @@ def _narrowed(e: Emitter, value: Value, given: int, wanted: int, dtype: str) -> 
     wide, narrow = f"uint{given}", f"uint{wanted}"
     opened = e.reshape(value, (*value.shape, 1))
     places = e.line((*(1,) * len(value.shape), given // wanted), len(value.shape), wide)
-    shifted = ("shift_right", ("bitcast", wide, X), ("mul", Y, const(wanted)))
-    return e.cell(("bitcast", dtype, cast(narrow, shifted)), opened, places, dtype=dtype)
+    shifted = ("shift_right", as_bits(wide, value.dtype, X), ("mul", Y, const(wanted)))
+    return e.cell(as_bits(dtype, narrow, shifted), opened, places, dtype=dtype)
 
 
 def _widened(e: Emitter, value: Value, given: int, wanted: int, dtype: str) -> Value:
     wide, narrow = f"uint{wanted}", f"uint{given}"
     last = len(value.shape) - 1
     places = e.line((*(1,) * last, wanted // given), last, wide)
-    part = ("shift_left", cast(wide, ("bitcast", narrow, X)), ("mul", Y, const(given)))
+    part = ("shift_left", cast(wide, as_bits(narrow, value.dtype, X)), ("mul", Y, const(given)))
     parts = e.cell(part, value, places, dtype=wide)
-    return e.cell(("bitcast", dtype, X), e.reduce(parts, [last], "sum"), dtype=dtype)
+    return e.cell(as_bits(dtype, wide, X), e.reduce(parts, [last], "sum"), dtype=dtype)
+
+
+def as_bits(dtype: str, given: str, expr: Expr) -> Expr:
+    """The bits of an expression of element type `given` as another type; the cast gives constants their bits."""
+    return ("bitcast", dtype, cast(given, expr))
 
 
 def _is_finite(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:

@@ -157,7 +157,7 @@ def _masked_update(e: Emitter, value: Value, update: Value, starts: dict[int, Va
     """Each element is old or new by its coordinate; where the update is longer than 1, rows of it are chosen."""
     labels = plain_labels(len(value.shape))
     inside: tuple[object, ...] = ("const", True)
-    firsts = []
+    firsts: list[Value] = []
     for axis, start in starts.items():
         size = update.shape[axis]
         clamp = ("max", ("min", ("cast", "int64", X), ("const", value.shape[axis] - size)), ("const", 0))

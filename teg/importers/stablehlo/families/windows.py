@@ -111,9 +111,10 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
         for o, k, n, s in zip(out, sliding, extents, space, strict=True)
     ]
     flat = e.slice(flat, [range(1), range(flat.shape[1]), *(range(n) for n in kept)])
+    kernel = tuple(w.taps[k] for k in sliding)
     attributes = {
         "kind": "max" if monoid == "max" else "average",
-        "kernel": tuple(w.taps[k] for k in sliding),
+        "kernel": kernel,
         "strides": tuple(w.strides[k] for k in sliding),
         "pads": (*(w.low[k] for k in sliding), *high),
         "dilations": tuple(w.dilations[k] for k in sliding),
@@ -125,7 +126,7 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
     made = e.compute("pool", [flat], [labels], target, value.dtype, attributes, whole, sizes)
     opened = e.reshape(made, (*turned.shape[: len(others)], *out))
     back = e.permute(opened, [order.index(k) for k in range(w.rank)])
-    taps = math.prod(attributes["kernel"])
+    taps = math.prod(kernel)
     return back if monoid == "max" else e.cell(("mul", X, ("const", float(taps))), back)
 
 
