@@ -65,9 +65,7 @@ def test_adam_carries_its_moments() -> None:
 
 
 def test_donated_argument_is_carried() -> None:
-    graph = same_as_jax(
-        lambda state, x: (state * 0.5 + x, x.sum()), normal(3), normal(3), donate_argnums=0
-    )
+    graph = same_as_jax(lambda state, x: (state * 0.5 + x, x.sum()), normal(3), normal(3), donate_argnums=0)
     assert graph.sinks[0].definition.get("carries") == "state"
 
 
