@@ -50,7 +50,7 @@ class Model:
     """An ONNX model as read: graph inputs with roles, initializers, nodes in order, output names.
 
     `versions` are the operator versions by domain, the standard one called `""`; `declared` the types (as ONNX
-    has them) that the model states of its values.
+    has them) that the model states of its values; `carries` the inputs whose next values outputs are, if it says so.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Model:
     outputs: tuple[str, ...]
     versions: Mapping[str, int] = field(default_factory=dict)
     declared: Mapping[str, Any] = field(default_factory=dict)
+    carries: Mapping[str, str] | None = None
 
 
 def read_model(source: Any, dims: Mapping[str, int] | None = None, name: str | None = None) -> Model:
@@ -89,8 +90,11 @@ def read_model(source: Any, dims: Mapping[str, int] | None = None, name: str | N
         raise ImportFailure(f"{label}: unsupported operators of other domains: {', '.join(foreign)}")
     outputs = tuple(o.name for o in graph.output)
     versions = {str(o.domain): int(o.version) for o in proto.opset_import} | {"": opset}
+    carries = _carries(proto, label)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
-    return Model(name or label, opset, inputs, initializers, roles, nodes, outputs, versions, declared)
+    return Model(
+        name or label, opset, inputs, initializers, roles, nodes, outputs, versions, declared, carries
+    )
 
 
 def _load(source: Any) -> tuple[Any, str, str | None]:
@@ -153,21 +157,30 @@ def _opset(proto: Any, label: str) -> int:
 
 def _roles(proto: Any, label: str) -> dict[str, str]:
     """Roles by name from the metadata entry `teg.inputs`."""
+    roles = _told(proto, label, "teg.inputs", "role") or {}
+    wrong = sorted({r for r in roles.values() if r not in ROLES})
+    if wrong:
+        raise ImportFailure(f"{label}: unknown role {wrong[0]!r} in 'teg.inputs'; use {', '.join(ROLES)}")
+    return roles
+
+
+def _carries(proto: Any, label: str) -> dict[str, str] | None:
+    """The inputs whose next values outputs are, from the metadata entry `teg.outputs`."""
+    return _told(proto, label, "teg.outputs", "carries")
+
+
+def _told(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
+    """What a metadata entry, a JSON list of objects with `name`, says of names; None if there is no such entry."""
     for entry in proto.metadata_props:
-        if entry.key == "teg.inputs":
+        if entry.key == key:
             try:
-                roles = {str(item["name"]): str(item["role"]) for item in json.loads(entry.value)}
-            except (ValueError, TypeError, KeyError):
+                items = [(str(item["name"]), item.get(what)) for item in json.loads(entry.value)]
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 raise ImportFailure(
-                    f"{label}: metadata 'teg.inputs' must be a JSON list of name and role"
+                    f"{label}: metadata {key!r} must be a JSON list of objects with name and {what}"
                 ) from None
-            wrong = sorted({r for r in roles.values() if r not in ROLES})
-            if wrong:
-                raise ImportFailure(
-                    f"{label}: unknown role {wrong[0]!r} in 'teg.inputs'; use {', '.join(ROLES)}"
-                )
-            return roles
-    return {}
+            return {name: str(value) for name, value in items if value is not None}
+    return None
 
 
 def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) -> None:

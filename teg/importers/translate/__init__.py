@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from teg.importers.carrying import with_carried_state
 from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal, nothing
 from teg.importers.onnx_reader import Model, Node
@@ -57,12 +58,15 @@ def translate(model: Model) -> Program:
         if value.size == 0:
             t.known[value.name] = nothing(value)
         program.entries[value.name] = Entry(value, role)
+    # A model that names its parameters has no others.
+    unnamed = "constant" if "parameter" in model.initializer_roles.values() else "parameter"
     for name, array in model.initializers.items():
-        _add_initializer(t, name, array, model.initializer_roles.get(name))
+        _add_initializer(t, name, array, model.initializer_roles.get(name), unnamed)
     _translate_nodes(t, model)
     for name in model.outputs:
         program.outputs[name] = t.resolve(name)
-    return settle_roles(program.pruned(), model.initializer_roles)
+    program = settle_roles(program.pruned(), model.initializer_roles)
+    return with_carried_state(program, model.carries)
 
 
 def _translate_nodes(t: Translation, model: Model) -> None:
@@ -123,12 +127,15 @@ def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
         raise ImportFailure(f"{node.where} is unsupported where its output {unmade[0]!r} is used")
 
 
-def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | None) -> None:
-    """Float arrays may be weights and stay as they are; numbers and integer arrays are literals."""
+def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | None, unnamed: str) -> None:
+    """Float arrays may be weights and stay as they are; numbers and integer arrays are literals.
+
+    `role` is the one that the model states, `unnamed` that of weights of which it states none.
+    """
     if role is None and (array.size <= 1 or array.dtype.kind in "biu"):
         t.know(name, literal(array))
         return
     value = Value(name, array.shape, array.dtype.name)
     t.program.values[name] = value
-    t.program.entries[name] = Entry(value, role or "parameter", array)
+    t.program.entries[name] = Entry(value, role or unnamed, array)
     t.known[name] = Literal(array, array.shape)
