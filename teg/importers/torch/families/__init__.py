@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teg.importers.torch.families.activations import ACTIVATIONS
 from teg.importers.torch.families.attention import ATTENTION
+from teg.importers.torch.families.bags import BAGS
 from teg.importers.torch.families.batch_normalisation import BATCH_NORMALISATION
 from teg.importers.torch.families.convolution import CONVOLUTION
 from teg.importers.torch.families.creation import CREATION
@@ -18,6 +19,8 @@ from teg.importers.torch.families.pooling import POOLING
 from teg.importers.torch.families.randomness import RANDOMNESS
 from teg.importers.torch.families.recurrent import RECURRENT
 from teg.importers.torch.families.reductions import REDUCTIONS
+from teg.importers.torch.families.resampling import RESAMPLING
+from teg.importers.torch.families.sampling import SAMPLING
 from teg.importers.torch.families.scattering import SCATTERING
 from teg.importers.torch.families.strided import STRIDED
 from teg.importers.torch.operator import TorchOperator
@@ -37,6 +40,9 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *INDEXING,
     *SCATTERING,
     *ORDERING,
+    *BAGS,
+    *RESAMPLING,
+    *SAMPLING,
     *ATTENTION,
     *LOSSES,
     *RANDOMNESS,

@@ -162,6 +162,14 @@ def _efficient(
     return result, _logsumexp(t, scores) if compute_log_sumexp else None
 
 
+def _kept_weights(t: Tracer, scores: Value, kept: Value) -> Value:
+    """The softmax from its kept logarithmic sums; where torch decomposed the forward pass it kept the weights."""
+    if kept.shape == scores.shape:
+        return kept
+    opened = t.unsqueeze(t.cast(kept, scores.dtype), len(scores.shape) - 1)
+    return t.cells(lambda s, z: call("exp", s - z), scores, opened, dtype=scores.dtype)
+
+
 def _gradients(
     t: Tracer,
     grad: Value,
@@ -179,9 +187,7 @@ def _gradients(
     query, key, value = operands
     if key.shape[:-2] != query.shape[:-2]:
         raise t.refuse("is unsupported where queries share keys")
-    scores = _scores(t, query, key, mask, causal, scale)
-    kept = t.unsqueeze(t.cast(logsumexp, scores.dtype), len(scores.shape) - 1)
-    weights = t.cells(lambda s, z: call("exp", s - z), scores, kept, dtype=query.dtype)
+    weights = _kept_weights(t, _scores(t, query, key, mask, causal, scale), logsumexp)
     of_weights = _product(t, grad, value, "qd", "kd", "qk")
     dots = t.reduce(t.cells(lambda a, b: a * b, grad, out, dtype=grad.dtype), [len(out.shape) - 1], keep=True)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
