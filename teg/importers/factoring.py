@@ -170,7 +170,7 @@ class Factoring:
                 self._links.append(ReshapeLink(tuple(a), tuple(b)))
 
     def _connect_part(self, whole: int, part: int, start: int, stride: int) -> None:
-        if self._sizes[whole] == self._sizes[part] and stride == 1:
+        if self._sizes[whole] == self._sizes[part] and stride in (1, -1):
             self._union(whole, part)
         else:
             self._links.append(PartLink(whole, part, start, stride))

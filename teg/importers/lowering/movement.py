@@ -57,6 +57,8 @@ def box(factors: Sequence[int], start: int, stride: int, size: int) -> list[Span
     """The coordinates `start + stride * i` of a dimension as a box over its factors; None if they are no box."""
     if size == math.prod(factors) and stride == 1:
         return [Span(0, 1, f) for f in factors]
+    if size == math.prod(factors) and stride == -1:  # reversed: every factor is
+        return [Span(f - 1, -1, f) for f in factors]
     if len(factors) == 1:
         return [Span(start, stride, size)]
     inner, rest = math.prod(factors[1:]), factors[1:]

@@ -189,3 +189,12 @@ def test_costs_and_pins_go_with_their_blocks() -> None:
     p.pin(x[:2], "[-, -]")
     with pytest.raises(ProgramError, match="has no block of its own"):
         _ = p.pins
+
+
+def test_a_reversed_dimension_is_reversed_in_all_its_factors() -> None:
+    with teg.program() as p:
+        x = p.input("x", token=4, features=30)
+        p.output("y", x.split("features", head=5, width=6).softmax("width"))
+        p.output("turned", x.flip("features"))
+    assert "reshape" not in [b.operator for b in p.graph.blocks]
+    np.testing.assert_array_equal(p.evaluate({"x": X.reshape(4, 30)})["turned"], X.reshape(4, 30)[:, ::-1])

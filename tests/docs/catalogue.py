@@ -1,0 +1,91 @@
+"""The tables of `docs/language.md`, made from the catalogue; `python -m tests.docs.catalogue` writes them anew."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from teg.builder import define
+from teg.graph import TensorType
+from teg.operators import OPERATORS
+from teg.operators.expressions import CELL_FUNCTIONS
+from teg.operators.operator import Operator
+from teg.signature import PARALLEL, Signature, rows_of
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "language.md"
+BOUNDARY = ("source", "sink", "sequence_point")
+PER_ROW = 12
+
+
+def operator_table() -> str:
+    """Per operator an example: its tensors, what runs in parallel, what is combined, what is read whole."""
+    lines = [
+        "| operator | for example | in parallel | combined | read or written whole |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    shown = sorted((o for o in OPERATORS if o.name not in BOUNDARY), key=lambda o: o.name)
+    return "\n".join([*lines, *(f"| `{o.name}` | {' | '.join(_facts(o))} |" for o in shown)])
+
+
+def _facts(operator: Operator) -> Iterator[str]:
+    """The cells of an operator's row, from the example that shows most."""
+    found = []
+    for example in operator.examples:
+        definition, outputs = define(operator.name, example.attributes, example.inputs)
+        found.append((definition.signature, example.inputs, outputs))
+    signature, inputs, outputs = max(found, key=lambda f: len(f[0].dims) if f[0] is not None else -1)
+    yield f"{', '.join(map(_shape, inputs)) or 'nothing'} → {', '.join(map(_shape, outputs))}"
+    if signature is None:
+        yield from ("-", "-", "everything: a fixed block")
+        return
+    yield ", ".join(f"{d.name}={d.size}" for d in signature.dims if d.kind == PARALLEL) or "-"
+    yield ", ".join(f"{d.name}={d.size} by {d.kind}" for d in signature.dims if d.kind != PARALLEL) or "-"
+    yield ", ".join(_whole(signature, inputs, outputs)) or "-"
+
+
+def _shape(kind: TensorType) -> str:
+    return f"[{', '.join(map(str, kind.shape))}]"
+
+
+def _whole(
+    signature: Signature, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+) -> Iterator[str]:
+    """Dimensions that every part of the index space needs all of."""
+    sides = (("input", signature.inputs, inputs), ("output", signature.outputs, outputs))
+    for side, projections, types in sides:
+        for k, (projection, kind) in enumerate(zip(projections, types, strict=True)):
+            places = [
+                str(d)
+                for d, (row, size) in enumerate(zip(rows_of(projection), kind.shape, strict=True))
+                if size > 1 and (row is None or (row.dim < 0 and row.extent == size))
+            ]
+            if places:
+                yield f"{side} {k}: {', '.join(places)}"
+
+
+def cell_table() -> str:
+    """The cell functions with their flops per element."""
+    lines = ["| flops | functions |", "| --- | --- |"]
+    for flops in sorted({f.flops for f in CELL_FUNCTIONS.values()}):
+        names = sorted(name for name, f in CELL_FUNCTIONS.items() if f.flops == flops)
+        lines.append(f"| {flops:g} | {', '.join(f'`{name}`' for name in names)} |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {"operators": operator_table, "cells": cell_table}
+
+
+def with_tables(text: str) -> str:
+    """The page with its tables as the catalogue has them now."""
+    for name, table in TABLES.items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        made = table()
+        text = marked.sub(lambda m, made=made: f"{m[1]}\n{made}\n\n{m[2]}", text)  # type: ignore[misc]
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text()))
+    sys.stdout.write(f"{PAGE}: written\n")

@@ -1,0 +1,17 @@
+"""The page about the language names every operator and cell function, with what is true of them."""
+
+from __future__ import annotations
+
+from teg.graph import ROLES
+from teg.signature import MONOIDS
+from tests.docs.catalogue import PAGE, with_tables
+
+
+def test_tables_are_those_of_the_catalogue() -> None:
+    text = PAGE.read_text()
+    assert with_tables(text) == text, "run `python -m tests.docs.catalogue`, which writes the tables anew"
+
+
+def test_monoids_and_roles_are_named() -> None:
+    text = PAGE.read_text()
+    assert [name for name in (*MONOIDS, *ROLES) if f"`{name}`" not in text] == []
