@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from teg.graph import Block, TensorType
 from teg.issues import Issue
-from teg.operators.operator import Inferred
+from teg.operators.operator import Inferred, Operator
 from teg.signature import Signature, reached
 from teg.zspace import IndexProjection, ZRange
 
@@ -68,7 +68,7 @@ def index_issues(block: Block, path: str) -> Iterator[Issue]:
 
 
 def range_issues(
-    block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], view: bool, path: str
+    block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], operator: Operator, path: str
 ) -> Iterator[Issue]:
     """The index range projects exactly to the range of every tensor.
 
@@ -77,16 +77,15 @@ def range_issues(
     """
     if block.signature is None:
         return
-    whole = block.signature.index_range
-    index = whole if block.index is None else block.index
+    index = block.signature.index_range if block.index is None else block.index
     for k, (p, kind) in enumerate(zip(block.signature.inputs, inputs, strict=True)):
         where = f"{path}.inputs[{k}]"
         if len(p.shape) != len(kind.shape):
             yield _rank_issue(p, kind, where)
         elif block.index is None:
-            yield from _whole_input(reached(p, index), kind, view, index, where)
+            yield from _whole_input(reached(p, index), kind, operator.view, index, where)
         else:
-            yield from _part_input(block, p, index, kind, view, where)
+            yield from _part_input(block, k, index, kind, operator, where)
     for k, (p, kind) in enumerate(zip(block.signature.outputs, outputs, strict=True)):
         where = f"{path}.outputs[{k}]"
         box = reached(p, index)
@@ -113,20 +112,36 @@ def _whole_input(box: ZRange, kind: TensorType, view: bool, index: ZRange, path:
 
 
 def _part_input(
-    block: Block, projection: IndexProjection, index: ZRange, kind: TensorType, view: bool, path: str
+    block: Block, k: int, index: ZRange, kind: TensorType, operator: Operator, path: str
 ) -> Iterator[Issue]:
-    """A part reads the projected box clipped to the abstract tensor, whose end the definition may not tell."""
+    """A part reads the projected box clipped to the abstract tensor, whose end not every definition tells."""
     assert block.signature is not None
+    projection = block.signature.inputs[k]
     box, full = projection.project(index), projection.project(block.signature.index_range)
+    told = _told_shape(block, k, operator)
     for d, size in enumerate(kind.shape):
         start = max(box.start[d], 0)
         most = max(box.end[d] - start, 0)
-        shortest = full.end[d] - _padding(block, full.start[d], full.end[d])
-        least = max(min(box.end[d], shortest) - start, 0)
-        if size < least or (size > most and not view):
+        if told is not None:
+            least = most = max(min(box.end[d], told[d]) - start, 0)
+        else:
+            least = max(min(box.end[d], full.end[d] - _padding(block, full.start[d], full.end[d])) - start, 0)
+        if size < least or (size > most and not operator.view):
             span = f"{least}" if least == most else f"{least} to {most}"
             message = f"index range {index} projects to {box}; dimension {d} of the tensor has size {size}"
             yield Issue("range", path, message, f"expected {span}")
+
+
+def _told_shape(block: Block, k: int, operator: Operator) -> tuple[int, ...] | None:
+    """The whole shape of input `k`, where the operator can tell it from a definition that is none of its making."""
+    if operator.input_shapes is None:
+        return None
+    try:
+        shapes = operator.input_shapes(block.definition)
+        rank = len(block.signature.inputs[k].shape) if block.signature is not None else 0
+        return shapes[k] if len(shapes[k]) == rank else None
+    except Exception:  # attributes that do not fit; what is wrong with them is said elsewhere
+        return None
 
 
 def _padding(block: Block, start: int, end: int) -> int:

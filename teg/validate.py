@@ -222,7 +222,7 @@ def _application(
     if misfits or definition.operator not in catalogue():
         return
     operator = operator_named(definition.operator)
-    yield from range_issues(block, inputs, outputs, operator.view, path)
+    yield from range_issues(block, inputs, outputs, operator, path)
     if _is_part(block) or (block.operator == "source" and definition.get("role") not in ROLES):
         return
     try:

@@ -12,19 +12,25 @@ from teg.operators.contraction import CONTRACTION
 from teg.operators.external import EXTERNALS
 from teg.operators.foreign import FOREIGN
 from teg.operators.gathering import GATHERING
+from teg.operators.joining import JOINING
+from teg.operators.matrices import MATRICES
 from teg.operators.normalisation import NORMALISATION
 from teg.operators.operator import Operator
 from teg.operators.ordering import ORDERING
+from teg.operators.padding import PADDING
 from teg.operators.reduction import REDUCTION
 from teg.operators.reshaping import RESHAPING
 from teg.operators.scanning import SCANNING
 from teg.operators.scattering import SCATTERING
-from teg.operators.selectors import SELECTORS
+from teg.operators.selectors import VIEWS
+from teg.operators.spectral import SPECTRAL
 from teg.operators.windows import WINDOWS
 
 OPERATORS: tuple[Operator, ...] = (
     *BOUNDARY,
-    *SELECTORS,
+    *VIEWS,
+    *JOINING,
+    *PADDING,
     *RESHAPING,
     *CELLS,
     *REDUCTION,
@@ -34,6 +40,8 @@ OPERATORS: tuple[Operator, ...] = (
     *GATHERING,
     *SCATTERING,
     *SCANNING,
+    *SPECTRAL,
+    *MATRICES,
     *ORDERING,
     *EXTERNALS,
     *FOREIGN,

@@ -71,6 +71,7 @@ def work_dtype(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> s
 
 
 Infer = Callable[[Attributes, Sequence[TensorType]], Inferred]
+InputShapes = Callable[[Definition], tuple[tuple[int, ...], ...]]
 Evaluate = Callable[[Definition, ZRange, Sequence[Operand]], tuple[np.ndarray, ...]]
 WorkOf = Callable[[Definition, Sequence[TensorType], Sequence[TensorType]], Work]
 
@@ -94,6 +95,8 @@ class Operator:
     result. For a fixed block (no signature) operands are whole tensors and `index` is the empty rank 0 box.
     `work` says the marginal work. `examples` feed the contract tests. `view`: the output is a view of the
     single input (no work, no bytes). `meaningless`: values come from outside, `evaluate` always refuses.
+    `input_shapes`: the shapes of the inputs, where boxes stick out of them; without it only windows do, by
+    at most their attribute `pads`.
     """
 
     name: str
@@ -103,3 +106,4 @@ class Operator:
     examples: tuple[OperatorExample, ...]
     view: bool = False
     meaningless: bool = False
+    input_shapes: InputShapes | None = None

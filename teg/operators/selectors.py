@@ -1,25 +1,18 @@
-"""Blocks that rearrange elements and compute nothing: views, concatenation, padding."""
+"""Views: selectors that move nothing, and the functions that say which view is meant."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from teg import views
 from teg.graph import Attributes, Definition, TensorType, attributes
 from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import axiswise, canonical_axis, dim_names, expect_inputs, integers, settings
+from teg.operators.reading import dim_names, expect_inputs, integers, settings
 from teg.signature import IndexDim, Row, Signature, projection
 from teg.views import ViewDim, ViewMap
 from teg.zspace import ZRange
-
-PAD_MODES = ("constant", "edge", "reflect", "wrap")
-
-
-def _move(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:
-    return Work("move")
 
 
 def _infer_view(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
@@ -154,66 +147,6 @@ def view_attributes(view: ViewMap) -> Attributes:
     return attributes(map=tuple(tuple(d) for d in view.dims), shape=view.shape)
 
 
-def _infer_concat(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    given = settings(attrs, ("axis",))
-    if not inputs:
-        raise ValueError("expected at least one input, not 0")
-    shape, dtype = inputs[0]
-    axis = canonical_axis(given["axis"], len(shape))
-    for other in inputs[1:]:
-        fits = len(other.shape) == len(shape) and all(
-            a == b for k, (a, b) in enumerate(zip(shape, other.shape, strict=True)) if k != axis
-        )
-        if not fits or other.dtype != dtype:
-            raise ValueError(f"inputs must agree but for axis {axis}: {inputs[0]} and {other} do not")
-    total = sum(t.shape[axis] for t in inputs)
-    result = (*shape[:axis], total, *shape[axis + 1 :])
-    dims, rows = axiswise(result, whole=(axis,))
-    parts = tuple(projection(axiswise(t.shape, whole=(axis,))[1], len(dims)) for t in inputs)
-    return Inferred(Signature(dims, parts, (projection(rows, len(dims)),)), (TensorType(result, dtype),))
-
-
-def _evaluate_concat(
-    definition: Definition, _: ZRange, operands: Sequence[Operand]
-) -> tuple[np.ndarray, ...]:
-    return (np.concatenate([o.array for o in operands], axis=definition["axis"]),)
-
-
-def _infer_pad(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    given = settings(attrs, ("low", "high"), ("mode", "value"))
-    expect_inputs(inputs, ("value",))
-    shape, dtype = inputs[0]
-    low, high = (integers(given[name], name, len(shape)) for name in ("low", "high"))
-    if given.get("mode", "constant") not in PAD_MODES:
-        raise ValueError(f"attribute 'mode' must be one of {', '.join(PAD_MODES)}, not {given['mode']!r}")
-    if not isinstance(given.get("value", 0), int | float):
-        raise ValueError(f"attribute 'value' must be a number, not {given['value']!r}")
-    result = tuple(size + a + b for size, a, b in zip(shape, low, high, strict=True))
-    if any(size < 0 for size in result):
-        raise ValueError(f"padding {shape} by {low} and {high} leaves {result}")
-    whole = [k for k, (a, b) in enumerate(zip(low, high, strict=True)) if a or b]
-    dims, read = axiswise(shape, whole)
-    written = axiswise(result, whole)[1]
-    signature = Signature(dims, (projection(read, len(dims)),), (projection(written, len(dims)),))
-    return Inferred(signature, (TensorType(result, dtype),))
-
-
-def _evaluate_pad(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    array, low, high = operands[0].array, definition["low"], definition["high"]
-    kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(array.shape, low, high, strict=True))
-    widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
-    mode: Any = definition.get("mode", "constant")
-    if mode == "constant":
-        result = np.full(
-            [s + a + b for s, (a, b) in zip(array[kept].shape, widths, strict=True)],
-            definition.get("value", 0),
-            dtype=array.dtype,
-        )
-        result[tuple(slice(a, n - b) for n, (a, b) in zip(result.shape, widths, strict=True))] = array[kept]
-        return (result,)
-    return (np.pad(array[kept], widths, mode=mode),)
-
-
 _MATRIX = TensorType((4, 6), "float32")
 
 VIEW = Operator(
@@ -232,28 +165,4 @@ VIEW = Operator(
     ),
 )
 
-CONCAT = Operator(
-    name="concat",
-    infer=_infer_concat,
-    evaluate=_evaluate_concat,
-    work=_move,
-    examples=(
-        OperatorExample(attributes(axis=1), (_MATRIX, TensorType((4, 3), "float32"), _MATRIX)),
-        OperatorExample(attributes(axis=0), (TensorType((1, 2, 3), "int64"), TensorType((4, 2, 3), "int64"))),
-    ),
-)
-
-PAD = Operator(
-    name="pad",
-    infer=_infer_pad,
-    evaluate=_evaluate_pad,
-    work=_move,
-    examples=(
-        OperatorExample(attributes(low=(0, 2), high=(0, 1), mode="constant", value=1.5), (_MATRIX,)),
-        OperatorExample(attributes(low=(0, -1), high=(0, 2)), (_MATRIX,)),
-        OperatorExample(attributes(low=(1, 0), high=(2, 0), mode="reflect"), (_MATRIX,)),
-        OperatorExample(attributes(low=(), high=()), (TensorType((), "int32"),)),
-    ),
-)
-
-SELECTORS: tuple[Operator, ...] = (VIEW, CONCAT, PAD)
+VIEWS: tuple[Operator, ...] = (VIEW,)

@@ -59,7 +59,6 @@ class Padding(Movement):
         attributes: dict[str, Any] = {
             "low": dict(zip(self.labels, low, strict=True)),
             "high": dict(zip(self.labels, high, strict=True)),
-            "mode": "constant",
             "value": value,
         }
         shape = [s + a + b for s, a, b in zip(self.shape, low, high, strict=True)]

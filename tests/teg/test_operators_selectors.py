@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from teg.builder import define
 from teg.evaluate import run_block
 from teg.graph import TensorType, attributes
+from teg.mirroring import PADDING_MODES, padding_parts
 from teg.operators.selectors import (
     broadcast,
     permuted,
@@ -104,17 +105,48 @@ def test_concatenation_is_numpys_and_checks_what_it_joins():
         apply("concat", attributes(axis=-1), X, X)
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
-def test_padding_is_numpys(mode):
-    got = apply("pad", attributes(low=(0, 2, 1), high=(0, 1, 0), mode=mode), X)
+@pytest.mark.parametrize("mode", PADDING_MODES)
+@given(size=st.integers(1, 6), low=st.integers(0, 9), high=st.integers(0, 9))
+def test_padding_by_a_lines_own_elements_is_numpys(mode, size, low, high):
+    line = np.arange(size)
 
-    np.testing.assert_array_equal(got, np.pad(X, [(0, 0), (2, 1), (1, 0)], mode=mode))
+    parts = [np.resize(line[part.kept], part.length) for part in padding_parts(size, low, high, mode)]
+
+    np.testing.assert_array_equal(np.concatenate(parts), np.pad(line, (low, high), mode=mode))
 
 
-def test_negative_padding_crops_and_constants_fill():
-    got = apply("pad", attributes(low=(0, -1, 1), high=(0, 1, -2), value=7), X)
+def test_constants_fill_and_crops_are_views():
+    got = apply("pad", attributes(low=(0, 0, 1), high=(0, 1, 0), value=7), X)
 
-    wanted = np.pad(X[:, 1:, :-2], [(0, 0), (0, 1), (1, 0)], constant_values=7)
-    np.testing.assert_array_equal(got, wanted)
-    with pytest.raises(ValueError, match="leaves \\(2, -1, 4\\)"):
+    np.testing.assert_array_equal(got, np.pad(X, [(0, 0), (0, 1), (1, 0)], constant_values=7))
+    with pytest.raises(ValueError, match="numbers of at least 0"):
         apply("pad", attributes(low=(0, -4, 0), high=(0, 0, 0)), X)
+    with pytest.raises(ValueError, match="'mode' can only be 'constant'"):
+        apply("pad", attributes(low=(0, 1, 0), high=(0, 0, 0), mode="edge"), X)
+
+
+def test_elements_in_turn_and_zeros_between():
+    got = apply("interleave", attributes(axis=2), X, -X)
+
+    assert got.shape == (2, 3, 8)
+    np.testing.assert_array_equal(got[..., ::2], X)
+    np.testing.assert_array_equal(got[..., 1::2], -X)
+    np.testing.assert_array_equal(apply("dilate", attributes(axis=0, factor=3), X[0])[::3], X[0])
+    assert apply("dilate", attributes(axis=0, factor=3), X[0]).sum() == X[0].sum()
+
+
+def test_transforms_and_matrices_are_numpys(rng):
+    stack = rng.standard_normal((4, 3, 3)) + 3 * np.eye(3)
+    right, spd = rng.standard_normal((4, 3, 2)), stack @ stack.transpose(0, 2, 1)
+
+    np.testing.assert_allclose(
+        apply("linalg", attributes(function="solve"), stack, right), np.linalg.solve(stack, right)
+    )
+    np.testing.assert_allclose(apply("linalg", attributes(function="det"), stack), np.linalg.det(stack))
+    upper = apply("linalg", attributes(function="cholesky", lower=False), spd)
+    np.testing.assert_allclose(upper.conj().transpose(0, 2, 1) @ upper, spd)
+    solved = apply("linalg", attributes(function="triangular_solve", unit_diagonal=True), stack, right)
+    np.testing.assert_allclose((np.tril(stack, -1) + np.eye(3)) @ solved, right)
+    lines = (stack + 1j * stack).astype(np.complex64)
+    back = apply("fft", attributes(axis=1, inverse=True), apply("fft", attributes(axis=1), lines))
+    np.testing.assert_allclose(back, lines, rtol=1e-5)

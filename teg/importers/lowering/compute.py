@@ -111,9 +111,7 @@ def _pad(
     if not padded <= set(labels):
         root, labels = storage.whole(reps[0]), names
     low, high = (tuple(given[side].get(n, 0) for n in labels) for side in ("low", "high"))
-    key = storage.emit(
-        "pad", (root,), step.site, low=low, high=high, mode=given["mode"], value=given["value"]
-    )
+    key = storage.emit("pad", (root,), step.site, low=low, high=high, value=given["value"])
     return storage.named(key, [f"{n}p" if n in padded else n for n in labels], wanted, flat(target))
 
 
@@ -135,6 +133,9 @@ LOWER: dict[str, Lower] = {
     "gather": gather,
     "scatter": scatter,
     "scan": axiswise,
+    "fft": axiswise,
+    "dilate": axiswise,
+    "interleave": axiswise,
     "arg_reduce": axiswise,
     "arg_sort": axiswise,
     "pad": _pad,

@@ -11,6 +11,7 @@ from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute
 from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from teg.mirroring import padding_parts
 
 
 def _transpose(t: Translation, node: Node) -> None:
@@ -162,20 +163,44 @@ def pad(
     mode: str = "constant",
     fill: float = 0.0,
 ) -> str:
-    """Elements added before and after; padded dimensions stay whole."""
+    """Elements added before and after; `mode` as `numpy.pad` (constant, edge, reflect, wrap)."""
     value = t.value(name)
+    if mode != "constant":
+        return _extend(t, site, value.name, output, low, high, mode)
     labels = plain_labels(len(value.shape))
     changed = {d for d, a, b in zip(labels, low, high, strict=True) if a or b}
     written = tuple(f"{d}p" if d in changed else d for d in labels)
     attrs = {
         "low": dict(zip(labels, low, strict=True)),
         "high": dict(zip(labels, high, strict=True)),
-        "mode": mode,
         "value": fill,
     }
     t.declare(output, [s + a + b for s, a, b in zip(value.shape, low, high, strict=True)], value.dtype)
     whole = frozenset(changed | {f"{d}p" for d in changed})
     return t.emit(Compute(site, "pad", (value.name,), output, (labels,), written, attrs, whole))
+
+
+def _extend(
+    t: Translation, site: str, name: str, output: str, low: Sequence[int], high: Sequence[int], mode: str
+) -> str:
+    """The tensor between views of itself, one dimension after the other."""
+    padded = [k for k, (a, b) in enumerate(zip(low, high, strict=True)) if a or b]
+    if not padded:
+        t.alias(output, name)
+    for axis in padded:
+        shape = t.value(name).shape
+        parts = []
+        for k, part in enumerate(padding_parts(shape[axis], low[axis], high[axis], mode)):
+            stem = f"{site}.{axis}.{k}"
+            ranges = [part.kept if d == axis else range(s) for d, s in enumerate(shape)]
+            found = t.slice(stem, name, f"{output}.{axis}.{k}", ranges)
+            if part.repeated:
+                wide = [part.length if d == axis else s for d, s in enumerate(shape)]
+                found = broadcast_to(t, f"{stem}.expand", found, f"{output}.{axis}.{k}.expand", wide)
+            parts.append(found)
+        joined = output if axis == padded[-1] else f"{output}.{axis}"
+        name = t.concat(f"{site}.{axis}" if joined != output else site, parts, joined, axis)
+    return name
 
 
 def _trilu(t: Translation, node: Node) -> None:

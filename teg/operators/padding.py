@@ -1,0 +1,110 @@
+"""A constant around a tensor, or zeros between its elements. Every dimension shards.
+
+A shard of `pad` reads what of its range lies inside the tensor, which may be nothing. Padding by elements of
+the tensor itself (`edge`, `reflect`, `wrap`) is a concatenation of views: `teg.selectors.padding_parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import axiswise, canonical_axis, expect_inputs, integers, settings
+from teg.signature import Signature, projection
+from teg.zspace import ZRange
+
+
+def _move(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:
+    return Work("move")
+
+
+def _infer_pad(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("low", "high"), ("value", "mode"))
+    expect_inputs(inputs, ("value",))
+    shape, dtype = inputs[0]
+    low, high = (integers(given[name], name, len(shape), least=0) for name in ("low", "high"))
+    if given.get("mode", "constant") != "constant":
+        raise ValueError(
+            f"attribute 'mode' can only be 'constant' (others are concatenations of views), not {given['mode']!r}"
+        )
+    if not isinstance(given.get("value", 0), int | float | complex):
+        raise ValueError(f"attribute 'value' must be a number, not {given['value']!r}")
+    result = tuple(size + a + b for size, a, b in zip(shape, low, high, strict=True))
+    dims, rows = axiswise(result)
+    read = [r._replace(offset=-a) for r, a in zip(rows, low, strict=True)]
+    signature = Signature(dims, (projection(read, len(dims)),), (projection(rows, len(dims)),))
+    return Inferred(signature, (TensorType(result, dtype),))
+
+
+def _evaluate_pad(
+    definition: Definition, index: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    array, start = operands[0]
+    result = np.full(index.shape, definition.get("value", 0), array.dtype)
+    if array.size:
+        first = [s + a - i for s, a, i in zip(start, definition["low"], index.start, strict=True)]
+        result[tuple(slice(f, f + n) for f, n in zip(first, array.shape, strict=True))] = array
+    return (result,)
+
+
+def _pad_inputs(definition: Definition) -> tuple[tuple[int, ...], ...]:
+    assert definition.signature is not None
+    result, low, high = definition.signature.index_range.shape, definition["low"], definition["high"]
+    return (tuple(n - a - b for n, a, b in zip(result, low, high, strict=True)),)
+
+
+def _infer_dilate(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("axis", "factor"))
+    expect_inputs(inputs, ("value",))
+    shape, dtype = inputs[0]
+    axis = canonical_axis(given["axis"], len(shape))
+    (factor,) = integers((given["factor"],), "factor", least=1)
+    dims, rows = axiswise(shape)
+    written = [r._replace(stride=factor, extent=factor) if k == axis else r for k, r in enumerate(rows)]
+    result = (*shape[:axis], factor * shape[axis], *shape[axis + 1 :])
+    signature = Signature(dims, (projection(rows, len(dims)),), (projection(written, len(dims)),))
+    return Inferred(signature, (TensorType(result, dtype),))
+
+
+def _evaluate_dilate(
+    definition: Definition, _: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
+    array, axis, factor = operands[0].array, definition["axis"], definition["factor"]
+    result = np.zeros(
+        (*array.shape[:axis], factor * array.shape[axis], *array.shape[axis + 1 :]), array.dtype
+    )
+    result[(*(slice(None),) * axis, slice(None, None, factor))] = array
+    return (result,)
+
+
+_MATRIX = TensorType((4, 6), "float32")
+
+PAD = Operator(
+    name="pad",
+    infer=_infer_pad,
+    evaluate=_evaluate_pad,
+    work=_move,
+    input_shapes=_pad_inputs,
+    examples=(
+        OperatorExample(attributes(low=(0, 2), high=(0, 1), value=1.5), (_MATRIX,)),
+        OperatorExample(attributes(low=(3, 0), high=(2, 9)), (TensorType((4, 6), "int8"),)),
+        OperatorExample(attributes(low=(2, 1), high=(1, 3)), (TensorType((3, 0), "int64"),)),
+        OperatorExample(attributes(low=(), high=()), (TensorType((), "int32"),)),
+    ),
+)
+
+DILATE = Operator(
+    name="dilate",
+    infer=_infer_dilate,
+    evaluate=_evaluate_dilate,
+    work=_move,
+    examples=(
+        OperatorExample(attributes(axis=1, factor=3), (_MATRIX,)),
+        OperatorExample(attributes(axis=0, factor=2), (TensorType((5,), "bfloat16"),)),
+    ),
+)
+
+PADDING: tuple[Operator, ...] = (PAD, DILATE)
