@@ -3,6 +3,7 @@
 from costmodel.objectives import Objective
 from optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
 from optimizer.constraints import Constraint, parse_constraint
+from optimizer.given import searched
 from optimizer.optimize import optimize
 from optimizer.plan import Budget, Plan, Progress, Result, Shortfall
 from optimizer.processes import ProcessIslands
@@ -29,5 +30,6 @@ __all__ = [
     "optimize",
     "parse_constraint",
     "publish",
+    "searched",
     "verify_plan",
 ]

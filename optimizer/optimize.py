@@ -19,6 +19,7 @@ from optimizer.beginning import begin, fingerprint_of, resume_from
 from optimizer.checkpoint import Checkpoint
 from optimizer.constraints import Constraint, all_constraints
 from optimizer.coordinator import Coordinator
+from optimizer.given import searched
 from optimizer.plan import Budget, Plan, Progress, Result
 from optimizer.processes import ProcessIslands
 from optimizer.report import frontier_of, goal_of, shortfall_of
@@ -29,9 +30,7 @@ from optimizer.structure import StructuralSearch
 from optimizer.variants import Machine, Settings
 from optimizer.workers import InlineExecutor
 from teg.graph import Graph
-from teg.pruning import prune
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
-from teg.sharding.foreign import is_explicit, recover_foreign
 from teg.sharding.mesh import MeshShape
 from teg.validate import check
 
@@ -87,8 +86,7 @@ def optimize(
         InvalidGraph: the graph breaks a rule of the language.
     """
     check(graph)
-    if is_explicit(graph):
-        graph = recover_foreign(graph)
+    graph = searched(graph)
     chosen = require_objectives(objectives, mesh.device)
     bounds = all_constraints(constraints, mesh)
     for bound in bounds:
@@ -97,16 +95,14 @@ def optimize(
     _one_of("outputs", outputs, OUTPUT_OPTIONS)
     _one_of("devices", devices, DEVICES)
     check_pins(graph, pins or {})
-    graph = prune(graph)
     count = islands if islands is not None else os.cpu_count() or 1
     if count < 1:
         raise ValueError(f"a search needs at least one island, not {count}")
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
-    kept = {site: pin for site, pin in (pins or {}).items() if site in graph.by_site}
     state = SearchState(
         _machines(mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
-        Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=kept),
+        Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=dict(pins or {})),
         StructuralSearch(choose_rules(rules)),
         count,
         seed,

@@ -17,7 +17,7 @@ from hardware import Mesh
 from hardware.simulator import Execution as Run
 from hardware.simulator import to_perfetto
 from hardware.timing import TICKS_PER_S
-from optimizer import Plan, Result, knee, verify_plan
+from optimizer import Plan, Result, knee, searched, verify_plan
 from optimizer.report import costs_of
 from service.graphs import graph_flops
 from service.store.records import Execution
@@ -177,6 +177,7 @@ def count_plan(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) -> dict
 
 def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Seeded values for a program's inputs and weights, and what the unsharded program makes of them."""
+    graph = searched(graph)
     inputs = random_inputs(graph, np.random.default_rng(seed))
     return inputs, evaluate(graph, inputs)
 

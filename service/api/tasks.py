@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.strategies import PinError
+from optimizer import searched
 from optimizer.optimize import check_pins, compile_pinned
 from service.graphs import summarise
 from service.requests import Fault, escape
@@ -111,7 +112,7 @@ def faults_of_pins(
     graph_id: str, pins: Mapping[str, str], mesh: Mapping[str, Any], url: str
 ) -> tuple[Fault, ...]:
     """Which pins the program has no place for, or no strategy on this machine leads to."""
-    graph = store_at(url).graphs.load(graph_id)
+    graph = searched(store_at(url).graphs.load(graph_id))
     faults = []
     for site, spec in pins.items():
         try:

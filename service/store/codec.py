@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from hardware import Mesh, mesh_from_dict
-from optimizer import Plan
+from optimizer import Plan, searched
 from rewrites import Move, is_structural, replay
 from service.store.database import StoreError
 from service.store.records import RunSummary, StoredPlan
@@ -103,7 +103,7 @@ def plan_of(
 ) -> Plan:
     """A plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite."""
     history = tuple(Move.from_json(move) for move in moves)
-    rewritten = replay(graph, [move for move in history if is_structural(move)])
+    rewritten = replay(searched(graph), [move for move in history if is_structural(move)])
     return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible)
 
 

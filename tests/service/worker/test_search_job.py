@@ -13,6 +13,7 @@ from service.worker.heart import Drained, Held
 from service.worker.searching import LARGEST_SHOWN
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import OBJECTIVES, Bench
+from tests.teg.sharding.test_foreign import paper
 
 
 def plans(store: Store, run_id: str) -> dict[str, dict[str, float]]:
@@ -58,6 +59,16 @@ def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
         trace = bench.store.executions.trace(execution.id)
         assert trace is not None and trace["traceEvents"]
     assert bench.store.jobs.saved(run_id) is None
+
+
+def test_the_program_of_a_sharded_one_is_searched_and_its_plans_keep_their_promises(bench: Bench) -> None:
+    run_id = bench.run(paper(concat=False))
+
+    assert bench.store.runs.get(run_id).status == "succeeded"
+    shown = bench.store.runs.frontier(run_id)
+    executed = [plan for plan in shown if plan.verified and plan.verified["values"]["executed"]]
+    assert executed and all(plan.verified["values"]["ok"] for plan in executed if plan.verified)
+    assert {b.operator for b in bench.store.plans.load(shown[0].key).graph.blocks} >= {"source", "cell"}
 
 
 @pytest.mark.slow
