@@ -24,6 +24,8 @@ ELEMENT_TYPES = {
     "complex<f64>": "complex128",
 }
 TENSOR = re.compile(r"tensor<((?:[0-9?]+x)*)([A-Za-z][^,]*?)(, .*)?>")
+# Numbers of dimensions in the layouts of custom calls: no tensors.
+INDICES = re.compile(r"tensor<([0-9]+x)*index>")
 NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?")
 HEX = re.compile(r'dense<"0x([0-9A-Fa-f]*)">')
 ENUMS = ("ComparisonDirectionAttr", "ComparisonTypeAttr", "FftTypeAttr", "TransposeAttr", "RngAlgorithmAttr")
@@ -140,7 +142,7 @@ class AttributeReader:
         if isinstance(given, ir.DictAttr):
             return {part.name: self.value(part.attr, where) for part in given}
         if isinstance(given, (ir.DenseElementsAttr, ir.DenseResourceElementsAttr)):
-            return dense_array(given, where)
+            return str(given) if INDICES.search(str(given.type)) else dense_array(given, where)
         for kind, read in self._foreign:
             if kind.isinstance(given):
                 return read(kind(given))

@@ -113,6 +113,7 @@ class Emitter:
         attributes: Mapping[str, Any] | None = None,
         whole: frozenset[str] = frozenset(),
         sizes: Mapping[str, int] | None = None,
+        positional: bool = False,
     ) -> Value:
         """A step of any operator; sizes of labels come from the inputs, others from `sizes`."""
         found = dict(sizes or {})
@@ -121,7 +122,9 @@ class Emitter:
         output = self.fresh()
         self.translation.declare(output, [found[d] for d in target], dtype or inputs[0].dtype)
         names = tuple(v.name for v in inputs)
-        step = Compute(output, operator, names, output, tuple(labels), target, attributes or {}, whole)
+        step = Compute(
+            output, operator, names, output, tuple(labels), target, attributes or {}, whole, positional
+        )
         return self.value(self.translation.emit(step))
 
     def cell(self, expr: Expr, *operands: Value, dtype: str = "") -> Value:

@@ -6,6 +6,7 @@ from teg.importers.stablehlo.families.control import CONTROL
 from teg.importers.stablehlo.families.elementwise import ELEMENTWISE
 from teg.importers.stablehlo.families.indexing import INDEXING
 from teg.importers.stablehlo.families.linear import LINEAR
+from teg.importers.stablehlo.families.matrices import MATRICES
 from teg.importers.stablehlo.families.movement import MOVEMENT
 from teg.importers.stablehlo.families.ordering import ORDERING
 from teg.importers.stablehlo.families.reductions import REDUCTIONS
@@ -17,6 +18,7 @@ TRANSLATORS: tuple[Translator | RegionTranslator, ...] = (
     *ELEMENTWISE,
     *MOVEMENT,
     *LINEAR,
+    *MATRICES,
     *REDUCTIONS,
     *WINDOWS,
     *INDEXING,

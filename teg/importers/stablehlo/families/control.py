@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from teg.importers.program import Value
 from teg.importers.stablehlo.emitter import Emitter
+from teg.importers.stablehlo.families.matrices import factor, solved
 from teg.importers.stablehlo.module import Operation
 from teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator, decided
 
@@ -21,6 +23,7 @@ TRANSPARENT_CALLS = frozenset(
         "xla.sdy.FuncResultSharding",
     )
 )
+SPLITTING = ("SPMDFullToShardShape", "SPMDShardToFullShape")
 # Custom calls that are operations of the dialect chlo by another name.
 RENAMED_CALLS = {
     "mhlo.topk": "chlo.top_k",
@@ -33,6 +36,7 @@ RENAMED_CALLS = {
 }
 REASONS = {
     "stablehlo.custom_call": "calls code that the module does not hold",
+    "stablehlo.rng_bit_generator": "draws bits that each compiler makes its own way; use keys of threefry2x32",
     "stablehlo.rng": "draws numbers that are different at every run; use keys (jax.random)",
 }
 COLLECTIVES = (
@@ -114,7 +118,44 @@ def _custom_call(runner: Runner, operation: Operation, operands: Sequence[Value]
         assert isinstance(translator, Translator)
         results = translator.translate(runner.emitter, named, operands)
         return [results] if isinstance(results, Value) else results
+    if target in SPLITTING:
+        raise runner.emitter.refuse(f"to {target!r} splits a program by hand (shard_map); import it without")
+    if (found := LAPACK.fullmatch(target)) is not None:
+        return LAPACK_CALLS[found.group(1)](runner.emitter, operation, operands)
     raise runner.emitter.refuse(f"to {target!r} is unsupported: it {REASONS['stablehlo.custom_call']}")
+
+
+def _config(operation: Operation, name: str) -> str:
+    """A letter of LAPACK that a call is configured with."""
+    return chr(int((operation.get("mhlo.backend_config") or {})[name]))
+
+
+def _potrf(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
+    """The Cholesky factor, and the number 0: matrices that have none are errors when they are met."""
+    done = e.full(operation.types[1].shape, 0, operation.types[1].dtype)
+    return [factor(e, operands[0], _config(operation, "uplo") == "L"), done]
+
+
+def _trsm(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
+    turned = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[_config(operation, "trans_x")]
+    return [
+        solved(
+            e,
+            *operands[:2],
+            left=_config(operation, "side") == "L",
+            lower=_config(operation, "uplo") == "L",
+            unit=_config(operation, "diag") == "U",
+            turned=turned,
+        )
+    ]
+
+
+# What JAX calls for matrices on a CPU: single, double, complex.
+LAPACK = re.compile(r"lapack_[sdcz](potrf|trsm)_ffi")
+LAPACK_CALLS: dict[str, Callable[[Emitter, Operation, Sequence[Value]], Sequence[Value]]] = {
+    "potrf": _potrf,
+    "trsm": _trsm,
+}
 
 
 def _tuple(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
@@ -130,6 +171,8 @@ def _token(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
 
 
 def _refused(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
+    if operation.name == "sdy.manual_computation":
+        raise e.refuse("splits a program by hand (shard_map); import it without")
     if operation.short in COLLECTIVES:
         raise e.refuse(
             "belongs to a program that is already split over devices; import it before partitioning"
@@ -152,5 +195,9 @@ CONTROL: tuple[Translator | RegionTranslator, ...] = (
     Translator(("stablehlo.tuple",), _tuple),
     Translator(("stablehlo.get_tuple_element",), _element),
     Translator(("stablehlo.after_all", "stablehlo.create_token"), _token),
-    Translator(tuple(f"stablehlo.{n}" for n in (*COLLECTIVES, *DYNAMIC, *OUTSIDE, "rng")), _refused),
+    Translator(("sdy.manual_computation",), _refused),
+    Translator(
+        tuple(f"stablehlo.{n}" for n in (*COLLECTIVES, *DYNAMIC, *OUTSIDE, "rng", "rng_bit_generator")),
+        _refused,
+    ),
 )
