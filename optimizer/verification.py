@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from costmodel.resources import plan_resources
 from hardware.mesh import Mesh
 from hardware.simulator import Execution, simulate
 from optimizer.plan import Plan
+from teg.costs import Amount
 from teg.sharding.expand import expand
 from teg.sharding.mesh import MeshShape
 from teg.sharding.verify import verify
@@ -36,7 +38,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome for one plan. `max_error` is max|a-b| / max|b| per observed value, where it was executed."""
+    """The outcome for one plan. `max_error` is max|a-b| / max|b| per observed value, where it was executed.
+
+    `named_costs` are those that the program brings along, over all devices.
+    """
 
     issues: tuple[str, ...]
     memory: Counted
@@ -44,6 +49,7 @@ class Verification:
     executed: bool
     max_error: Mapping[str, float]
     execution: Execution
+    named_costs: Mapping[str, Amount] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -58,12 +64,13 @@ class Verification:
             "ok": self.executed and all(e <= TOLERANCE for e in self.max_error.values()),
             "max_error": dict(self.max_error),
         }
-        return {
+        document = {
             "sharding": {"ok": not self.issues, "issues": list(self.issues)},
             "memory": self.memory.to_json(),
             "traffic": self.traffic.to_json(),
             "values": values,
         }
+        return {**document, "named_costs": dict(self.named_costs)} if self.named_costs else document
 
 
 def verify_plan(
@@ -104,6 +111,7 @@ def verify_plan(
         execute,
         errors,
         execution,
+        plan_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
     )
 
 

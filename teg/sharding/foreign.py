@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from teg.builder import define
+from teg.dtypes import numpy_dtype
 from teg.evaluate import output_boxes
 from teg.graph import Attributes, Block, Definition, Graph, TensorType, attributes
 from teg.issues import Issue, listing
@@ -48,6 +49,18 @@ class Understood(NamedTuple):
             for site, part in self.parts.items()
             if part.site in inputs
         }
+
+    def joined(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Values of the explicit graph's sinks as whole ones by abstract sink."""
+        assert self.abstract is not None
+        whole = {}
+        for sink in self.abstract.sinks:
+            (kind,) = self.abstract.input_types(sink)
+            whole[sink.site] = np.zeros(kind.shape, numpy_dtype(kind.dtype))
+        for site, value in outputs.items():
+            part = self.parts[site]
+            whole[part.site][tuple(map(slice, part.box.start, part.box.end))] = value
+        return whole
 
 
 def understand(graph: Graph) -> Understood:

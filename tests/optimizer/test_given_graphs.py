@@ -1,8 +1,11 @@
 """What comes in is not always what is searched: unobserved blocks go, shards become their program, points stay."""
 
+from costmodel.resources import plan_resources
 from hardware import load_mesh
-from optimizer import Budget, optimize
+from optimizer import Budget, optimize, verify_plan
 from teg.graph import Graph
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placements
 from teg.validate import validate
 from tests.costmodel.programs import priced
 from tests.teg.sharding.test_foreign import paper
@@ -32,3 +35,15 @@ def test_what_nobody_observes_is_left_out_and_points_stay() -> None:
 def test_blocks_with_costs_of_their_own_keep_them() -> None:
     found = searched(priced())
     assert found.by_site["y"].definition.costs is priced().by_site["y"].definition.costs
+
+
+def test_the_named_costs_of_a_plan_are_those_of_all_its_parts() -> None:
+    graph = priced()
+    result = optimize(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
+    abstract = plan_resources(graph, Placements(), MeshShape(MESH.axis_sizes))
+    # Fixed 1 and 2 per step along k = 10; everything on each of eight devices.
+    assert abstract["gpu"] == 8 * (1 + 2 * 10)
+    for plan in result.frontier:
+        named = verify_plan(plan, MESH).to_json()["named_costs"]
+        assert named == plan_resources(plan.graph, plan.placements, MeshShape(MESH.axis_sizes))
+        assert 21 <= named["gpu"] <= 8 * 21

@@ -11,14 +11,13 @@ import numpy as np
 from hardware import Mesh
 from hardware.simulator import PinnedRun, run_pinned
 from hardware.timing import seconds
+from optimizer.verification import TOLERANCE, relative_errors
 from service.cli.errors import FAILED, OK, CommandError
 from service.cli.output import print_json, print_table, quantity, verdict
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
 from teg.issues import listing
 from teg.sharding.foreign import Understood, understand
-
-TOLERANCE = 1e-4
 
 
 def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
@@ -44,20 +43,8 @@ def _run(graph: Graph, mesh: Mesh, found: Understood, arguments: Namespace) -> t
         return run_pinned(graph, mesh, dry=True, compute_dtype=arguments.compute_dtype), None
     inputs = random_inputs(found.abstract, np.random.default_rng(arguments.seed))
     run = run_pinned(graph, mesh, found.cut(inputs), compute_dtype=arguments.compute_dtype)
-    whole = evaluate(found.abstract, inputs)
-    return run, max((_difference(run, found, site, value) for site, value in whole.items()), default=0.0)
-
-
-def _difference(run: PinnedRun, found: Understood, site: str, whole: np.ndarray) -> float:
-    largest = float(np.abs(whole.astype(np.float64)).max(initial=0.0)) or 1.0
-    error = 0.0
-    for local, value in run.outputs.items():
-        part = found.parts[local]
-        if part.site == site:
-            other = whole[tuple(map(slice, part.box.start, part.box.end))]
-            gap = np.abs(value.astype(np.float64) - other.astype(np.float64))
-            error = max(error, float(gap.max(initial=0.0)) / largest)
-    return error
+    errors = relative_errors(found.joined(run.outputs), evaluate(found.abstract, inputs))
+    return run, max(errors.values(), default=0.0)
 
 
 def _document(
