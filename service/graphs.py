@@ -12,7 +12,7 @@ from typing import Any
 from teg.costs import Amount, total
 from teg.document import DocumentError, read_content
 from teg.graph import Block, Graph, index_sizes
-from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo
+from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
 from teg.importers.loom.reading import InvalidLoom
 from teg.operators import operator_named
 from teg.pruning import observed
@@ -20,7 +20,7 @@ from teg.sharding.foreign import is_explicit
 from teg.validate import InvalidGraph
 
 STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
-ENDINGS = (".onnx", ".json", ".json.gz", *STABLEHLO)
+ENDINGS = (".onnx", ".pt2", ".json", ".json.gz", *STABLEHLO)
 
 
 class GraphFileError(ValueError):
@@ -28,7 +28,7 @@ class GraphFileError(ValueError):
 
 
 def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
-    """The program in an ONNX or StableHLO file or a TEG document; `dims` gives sizes to an ONNX file's open dimensions.
+    """The program in an ONNX, StableHLO or PyTorch file or a TEG document; `dims` sizes an ONNX file's open dimensions.
 
     Raises:
         GraphFileError: no such file, another format, or a program that breaks a rule of the language.
@@ -38,7 +38,7 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
         raise GraphFileError(f"there is no file {path!r}")
     if file.is_dir():
         raise GraphFileError(
-            f"{path!r} is a folder; give an .onnx or .mlir file or a TEG document (.json, .json.gz)"
+            f"{path!r} is a folder; give an .onnx, .mlir or .pt2 file or a TEG document (.json, .json.gz)"
         )
     if not file.name.lower().endswith(ENDINGS):
         raise GraphFileError(f"{path!r}: expected a file ending in {', '.join(ENDINGS)}")
@@ -49,7 +49,9 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
             raise GraphFileError(f"{path!r} has fixed dimensions; --dim is for ONNX files")
         if file.name.lower().endswith(STABLEHLO):
             return from_stablehlo(file)
-        graph = from_json(read_content(file))
+        if file.suffix.lower() == ".pt2":
+            return from_torch(file)
+        graph = from_json(read_content(file), name=file.name.partition(".json")[0])
     except InvalidLoom as error:
         raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
     except (DocumentError, InvalidGraph) as error:

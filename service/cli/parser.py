@@ -137,7 +137,7 @@ def _graph(parser: Parser, optional: bool = False) -> None:
         "graph",
         metavar="GRAPH",
         nargs="?" if optional else None,
-        help="an .onnx or StableHLO (.mlir, .mlir.gz) file or a TEG document (.json, .json.gz)",
+        help="an .onnx, StableHLO (.mlir, .mlir.gz) or PyTorch (.pt2) file or a TEG document (.json, .json.gz)",
     )
     parser.add_argument(
         "--dim",

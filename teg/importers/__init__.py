@@ -78,20 +78,35 @@ def from_torch(
     return import_torch(source, example, name, roles, carries)
 
 
-def from_json(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
-    """The valid graph of a JSON text: a TEG document, or a Loom document, which has `nodes`.
+def from_json(
+    text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES, name: str | None = None
+) -> Graph:
+    """The valid graph of a JSON text: a TEG document, a Loom document, which has `nodes`, or a program of PyTorch.
+
+    `name` is for programs of PyTorch, which have none (see `from_torch`).
 
     Raises:
         DocumentError, InvalidGraph: no document, or a graph that breaks a rule of the language.
-        ImportFailure: a Loom document that breaks one of its own.
+        ImportFailure: a Loom document that breaks one of its own, or a program that cannot come in.
     """
     from teg.importers.loom.reading import import_loom
 
     obj = json_values(text, max_bytes)
+    if _is_torch(obj):
+        return from_torch(obj, name=name)
     is_loom = isinstance(obj, dict) and bool(obj.get("nodes")) and "teg" not in obj
     graph = import_loom(obj) if is_loom else from_document(obj, max_blocks=max_blocks, max_bytes=max_bytes)
     check(graph)
     return graph
+
+
+def _is_torch(obj: Any) -> bool:
+    """Whether JSON values are a serialised `ExportedProgram`, or a list of nodes of `torch.fx`."""
+    if not isinstance(obj, dict) or "teg" in obj:
+        return False
+    nodes = obj.get("nodes")
+    is_list = isinstance(nodes, list) and bool(nodes) and isinstance(nodes[0], dict) and "op" in nodes[0]
+    return is_list or {"graph_module", "schema_version"} <= obj.keys()
 
 
 def from_stablehlo(

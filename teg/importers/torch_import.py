@@ -18,7 +18,6 @@ from teg.importers.torch.dumps import read_dump
 from teg.importers.torch.listing import Listing
 from teg.importers.torch.live import read_exported, read_module
 from teg.importers.torch.serialized import looks_serialized, parse_json, read_serialized
-from teg.importers.torch.state import recognise_state
 from teg.importers.torch.translate import translate, unsupported
 
 LARGEST_DUMP_BYTES = 2 * 1024**3
@@ -36,7 +35,7 @@ def import_torch(
     if wrong:
         raise ImportFailure(f"unknown role {wrong[0]!r}; use {', '.join(ROLES)}")
     listing = read_listing(source, example, name, roles or {}, carries or {})
-    program = translate(recognise_state(listing))
+    program = translate(listing)
     program = absorb_transpositions(program)
     return lower(program, Factoring(program))
 

@@ -43,6 +43,7 @@ def test_files_that_are_no_program(tapestry: Run, tmp_path: Path, command: tuple
         "binary.json": (bytes(range(256)), "UTF-8"),
         "broken.json.gz": (b"not gzip", "broken gzip"),
         "cut.json.gz": (gzip.compress(b"{}" * 1000)[:20], "broken gzip"),
+        "model.pt2": (b"PK", "not a .pt2 archive"),
         "model.pt": (b"PK", "expected a file ending in"),
     }
     for name, (text, said) in wrong.items():

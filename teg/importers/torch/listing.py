@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,13 +61,17 @@ class Output:
 
 @dataclass(frozen=True)
 class Listing:
-    """A whole program; `says_state`: it states itself which outputs are the next value of an input."""
+    """A whole program.
+
+    `carries` is None where the outputs themselves say what they carry; else it is what the user told of outputs
+    (output -> input), or empty: then that is recognised by dataflow.
+    """
 
     name: str
     inputs: tuple[Input, ...]
     calls: tuple[Call, ...]
     outputs: tuple[Output, ...]
-    says_state: bool = True
+    carries: Mapping[str, str] | None = None
 
 
 # By the number that torch's serialised form gives them, and by name.
@@ -117,7 +121,7 @@ def dtype_by_name(text: Any, where: str) -> str:
     return name
 
 
-def unique_outputs(found: list[tuple[str, str, str | None]], taken: set[str]) -> tuple[Output, ...]:
+def unique_outputs(found: Sequence[tuple[str, str, str | None]], taken: set[str]) -> tuple[Output, ...]:
     """Outputs `(name, ref, carries)` with names that neither inputs nor each other have."""
     used, outputs = set(taken), []
     for wanted, ref, carries in found:

@@ -75,7 +75,7 @@ def _signed_outputs(signature: Any, name: str) -> Iterator[tuple[str, str, str |
 def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:
     """The program of a `GraphModule` whose nodes record their shapes; roles by placeholder.
 
-    `carries` names outputs that are the next value of a placeholder; without it that is recognised by use.
+    `carries` names outputs that are the next value of a placeholder; empty, that is recognised by dataflow.
 
     Raises:
         ImportFailure: a placeholder records no shape, or there are nodes of another kind than calls.
@@ -94,9 +94,9 @@ def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mappi
             inputs.append(Input(n.name, value, "constant", to_numpy(found)))
     (end,) = [n for n in module.graph.nodes if n.op == "output"]
     calls, items = _calls(module.graph, name)
-    observed = [(n.name, items.get(n.name, n.name), carries.get(n.name)) for n in _nodes_in(end.args)]
+    observed = [(n.name, items.get(n.name, n.name), None) for n in _nodes_in(end.args)]
     outputs = unique_outputs(observed, {i.value.name for i in inputs})
-    return Listing(name, tuple(inputs), calls, outputs, says_state=bool(carries))
+    return Listing(name, tuple(inputs), calls, outputs, carries)
 
 
 def _attribute(module: Any, target: str) -> Any:

@@ -15,6 +15,7 @@ from teg.importers.torch.families.strided import VIEWS, row_major
 from teg.importers.torch.inplace import Sharing, functional, refs_in
 from teg.importers.torch.listing import Call, Input, Listing, Output, Ref
 from teg.importers.torch.operator import bind
+from teg.importers.torch.state import with_roles_of_outputs
 from teg.importers.torch.tracer import Tracer
 from teg.importers.translate.stepwise import FOLD_LIMIT_BYTES, FoldingTranslation
 
@@ -35,7 +36,8 @@ def translate(listing: Listing) -> Program:
         program.outputs[output.name] = translation.value(output.ref)
         if output.carries is not None:
             program.carries[output.name] = output.carries
-    return program.pruned()
+    program = program.pruned()
+    return program if listing.carries is None else with_roles_of_outputs(program, listing.carries)
 
 
 def unsupported(listing: Listing) -> list[str]:
