@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ def on_factors(expr: Expr, names: Mapping[str, Sequence[str]], strides: Mapping[
 def known_leaf(array: np.ndarray, names: Sequence[str]) -> Expr | None:
     """A known value without an input: a number, or an arithmetic progression along one dimension (named factors)."""
     if array.size == 1:
-        return ("const", number(array))
+        return _constant(number(array))
     law = affine(array.reshape(-1))
     if law is None or any(not n for n, s in zip(names, array.shape, strict=True) if s > 1):
         return None
@@ -81,6 +82,15 @@ def known_leaf(array: np.ndarray, names: Sequence[str]) -> Expr | None:
         return line if array.dtype == np.int64 else ("cast", array.dtype.name, line)
     # The law was found to hold in float64, rounded once.
     return ("cast", array.dtype.name, scaled(("cast", "float64", line), step, start))
+
+
+def _constant(value: Any) -> Expr:
+    """A number; what has an imaginary part is put together from two, as documents hold no complex ones."""
+    if not isinstance(value, complex):
+        return ("const", value)
+    if value.imag == 0 and math.copysign(1.0, value.imag) > 0:
+        return ("const", value.real)
+    return ("complex", ("const", value.real), ("const", value.imag))
 
 
 def number(array: np.ndarray) -> Any:
