@@ -193,3 +193,82 @@ def test_entries_of_a_cache_are_written_from_each_ones_position_on(rng: np.rando
 
     one("TensorScatter", {"x": cache, "u": new, "i": ints(1, 4)}, opset=24)
     one("TensorScatter", {"x": cache, "u": new, "i": ints(5, 0)}, opset=24, mode="circular")
+
+
+def test_known_conditions_choose_rows() -> None:
+    condition = {"c": np.array([True, False, True])}
+
+    assert "gather" not in operators(one("Compress", {"x": X}, condition, axis=0))
+    one("Compress", {"x": X}, {"c": np.arange(60) % 7 == 1})
+
+
+def test_a_strided_window_is_a_view(rng: np.random.Generator) -> None:
+    """`as_strided` as exporters write it: a gather from the flattened tensor at sums of progressions."""
+    value = rng.standard_normal((3, 4, 10)).astype(np.float32)
+    nodes = [
+        helper.make_node("Reshape", ["x", "line"], ["flat"]),
+        helper.make_node("Range", ["zero", "rows", "one"], ["row"]),
+        helper.make_node("Mul", ["row", "stride"], ["far"]),
+        helper.make_node("Unsqueeze", ["far", "last"], ["column"]),
+        helper.make_node("Add", ["column", "near"], ["places"]),
+        helper.make_node("Gather", ["flat", "places"], ["y"]),
+    ]
+    constants = {
+        "line": ints(-1),
+        "last": ints(1),
+        "zero": np.array(0),
+        "one": np.array(1),
+        "rows": np.array(12),
+        "stride": ints(10),
+        "near": np.arange(2, 7),
+    }
+
+    graph = check_against_reference(model_of(nodes, {"x": value}, ["y"], constants), {"x": value})
+
+    assert set(operators(graph)) <= {"view", "reshape"}
+    np.testing.assert_array_equal(run(graph, {"x": value})["y"], value.reshape(12, 10)[:, 2:7])
+
+
+def batch_and_dynamic(count: int) -> tuple[list[Any], dict[str, np.ndarray]]:
+    """Index vectors whose first column is the batch entry's number, as `x[arange(b), i]` is exported."""
+    constants = {"batch": np.arange(3).reshape(3, 1), "shape": ints(3, count), "last": ints(-1)}
+    nodes = [
+        helper.make_node("Expand", ["batch", "shape"], ["b"]),
+        helper.make_node("Unsqueeze", ["b", "last"], ["first"]),
+        helper.make_node("Unsqueeze", ["i", "last"], ["second"]),
+        helper.make_node("Concat", ["first", "second"], ["places"], axis=-1),
+    ]
+    return nodes, constants
+
+
+def test_a_column_that_numbers_the_batch_runs_together_with_it(rng: np.random.Generator) -> None:
+    index, updates = rng.integers(-4, 4, (3, 2)), rng.standard_normal((3, 2, 5)).astype(np.float32)
+    nodes, constants = batch_and_dynamic(2)
+    reads = [*nodes, helper.make_node("GatherND", ["x", "places"], ["y"])]
+    writes = [*nodes, helper.make_node("ScatterND", ["x", "places", "u"], ["y"], reduction="add")]
+
+    read = {"x": X, "i": index}
+    graph = check_against_reference(model_of(reads, read, ["y"], constants), read)
+    (gather,) = [b for b in graph.blocks if b.operator == "gather"]
+    written = {**read, "u": updates}
+    graph = check_against_reference(model_of(writes, written, ["y"], constants), written)
+    (scatter,) = [b for b in graph.blocks if b.operator == "scatter"]
+
+    assert gather.definition["aligned"] == ((0, 0),)
+    assert scatter.definition["aligned"] == ((0, 0),)
+
+
+def test_known_columns_cut_the_table_before_it_is_read(rng: np.random.Generator) -> None:
+    index = np.stack(np.broadcast_arrays(1, np.array([3, 0, 2, 1]), np.arange(4)), -1)
+    updates = rng.standard_normal(4).astype(np.float32)
+
+    one("GatherND", {"x": X}, {"i": index})
+    one("ScatterND", {"x": X, "u": updates}, {"i": index}, order=["x", "i", "u"])
+    one("ScatterND", {"x": X, "u": updates}, {"i": index}, order=["x", "i", "u"], reduction="max")
+
+
+def test_updates_that_meet_along_an_unused_dimension_are_combined(rng: np.random.Generator) -> None:
+    index = np.broadcast_to(np.arange(3).reshape(1, 3, 1), (2, 3, 1))
+    updates = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
+
+    one("ScatterND", {"x": X, "u": updates}, {"i": index}, order=["x", "i", "u"], reduction="add")

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 
-from teg.importers.constants import affine, literal
+from teg.importers.constants import affine
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Literal
+from teg.importers.translate.laws import law_of
 from teg.importers.translate.positions import gather, take_along
-from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from teg.importers.translate.strided import strided
+from teg.importers.translate.translation import Translation, Translator, normal_axis
+from teg.importers.translate.vectors import (
+    aligned_pairs,
+    flat_positions,
+    outer_labels,
+    sliced_rows,
+    vectors_of,
+)
 
 
 def _gather(t: Translation, node: Node) -> None:
     rank = len(t.value(node.inputs[0]).shape)
     axis = normal_axis(node, int(node.get("axis", 0)), rank)
     known = t.literal(node.inputs[1])
-    if known is None or not _sliced(t, node, axis, known.full):
-        gather(t, node.name, node.inputs[0], node.inputs[1], node.outputs[0], axis)
+    if known is not None and _sliced(t, node, axis, known.full):
+        return
+    _read(t, node, node.inputs[0], node.inputs[1], axis)
+
+
+def _read(t: Translation, node: Node, table: str, indices: str, axis: int) -> None:
+    """The slices of a table that indices name: a view, if these are regular."""
+    law, output = law_of(t, indices), node.outputs[0]
+    if law is None or not strided(t, node.name, table, output, axis, law, t.value(indices).shape):
+        gather(t, node.name, table, indices, output, axis)
 
 
 def _sliced(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
@@ -87,82 +101,45 @@ def progression_along(node: Node, known: Literal, axis: int, size: int) -> range
 def _gather_nd(t: Translation, node: Node) -> None:
     """Index vectors over the leading dimensions (after the batch's); a grid of progressions is a view."""
     batch = int(node.get("batch_dims", 0))
-    index, table, output = t.value(node.inputs[1]), t.value(node.inputs[0]), node.outputs[0]
-    known = t.literal(index.name)
-    if known is not None and not batch and _grid(t, node, known):
+    table, output = t.value(node.inputs[0]), node.outputs[0]
+    vectors = vectors_of(t, node, table.shape, batch)
+    labels = vectors.labels(len(table.shape))
+    rest, outer = table.shape[batch + len(vectors.spans) :], outer_labels(vectors)
+    target = (*(d if d in labels else "" for d in outer), *(d for d in labels if d[0] == "r"))
+    if not vectors.dynamic:
+        part = t.slice(f"{node.name}.part", table.name, f"{output}.part", vectors.ranges(table.shape))
+        source = tuple("" if d[0] == "c" else d for d in labels)
+        t.relabel(node.name, part, output, source, target, (*vectors.outer, *rest))
         return
-    depth = index.shape[-1]
-    leading, rest = table.shape[batch : batch + depth], table.shape[batch + depth :]
-    shape = (*table.shape[:batch], math.prod(leading), *rest)
-    flat = t.reshape(f"{node.name}.table", table.name, f"{output}.table", shape)
-    gather(t, node.name, flat, flat_index(t, node, leading), output, batch, [(k, k) for k in range(batch)])
+    rows = sliced_rows(t, node, table.name, vectors, output)
+    places = flat_positions(t, node, vectors, table.shape)
+    pairs = aligned_pairs(labels)
+    together = [outer[d] for _, d in pairs]
+    free = [d for d in outer if d not in together]
+    found = gather(t, node.name, rows, places, f"{output}.rows", len(pairs), pairs)
+    source = (*together, *free, *(d for d in labels if d[0] == "r"))
+    t.relabel(
+        f"{node.name}.turn", found, output, source, (*outer, *target[len(outer) :]), (*vectors.outer, *rest)
+    )
 
 
-def flat_index(t: Translation, node: Node, leading: Sequence[int]) -> str:
-    """Row numbers of the flattened leading dimensions: each coordinate wrapped if negative, times its stride."""
-    index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index"
-    strides = [math.prod(leading[k + 1 :]) for k in range(len(leading))]
-    known = t.literal(index.name)
-    if known is not None:
-        wrapped = np.where(known.full < 0, known.full + np.array(leading, np.int64), known.full)
-        return t.add_literal(output, wrapped @ np.array(strides, np.int64))
-    columns = []
-    for k in range(len(leading)):
-        ranges = [*(range(s) for s in index.shape[:-1]), range(k, k + 1)]
-        part = t.slice(f"{node.name}.column", index.name, f"{output}.{k}.column", ranges)
-        columns.append(t.reshape(f"{node.name}.column", part, f"{output}.{k}", index.shape[:-1]))
-    if len(columns) == 1:
-        return columns[0]
-    terms = [
-        ("mul", ("where", ("lt", e, ("const", 0)), ("add", e, ("const", size)), e), ("const", stride))
-        for e, size, stride in zip([("input", k) for k in range(len(columns))], leading, strides, strict=True)
-    ]
-    total = terms[0]
-    for term in terms[1:]:
-        total = ("add", total, term)  # type: ignore[assignment]
-    return t.cell(f"{node.name}.index", columns, output, total, index.dtype)
-
-
-def grid_of(node: Node, known: Literal, sizes: Sequence[int]) -> tuple[list[range], list[int]] | None:
-    """Per column of known index vectors its progression and the dimension along which it runs (-1: none).
-
-    None if a column is irregular, or shares its dimension with another.
-    """
-    depth = known.shape[-1]
-    spans: list[range] = []
-    along: list[int] = []
-    for k in range(depth):
-        column = literal(np.broadcast_to(known.array, (*known.array.shape[:-1], depth))[..., k]).array
-        varying = [d for d, n in enumerate(column.shape) if n > 1]
-        span = _progression(np.where(column < 0, column + sizes[k], column).reshape(-1))
-        if len(varying) > 1 or span is None or (varying and varying[0] in along):
-            return None
-        _check_span(node, span, k, sizes[k])
-        spans.append(span)
-        along.append(varying[0] if varying else -1)
-    return spans, along
-
-
-def _grid(t: Translation, node: Node, known: Literal) -> bool:
-    """Emit a view, if each coordinate is constant or runs along one output dimension of its own."""
-    table = t.value(node.inputs[0])
-    depth, outer = known.shape[-1], known.shape[:-1]
-    grid = grid_of(node, known, table.shape)
-    if grid is None:
-        return False
-    spans, along = grid
-    ranges = [*spans, *(range(s) for s in table.shape[depth:])]
-    part = t.slice(f"{node.name}.part", table.name, f"{node.outputs[0]}.part", ranges)
-    source = plain_labels(len(table.shape))
-    by_place = {d: source[k] for k, d in enumerate(along) if d >= 0}
-    labels = tuple("" if k < depth and along[k] < 0 else d for k, d in enumerate(source))
-    target = (*(by_place.get(d, "") for d in range(len(outer))), *source[depth:])
-    t.relabel(node.name, part, node.outputs[0], labels, target, (*outer, *table.shape[depth:]))
-    return True
+def _compress(t: Translation, node: Node) -> None:
+    """Known conditions choose positions; without axis those of the flattened value."""
+    value, output = t.value(node.inputs[0]), node.outputs[0]
+    condition = t.constant(node, 1, "condition")
+    if condition is None:
+        raise ImportFailure(f"{node.where} has no condition")
+    name, axis = value.name, node.get("axis")
+    if axis is None:
+        name = t.reshape(f"{node.name}.flat", name, f"{output}.flat", (value.size,))
+    k = normal_axis(node, int(axis or 0), len(t.value(name).shape))
+    places = t.add_literal(f"{output}.places", np.flatnonzero(condition))
+    _read(t, node, name, places, k)
 
 
 GATHERING: tuple[Translator, ...] = (
     Translator(("Gather",), _gather),
     Translator(("GatherElements",), _gather_elements),
     Translator(("GatherND",), _gather_nd),
+    Translator(("Compress",), _compress),
 )

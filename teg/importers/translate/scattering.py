@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,11 +11,21 @@ from teg.dtypes import numpy_dtype
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute, Literal
-from teg.importers.translate.gathering import flat_index, grid_of, progression_along
+from teg.importers.translate.gathering import progression_along
 from teg.importers.translate.movement import pad
 from teg.importers.translate.pasting import REDUCTIONS, combine, paste
 from teg.importers.translate.positions import scatter
 from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from teg.importers.translate.vectors import (
+    Vectors,
+    aligned_pairs,
+    flat_positions,
+    outer_labels,
+    row_order,
+    row_shape,
+    sliced_rows,
+    vectors_of,
+)
 
 
 def _reduction(node: Node) -> str:
@@ -83,49 +94,61 @@ def _scatter_nd(t: Translation, node: Node) -> None:
     if index.size == 0:
         t.alias(output, base.name)
         return
-    known = t.literal(index.name)
-    grid = None if known is None else grid_of(node, known, base.shape)
-    if grid is not None:
-        spans, along = grid
-        free = [k for k, s in enumerate(index.shape[:-1]) if s > 1 and k not in along]
-        if not free:
-            updates = _region(t, node, along, [len(r) for r in spans])
-            ranges = [*spans, *(range(s) for s in base.shape[len(spans) :])]
-            paste(t, node.name, base.name, updates, output, ranges, reduction)
-            return
-    _scatter_rows(t, node, reduction)
+    vectors = vectors_of(t, node, base.shape)
+    if not vectors.dynamic and vectors.repeated:
+        # Several updates meet in each place of the region.
+        vectors = replace(vectors, spans=(None, *vectors.spans[1:]), along=(-1, *vectors.along[1:]))
+    by_position = bool(vectors.dynamic)
+    updates = _region_by_position(t, node, vectors, reduction) if by_position else _region(t, node, vectors)
+    paste(t, node.name, base.name, updates, output, vectors.ranges(base.shape), reduction)
 
 
-def _region(t: Translation, node: Node, along: list[int], sizes: list[int]) -> str:
+def _region(t: Translation, node: Node, vectors: Vectors) -> str:
     """The updates with one dimension per column of the indices, in the order of the base's dimensions."""
-    updates = t.value(node.inputs[2])
-    outer = len(t.value(node.inputs[1]).shape) - 1
-    labels = plain_labels(len(updates.shape))
-    source = tuple(d if k >= outer or k in along else "" for k, d in enumerate(labels))
-    target = (*(labels[k] if k >= 0 else "" for k in along), *labels[outer:])
-    shape = (*sizes, *updates.shape[outer:])
+    base, updates = t.value(node.inputs[0]), t.value(node.inputs[2])
+    labels = vectors.labels(len(base.shape))
+    read = (*outer_labels(vectors), *(d for d in labels if d[0] == "r"))
+    source = tuple(d if d in labels else "" for d in read)
+    target = tuple("" if d[0] == "c" else d for d in labels)
+    shape = [len(r) for r in vectors.ranges(base.shape)]
     made = f"{node.outputs[0]}.updates"
     return t.relabel(f"{node.name}.updates", updates.name, made, source, target, shape)
 
 
-def _scatter_rows(t: Translation, node: Node, reduction: str) -> None:
-    """Rows of the base with its leading dimensions flattened."""
-    base, output = t.value(node.inputs[0]), node.outputs[0]
-    depth = t.value(node.inputs[1]).shape[-1]
-    leading, rest = base.shape[:depth], base.shape[depth:]
-    rows = math.prod(leading)
-    places = flat_index(t, node, leading)
-    flat = output if depth == 1 else f"{output}.rows"
+def _region_by_position(t: Translation, node: Node, vectors: Vectors, reduction: str) -> str:
+    """What the slices leave of the base, with the updates at the positions of the other columns.
+
+    The new values where they take the place of the base's, else the updates combined among themselves.
+    """
+    base, updates, output = t.value(node.inputs[0]), t.value(node.inputs[2]), node.outputs[0]
+    labels = vectors.labels(len(base.shape))
+    order, outer = row_order(labels), outer_labels(vectors)
+    sizes = dict(zip(labels, [len(r) for r in vectors.ranges(base.shape)], strict=True))
+    pairs = aligned_pairs(labels)
+    free = [d for d in outer if d not in labels]
+    rest = [d for d in order if d[0] == "r"]
+    read = dict(zip((*outer, *rest), updates.shape, strict=True))
+    wanted = (*(d for d in order if d[0] == "o"), *free, *rest)
+    turned = t.relabel(
+        f"{node.name}.updates",
+        updates.name,
+        f"{output}.updates",
+        (*outer, *rest),
+        wanted,
+        [read[d] for d in wanted],
+    )
+    places, sent = flat_positions(t, node, vectors, base.shape), f"{output}.sent"
+    shape = row_shape(sizes, order)
     if reduction == "none":
-        table = t.reshape(f"{node.name}.table", base.name, f"{output}.table", (rows, *rest))
-        scatter(t, node.name, places, node.inputs[2], flat, 0, monoid="last", base=table)
-        if depth != 1:
-            t.reshape(f"{node.name}.shape", flat, output, base.shape)
-        return
-    sent = f"{output}.sent"
-    scatter(t, node.name, places, node.inputs[2], sent, 0, monoid=REDUCTIONS[reduction][0], size=rows)
-    sent = t.reshape(f"{node.name}.shape", sent, f"{sent}.shape", base.shape)
-    combine(t, f"{node.name}.combine", base.name, sent, output, reduction)
+        rows = sliced_rows(t, node, base.name, vectors, output)
+        scatter(t, f"{node.name}.send", places, turned, sent, len(pairs), pairs, "last", base=rows)
+    else:
+        monoid, size = REDUCTIONS[reduction][0], shape[len(pairs)]
+        scatter(t, f"{node.name}.send", places, turned, sent, len(pairs), pairs, monoid, size=size)
+    split = t.reshape(f"{node.name}.split", sent, f"{output}.split", [sizes[d] for d in order])
+    target = tuple("" if d[0] == "c" else d for d in labels)
+    back = [sizes[d] for d in labels]
+    return t.relabel(f"{node.name}.back", split, f"{output}.back", tuple(order), target, back)
 
 
 def _tensor_scatter(t: Translation, node: Node) -> None:

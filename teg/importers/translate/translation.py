@@ -35,6 +35,7 @@ class Translation:
         self._versions = versions or {}
         self.known: dict[str, Literal] = {}
         self._aliases: dict[str, str] = {}
+        self._makers: dict[str, Step] = {}
 
     def version(self, domain: str) -> int:
         """The version of the operators of `domain` that the program uses; 1 if it does not say."""
@@ -105,10 +106,15 @@ class Translation:
         made = [self.program.values[name] for name in outputs_of(step)]
         if any(value.size for value in made):
             self.program.steps.append(step)
+            self._makers.update((value.name, step) for value in made)
         for value in made:
             if value.size == 0:
                 self.know(value.name, nothing(value))
         return made[0].name
+
+    def maker(self, name: str) -> Step | None:
+        """The step that makes a value; None for what comes in or is known."""
+        return self._makers.get(self.resolve(name))
 
     def fixed(
         self,
@@ -124,6 +130,9 @@ class Translation:
 
     def undo(self, node: Node, steps: int) -> None:
         """Forget what a translator that gave up has emitted since there were so many `steps`."""
+        for step in self.program.steps[steps:]:
+            for name in outputs_of(step):
+                self._makers.pop(name, None)
         del self.program.steps[steps:]
         for name in node.outputs:
             self._aliases.pop(name, None)
