@@ -1,0 +1,206 @@
+"""Sharding any operator along any dimensions that it offers, over any number of devices, gives the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costmodel.kernel import PEAK, TOTAL, TRAFFIC
+from costmodel.planspace import PlanSpace
+from hardware.simulator import simulate
+from teg.builder import GraphBuilder, define
+from teg.dtypes import numpy_dtype
+from teg.evaluate import evaluate, output_boxes, run_block
+from teg.graph import Definition, Graph, TensorType, attributes
+from teg.operators import OPERATORS, catalogue
+from teg.operators.monoids import combine
+from teg.operators.operator import OperatorExample
+from teg.sharding.expand import expand
+from teg.sharding.materialise import evaluate_explicit, materialise
+from teg.sharding.mesh import MeshShape
+from teg.sharding.recover import recover
+from teg.sharding.spec import Split, chunk_bounds
+from teg.sharding.verify import verify
+from teg.signature import PARALLEL
+from teg.validate import validate
+from teg.zspace import ZRange
+from tests.contracts.generators import GENERATORS
+from tests.contracts.test_operators import assert_same, random_inputs
+from tests.costmodel.programs import random_genes
+from tests.hardware.simulator.programs import machine, random_placements
+
+DEVICES = st.sampled_from([2, 3, 5, 7])
+MESHES = st.sampled_from(
+    [
+        MeshShape.of(gpu=3),
+        MeshShape.of(gpu=5),
+        MeshShape.of(gpu=7),
+        MeshShape.of(node=3, gpu=2),
+        MeshShape.of(node=2, gpu=5),
+    ]
+)
+# Blocks that compute nothing of their own, or whose operator says for each graph anew what it does.
+WITHOUT_GENERATOR = {"source", "sink", "sequence_point", "external", "onnx"}
+Bounds = Sequence[tuple[int, int]]
+
+
+def chunks(size: int, devices: int) -> Bounds:
+    """What each device of a row gets; the last ones less or nothing."""
+    mesh = MeshShape.of(gpu=devices)
+    axes = tuple(s.name for s in mesh.sub_axes)
+    return [(int(a), int(b)) for a, b in chunk_bounds(size, Split(axes), mesh)]
+
+
+def put_together(
+    definition: Definition, parts: Sequence[Bounds], inputs: Sequence[np.ndarray], kinds: Sequence[TensorType]
+) -> list[np.ndarray]:
+    """The outputs from the parts of each dimension: parallel ones side by side, reduced ones combined."""
+    assert definition.signature is not None
+    dims = definition.signature.dims
+    placed: list[dict[ZRange, np.ndarray]] = [{} for _ in kinds]
+    reduced = (d.kind for d, p in zip(dims, parts, strict=True) if d.kind != PARALLEL and len(p) > 1)
+    monoid = next(reduced, None)
+    for bounds in product(*parts):
+        index = ZRange(tuple(a for a, _ in bounds), tuple(b for _, b in bounds))
+        made = run_block(definition, index, inputs, kinds)
+        for known, box, part in zip(placed, output_boxes(definition, index), made, strict=True):
+            assert part.shape == box.shape
+            if box in known and part.size:
+                assert monoid is not None, f"two parts of parallel dimensions make {box}"
+                known[box] = combine(monoid, known[box], part)
+            else:
+                known[box] = part
+    whole = [np.zeros(kind.shape, numpy_dtype(kind.dtype)) for kind in kinds]
+    for target, known in zip(whole, placed, strict=True):
+        covered = np.zeros(target.shape, int)
+        for box, part in known.items():
+            target[tuple(map(slice, box.start, box.end))] = part
+            covered[tuple(map(slice, box.start, box.end))] += 1
+        assert (covered == 1).all()
+    return whole
+
+
+def assert_shards(
+    drawn: OperatorExample,
+    operator: str,
+    sizes: tuple[int, int],
+    seed: int,
+    definition: Definition | None = None,
+) -> None:
+    """Every dimension over one axis of devices, every pair of dimensions over two."""
+    known, kinds = define(operator, drawn.attributes, drawn.inputs)
+    definition = definition or known
+    assert definition.signature is not None
+    dims = definition.signature.dims
+    inputs = random_inputs(catalogue()[operator], drawn, np.random.default_rng(seed))
+    whole = run_block(definition, None, inputs, kinds)
+    for split in (*combinations(range(len(dims)), 1), *combinations(range(len(dims)), 2)):
+        monoids = {dims[k].kind for k in split} - {PARALLEL}
+        if len(monoids) > 1:
+            continue  # two reductions of different kinds are never split at once
+        over = dict(zip(split, sizes, strict=False))
+        parts = [chunks(d.size, over[k]) if k in over else [(0, d.size)] for k, d in enumerate(dims)]
+        for got, wanted in zip(put_together(definition, parts, inputs, kinds), whole, strict=True):
+            assert_same(got, wanted)
+
+
+def test_every_operator_that_shards_has_a_generator():
+    assert {o.name for o in OPERATORS} - WITHOUT_GENERATOR == GENERATORS.keys()
+
+
+@pytest.mark.parametrize("operator", GENERATORS)
+@settings(max_examples=50)
+@given(data=st.data(), devices=st.tuples(DEVICES, DEVICES), seed=st.integers(0, 99))
+def test_parts_along_every_dimension_and_pair_make_the_whole(operator, data, devices, seed):
+    assert_shards(GENERATORS[operator](data.draw), operator, devices, seed)
+
+
+def alone(operator: str, drawn: OperatorExample, inputs: Sequence[np.ndarray]) -> Graph:
+    """A program of this one block; positions come with it."""
+    b = GraphBuilder(operator)
+    sources = []
+    for k, (kind, value) in enumerate(zip(drawn.inputs, inputs, strict=True)):
+        data = value if kind.dtype == "int64" else None
+        sources.append(
+            b.source(f"x{k}", kind.shape, kind.dtype, "buffer" if data is not None else "activation", data)
+        )
+    for t in b.add(operator, sources, drawn.attributes, site="block"):
+        b.sink(t, site=f"{t}.out")
+    return b.build()
+
+
+@pytest.mark.parametrize("operator", GENERATORS)
+@settings(max_examples=25)
+@given(data=st.data(), shape=MESHES, seed=st.integers(0, 999))
+def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(operator, data, shape, seed):
+    drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)
+    if any(0 in kind.shape for kind in drawn.inputs):
+        return  # such tensors are folded away before
+    arrays = random_inputs(catalogue()[operator], drawn, rng)
+    graph = alone(operator, drawn, arrays)
+    inputs = {f"x{k}": a for k, a in enumerate(arrays)}
+    wanted = evaluate(graph, inputs)
+    explicit = expand(graph, random_placements(rng, graph, shape), shape)
+
+    assert verify(graph, explicit) == []
+    nodes = materialise(explicit)
+    assert validate(nodes.graph) == []
+    # What no device reads, such as an input behind a broadcast, may be missing from the shards alone.
+    assert {b.site for b in recover(nodes).blocks} <= {b.site for b in graph.blocks}
+    for got in (simulate(explicit, machine(shape), inputs).outputs, evaluate_explicit(nodes, inputs)):
+        for site, value in wanted.items():
+            assert_same(got[site], value)
+
+    space = PlanSpace(graph, machine(shape))
+    for genes in (space.abstract_genes(), random_genes(rng, space)):
+        run = simulate(expand(graph, space.placements(genes), shape), machine(shape), dry=True)
+        predicted = space.evaluate(genes)
+        assert int(predicted[PEAK]) == int(run.peak_memory_bytes.max())
+        assert int(predicted[TOTAL]) == int(run.peak_memory_bytes.sum())
+        assert int(predicted[TRAFFIC]) == run.traffic_bytes
+
+
+def test_a_wrong_meaning_of_a_part_is_caught(monkeypatch):
+    """Coordinates that start at zero in every shard; padding that every shard puts at its own border."""
+    cell, pad = catalogue()["cell"], catalogue()["pad"]
+
+    def local(definition, index, operands):
+        moved = ZRange.of_shape(index.shape)
+        return cell.evaluate(definition, moved, operands)
+
+    def anywhere(definition, index, operands):
+        at_border = ZRange.of_shape(index.shape)
+        return pad.evaluate(definition, at_border, [o._replace(start=(0,) * o.array.ndim) for o in operands])
+
+    line = attributes(expr=("index", "row"), labels=(), dims=(("row", 6),), dtype="int64")
+    border = attributes(low=(2,), high=(1,))
+    cases = [
+        (cell, local, OperatorExample(line, ())),
+        (pad, anywhere, OperatorExample(border, (TensorType((4,), "int32"),))),
+    ]
+    for operator, wrong, drawn in cases:
+        assert_shards(drawn, operator.name, (3, 2), 0)
+        monkeypatch.setitem(catalogue(), operator.name, replace(operator, evaluate=wrong))
+        with pytest.raises((AssertionError, ValueError)):
+            assert_shards(drawn, operator.name, (3, 2), 0)
+
+
+def test_a_wrong_signature_is_caught():
+    """A reduction that calls its dimension parallel, and one that combines by another monoid."""
+    drawn = OperatorExample(
+        attributes(monoid="sum", labels=("a", "b"), output=("a",)), (TensorType((4, 5), "float64"),)
+    )
+    assert_shards(drawn, "reduce", (3, 2), 0)
+
+    known, _ = define("reduce", drawn.attributes, drawn.inputs)
+    for kind in (PARALLEL, "max"):
+        dims = tuple(d if d.kind == PARALLEL else replace(d, kind=kind) for d in known.signature.dims)
+        wrong = Definition("reduce", drawn.attributes, replace(known.signature, dims=dims))
+        with pytest.raises(AssertionError):
+            assert_shards(drawn, "reduce", (3, 2), 0, wrong)
