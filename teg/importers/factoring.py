@@ -31,7 +31,7 @@ class DimClass:
         """Whether the class has this cut or can get it."""
         if cut in (1, self.size) or cut in self.cuts:
             return True
-        if self.whole or self.size % cut:
+        if self.whole or not self.size or self.size % cut:
             return False
         return all(cut % c == 0 if c < cut else c % cut == 0 for c in self.cuts)
 
@@ -153,6 +153,8 @@ class Factoring:
     def _connect_reshape(self, left: list[int], right: list[int]) -> None:
         """Group the dimensions of both sides where their sizes multiply to the same."""
         sizes = self._sizes
+        if any(sizes[d] == 0 for d in left):  # no elements, so nothing that must agree
+            return
         left, right = [d for d in left if sizes[d] != 1], [d for d in right if sizes[d] != 1]
         while left:
             a, b = [left.pop(0)], [right.pop(0)]
@@ -189,7 +191,7 @@ class Factoring:
         """Cuts worth having for themselves: where parts of equal size (or stride) cover a dimension."""
         covers: dict[tuple[int, int, int], set[int]] = {}
         for link in self._links:
-            if isinstance(link, PartLink):
+            if isinstance(link, PartLink) and self._sizes[link.part]:
                 key = (self._find(link.whole), self._sizes[link.part], link.stride)
                 covers.setdefault(key, set()).add(link.start)
         wishes = []

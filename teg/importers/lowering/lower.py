@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from teg.builder import GraphBuilder
+from teg.dtypes import numpy_dtype
 from teg.graph import Graph
 from teg.importers.factoring import Factoring
 from teg.importers.lowering.cells import lower_cell
@@ -21,10 +26,15 @@ from teg.importers.program import (
     Reshape,
     Slice,
     Step,
+    Value,
     outputs_of,
 )
+from teg.operators.monoids import identity as monoid_identity
 from teg.pruning import prune
 from teg.views import ViewDim, ViewMap, identity
+
+# What they make of no elements is their monoid's identity.
+SUMS = ("reduce", "contract")
 
 Factors = tuple[tuple[int, ...], ...]
 
@@ -120,8 +130,23 @@ class _Lowering:
         )
 
     def lower(self, step: Step) -> tuple[Rep, ...]:
-        """Where the elements of each output of a step are."""
+        """Where the elements of each output of a step are; what has no elements, or comes from none, is known."""
+        values = self.program.values
+        if all(values[n].size == 0 for n in outputs_of(step)):
+            return tuple(self.filled(n, step.site, 0) for n in outputs_of(step))
+        if isinstance(step, Compute) and _sums_nothing(step, [values[n] for n in step.inputs]):
+            number = monoid_identity(step.attributes.get("monoid", "sum"), values[step.output].dtype)
+            return (self.filled(step.output, step.site, number),)
         return self.lower_fixed(step) if isinstance(step, Fixed) else (self.lower_one(step),)
+
+    def filled(self, name: str, site: str, number: Any) -> Rep:
+        """A value that is the same number everywhere."""
+        value, shape = self.program.values[name], flat(self.factors[name])
+        array = np.full((1,) * len(shape), number, numpy_dtype(value.dtype))
+        kept = [k for k, n in enumerate(shape) if n == 0]
+        stored = array.reshape((1,) * len(kept))[(slice(0, 0),) * len(kept)]
+        key = self.storage.defer(site, Known(site, stored))
+        return Rep(key, ViewMap(tuple(ViewDim(k, 1, 0) for k in kept), shape))
 
     def lower_fixed(self, step: Fixed) -> tuple[Rep, ...]:
         """Operands are put together where others read them factored, and results taken apart."""
@@ -154,6 +179,10 @@ class _Lowering:
             return relabel(rep, step, source, target)
         assert isinstance(step, Reshape)
         return self.storage.refactored(rep, flat(target), step.site)
+
+
+def _sums_nothing(step: Compute, inputs: Sequence[Value]) -> bool:
+    return step.operator in SUMS and not step.positional and any(v.size == 0 for v in inputs)
 
 
 def _pruned(graph: Graph) -> Graph:

@@ -113,7 +113,8 @@ class Storage:
         return key
 
     def defer(self, key: str, what: Generator | Known) -> str:
-        """Elements that will be emitted when a block needs them as a tensor."""
+        """Elements that will be emitted when a block needs them as a tensor; no site is ever their key."""
+        key = f"{key} (deferred)"
         while key in self.roots:
             key += "'"
         shape = what.array.shape if isinstance(what, Known) else tuple(size for _, size in what.dims)
@@ -193,7 +194,7 @@ class Storage:
     def _view(self, root: str, view: ViewMap, site: str) -> str:
         if (root, view) not in self._views:
             self._views[root, view] = self.emit(
-                "view", (root,), site or f"{root}.view", **dict(view_attributes(view))
+                "view", (root,), site or f"{self.site(root)}.view", **dict(view_attributes(view))
             )
             self._name_view(self._views[root, view], self._sites[root], view)
         return self._views[root, view]
