@@ -4,8 +4,9 @@ An adapter gets a case's input and what is asked: the keys of the expectation, w
 kinds keep there. It computes nothing itself.
 """
 
+from tests.vectors.adapters_selectors import SELECTORS
 from tests.vectors.adapters_teg import TEG
 from tests.vectors.adapters_zspace import ZSPACE
 from tests.vectors.runner import Adapter
 
-ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG}
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS}

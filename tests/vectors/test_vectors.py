@@ -10,14 +10,7 @@ from tests.vectors.adapters import ADAPTERS
 from tests.vectors.runner import disputes, load, run, same
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.json"))
-LATER = pytest.mark.xfail(reason="the product cannot do this yet")
-
-
-def param(case: dict) -> object:
-    return pytest.param(case, id=case["id"], marks=() if case["kind"] in ADAPTERS else LATER)
-
-
-CASES = [param(case) for path in FILES for case in load(path)]
+CASES = [pytest.param(case, id=case["id"]) for path in FILES for case in load(path)]
 
 
 @pytest.mark.parametrize("case", CASES)
