@@ -74,14 +74,21 @@ def _complex(a: Any, b: Any) -> Any:
     return result
 
 
+def _polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of digamma (Abramowitz and Stegun 6.4.10), in the elements' own precision."""
+    order = np.asarray(n)
+    series = np.where(order % 2 == 0, -1, 1) * special.gamma(order + 1) * special.zeta(order + 1, x)
+    return np.where(order == 0, special.digamma(x), series)
+
+
 def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that knows no short float types, applied to them in float32."""
 
-    def call(a: Any) -> Any:
-        dtype = getattr(a, "dtype", None)
+    def call(*given: Any) -> Any:
+        dtype = next((a.dtype for a in given if hasattr(a, "dtype")), None)
         if dtype is not None and (dtype.name in EXTENDED or dtype == np.float16):
-            return function(a.astype(np.float32)).astype(dtype)
-        return function(a)
+            return function(*(np.asarray(a, np.float32) for a in given)).astype(dtype)
+        return function(*given)
 
     return call
 
@@ -156,6 +163,9 @@ CELL_FUNCTIONS: Mapping[str, CellFunction] = {
     "erf_inv": CellFunction(_in_single(special.erfinv), 1, 8),
     "lgamma": CellFunction(_in_single(special.gammaln), 1, 8),
     "digamma": CellFunction(_in_single(special.digamma), 1, 8),
+    "bessel_i1e": CellFunction(_in_single(special.i1e), 1, 8),
+    "zeta": CellFunction(_in_single(special.zeta), 2, 8),
+    "polygamma": CellFunction(_in_single(_polygamma), 2, 8),
     "floor_div": CellFunction(np.floor_divide, 2, 4),
     "round_away": CellFunction(_round_away, 1, 1),
     "next_after": CellFunction(np.nextafter, 2, 1),

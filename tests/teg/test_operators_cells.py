@@ -15,6 +15,15 @@ from teg.zspace import ZRange
 X, Y, C = ("input", 0), ("input", 1), ("input", 2)
 
 
+def hurwitz_zeta(s: float, q: float) -> float:
+    """Sums of powers, the rest by Euler and Maclaurin (Abramowitz and Stegun 23.1.30)."""
+    n = q + 30
+    terms = sum((q + k) ** -s for k in range(30))
+    rest = n ** (1 - s) / (s - 1) + n**-s / 2
+    rest += s * n ** (-s - 1) / 12 - s * (s + 1) * (s + 2) * n ** (-s - 3) / 720
+    return terms + rest + s * (s + 1) * (s + 2) * (s + 3) * (s + 4) * n ** (-s - 5) / 30240
+
+
 def digamma(x: float) -> float:
     """The asymptotic series far out (Abramowitz and Stegun 6.3.18), reached by the recurrence."""
     steps = [x + k for k in range(30)]
@@ -81,6 +90,12 @@ MEANINGS = {
     "erf_inv": lambda a: NormalDist().inv_cdf((1 + a) / 2) / math.sqrt(2),
     "lgamma": math.lgamma,
     "digamma": digamma,
+    "bessel_i1e": lambda a: (
+        math.exp(-a)
+        * sum((a / 2) ** (2 * k + 1) / (math.factorial(k) * math.factorial(k + 1)) for k in range(20))
+    ),
+    "zeta": hurwitz_zeta,
+    "polygamma": lambda n, x: math.gamma(n + 1) * hurwitz_zeta(n + 1, x),
     "floor_div": lambda a, b: a // b,
     "round_away": lambda a: math.floor(a + 0.5),
     "next_after": math.nextafter,
@@ -119,10 +134,10 @@ def test_functions_mean_what_their_names_say(name, rng):
     if name.startswith(ON_INTEGERS):
         arrays = [rng.integers(0, 8, 20) for _ in range(arity)]
     else:
-        arrays = [rng.uniform(0.1, 0.9, 20) + (name == "acosh") for _ in range(arity)]
+        arrays = [rng.uniform(0.1, 0.9, 20) + (name in ("acosh", "zeta")) for _ in range(arity)]
     expr = (name, *(("input", k) for k in range(arity)))
 
-    got = cell(expr, *arrays, dtype="float64")
+    got = cell(("real", expr) if name == "complex" else expr, *arrays, dtype="float64")
 
     wanted = [float(MEANINGS[name](*row)) for row in zip(*(a.tolist() for a in arrays), strict=True)]
     np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teg.importers.stablehlo.families.composed import COMPOSED
 from teg.importers.stablehlo.families.control import CONTROL
 from teg.importers.stablehlo.families.elementwise import ELEMENTWISE
 from teg.importers.stablehlo.families.indexing import INDEXING
@@ -24,6 +25,7 @@ TRANSLATORS: tuple[Translator | RegionTranslator, ...] = (
     *INDEXING,
     *ORDERING,
     *SIGNALS,
+    *COMPOSED,
     *CONTROL,
 )
 BY_OPERATION = {name: translator for translator in TRANSLATORS for name in translator.operations}

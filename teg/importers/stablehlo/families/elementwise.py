@@ -61,6 +61,7 @@ DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": 
 CHLO: dict[str, Expr] = {
     "acos": ("acos", X),
     "acosh": ("acosh", X),
+    "bessel_i1e": ("bessel_i1e", X),
     "asin": ("asin", X),
     "asinh": ("asinh", X),
     "atan": ("atan", X),
@@ -76,9 +77,11 @@ CHLO: dict[str, Expr] = {
     "is_neg_inf": ("eq", X, const(float("-inf"))),
     "lgamma": ("lgamma", X),
     "next_after": ("next_after", X, Y),
+    "polygamma": ("polygamma", X, Y),
     "sinh": ("sinh", X),
     "square": ("mul", X, X),
     "tan": ("tan", X),
+    "zeta": ("zeta", X, Y),
 }
 # Exponent and mantissa bits of the element types that numbers can be rounded to.
 PRECISIONS = {(8, 23): "float32", (5, 10): "float16", (8, 7): "bfloat16", (11, 52): "float64"}
@@ -184,6 +187,17 @@ def _chlo(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
     return e.cell(CHLO[operation.short], *operands, dtype=operation.types[0].dtype)
 
 
+def _high_product(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    """The upper half of the product of two integers of up to 32 bits, taken in 64."""
+    dtype = operands[0].dtype
+    width = numpy_dtype(dtype).itemsize * 8
+    if width > 32:
+        raise e.refuse(f"of {dtype} is unsupported; integers of up to 32 bits are")
+    wide = "uint64" if dtype.startswith("u") else "int64"
+    high: Expr = ("shift_right", ("mul", cast(wide, X), cast(wide, Y)), const(width))
+    return e.cell(cast(dtype, high), *operands)
+
+
 def _chlo_constant(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
     found = e.constant(np.asarray(operation.get("value")))
     return e.relabel(found, (), ("",) * len(operands[0].shape), operands[0].shape)
@@ -213,4 +227,5 @@ ELEMENTWISE: tuple[Translator, ...] = (
     Translator(("stablehlo.reduce_precision",), _reduce_precision),
     Translator(tuple(f"chlo.{name}" for name in CHLO), _chlo),
     Translator(("chlo.constant_like",), _chlo_constant),
+    Translator(("chlo.mulhi",), _high_product),
 )

@@ -17,6 +17,10 @@ def _constant(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
     return e.constant(np.asarray(operation.get("value")))
 
 
+def _size(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
+    return e.constant(np.asarray(operands[0].shape[int(operation.get("dimension"))], np.int32))
+
+
 def _iota(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
     kind = operation.types[0]
     return e.line(kind.shape, int(operation.get("iota_dimension")), kind.dtype)
@@ -181,7 +185,8 @@ def _masked_update(e: Emitter, value: Value, update: Value, starts: dict[int, Va
 
 
 MOVEMENT: tuple[Translator, ...] = (
-    Translator(("stablehlo.constant",), _constant),
+    Translator(("stablehlo.constant", "chlo.constant"), _constant),
+    Translator(("stablehlo.get_dimension_size",), _size),
     Translator(("stablehlo.iota",), _iota),
     Translator(("stablehlo.broadcast_in_dim",), _broadcast),
     Translator(("stablehlo.transpose",), _transpose),
