@@ -16,6 +16,10 @@ SHORT_DTYPES = {
     "bfloat16": "bf16",
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "float8_e5m2fnuz": "fp8",
+    "float8_e8m0fnu": "fp8",
+    "float4_e2m1fn": "fp4",
 }
 VECTOR = "vector"  # a contraction dtype that a device computes on its vector units
 

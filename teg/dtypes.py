@@ -1,4 +1,7 @@
-"""Element types by name: numpy's, plus bfloat16 and the 8-bit floats of `ml_dtypes`."""
+"""Element types by name: numpy's, plus the short floats and integers of `ml_dtypes`.
+
+Types of less than a byte take a whole byte here, in arrays, memory and traffic alike: nothing is packed.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ import ml_dtypes
 import numpy as np
 
 EXTENDED = {
-    "bfloat16": ml_dtypes.bfloat16,
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
-    "float8_e5m2": ml_dtypes.float8_e5m2,
+    name: getattr(ml_dtypes, name)
+    for name in (
+        *("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+        *("float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
+    )
 }
 NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -42,3 +47,17 @@ def item_bytes(name: str) -> int:
 def is_float(name: str) -> bool:
     """Whether the element type called `name` is a real floating-point type."""
     return name.startswith(("float", "bfloat"))
+
+
+def is_integer(name: str) -> bool:
+    """Whether the element type called `name` is an integer type, signed or not."""
+    return name.startswith(("int", "uint"))
+
+
+@cache
+def bounds(name: str) -> tuple[float, float]:
+    """The smallest and the largest finite number of a real type, as Python numbers."""
+    dtype = numpy_dtype(name)
+    limits = ml_dtypes.iinfo(dtype) if is_integer(name) else ml_dtypes.finfo(dtype)
+    number = int if is_integer(name) else float
+    return number(limits.min), number(limits.max)

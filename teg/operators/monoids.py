@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
+from teg.dtypes import EXTENDED, bounds, is_float, numpy_dtype
 
 # Element types whose sums are accumulated in float32.
-HALF = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+HALF = ("float16", *(name for name in EXTENDED if is_float(name)))
+# Floats without infinity: their largest number is the bound.
+FINITE = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
 
 
 def accumulation(dtype: str) -> np.dtype[Any]:
     """The element type in which sums over `dtype` are accumulated."""
-    return np.dtype(np.float32) if dtype in HALF else numpy_dtype(dtype)
+    if dtype in EXTENDED or dtype in HALF:
+        return np.dtype(np.float32 if is_float(dtype) else np.int32)
+    return numpy_dtype(dtype)
 
 
 def identity(monoid: str, dtype: str) -> Any:
@@ -26,13 +30,11 @@ def identity(monoid: str, dtype: str) -> Any:
         return True if dtype == "bool" else 1
     lowest = monoid in ("max", "logsumexp")
     if is_float(dtype):
-        # The 8-bit float e4m3fn has no infinity: its largest number is the bound.
-        bound = 448.0 if dtype == "float8_e4m3fn" else float("inf")
-        return -bound if lowest else bound
+        low, high = bounds(dtype) if dtype in FINITE else (-float("inf"), float("inf"))
+        return low if lowest else high
     if dtype == "bool":
         return not lowest
-    limits = np.iinfo(numpy_dtype(dtype))
-    return int(limits.min if lowest else limits.max)
+    return bounds(dtype)[0 if lowest else 1]
 
 
 _COMBINE: dict[str, np.ufunc] = {

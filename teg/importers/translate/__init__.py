@@ -10,6 +10,7 @@ from teg.importers.literals import literal, nothing
 from teg.importers.onnx_reader import Model, Node
 from teg.importers.program import Entry, Literal, Program, Value
 from teg.importers.translate.attention import ATTENTION
+from teg.importers.translate.casting import CASTING
 from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
 from teg.importers.translate.foreign import fix_node
@@ -29,6 +30,7 @@ from teg.importers.translate.windows import WINDOWS
 
 TRANSLATORS: tuple[Translator, ...] = (
     *ELEMENTWISE,
+    *CASTING,
     *MOVEMENT,
     *TILING,
     *GATHERING,

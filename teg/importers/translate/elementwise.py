@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node, element_type
+from teg.importers.onnx_reader import Node
 from teg.importers.translate.translation import Translation, Translator
 
 Expr = tuple[Any, ...]
@@ -61,9 +61,6 @@ COMPARISON = {
 }
 VARIADIC = {"Sum": "add", "Max": "max", "Min": "min"}
 
-# Casts to 8-bit floats stop at the largest finite number (OCP 8-bit floating point specification, table 1).
-LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
-
 X: Expr = ("input", 0)
 
 
@@ -103,18 +100,6 @@ def _mod(t: Translation, node: Node) -> None:
 def _where(t: Translation, node: Node) -> None:
     expr = ("where", X, ("input", 1), ("input", 2))
     t.cell(node.name, node.inputs, node.outputs[0], expr, t.value(node.inputs[1]).dtype)
-
-
-def _cast(t: Translation, node: Node) -> None:
-    given = t.value(node.inputs[0]).dtype
-    like = node.op == "CastLike"
-    wanted = t.value(node.inputs[1]).dtype if like else element_type(int(node.get("to")), node.where)
-    if wanted == given:
-        t.alias(node.outputs[0], node.inputs[0])
-        return
-    largest = LARGEST.get(wanted) if node.get("saturate", 1) else None
-    bounded = X if largest is None else ("max", ("min", X, const(largest)), const(-largest))
-    t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, bounded), wanted)
 
 
 def _identity(t: Translation, node: Node) -> None:
@@ -196,7 +181,6 @@ ELEMENTWISE: tuple[Translator, ...] = (
     Translator(("Mean",), _mean),
     Translator(("Mod",), _mod),
     Translator(("Where",), _where),
-    Translator(("Cast", "CastLike"), _cast),
     Translator(("Identity",), _identity),
     Translator(("Dropout",), _dropout),
     Translator(("Clip",), _clip),

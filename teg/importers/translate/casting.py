@@ -1,0 +1,59 @@
+"""Casts: rounding and saturation as the ONNX standard has them for short floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from teg.dtypes import bounds
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node, element_type
+from teg.importers.translate.translation import Translation, Translator
+
+Expr = tuple[Any, ...]
+
+# Casts to these stop at the largest finite number, unless the node says otherwise (ONNX, operator Cast, tables).
+SATURATING = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+POWERS = "float8_e8m0fnu"
+X: Expr = ("input", 0)
+
+
+def _between(e: Expr, low: float, high: float) -> Expr:
+    return ("max", ("min", e, ("const", high)), ("const", low))
+
+
+def _power_of_two(node: Node, saturate: bool) -> Expr:
+    """The magnitude as a power of two; what is infinite is no number, and zero is the smallest power."""
+    size: Expr = ("abs", ("cast", "float64", X))
+    mode = str(node.get("round_mode", "up"))
+    exponents: dict[str, Expr] = {
+        "up": ("ceil", ("log2", size)),
+        "down": ("floor", ("log2", size)),
+        # From 1.5 times a power on, the next one is nearer.
+        "nearest": ("add", ("floor", ("log2", ("div", size, ("const", 1.5)))), ("const", 1.0)),
+    }
+    if mode not in exponents:
+        raise ImportFailure(f"{node.where} rounds {mode!r}; known are {', '.join(exponents)}")
+    low, high = bounds(POWERS)
+    power: Expr = ("max", ("exp2", exponents[mode]), ("const", low))
+    if saturate:
+        power = ("min", power, ("const", high))
+    return ("where", ("is_finite", size), power, ("const", float("nan")))
+
+
+def _cast(t: Translation, node: Node) -> None:
+    given = t.value(node.inputs[0]).dtype
+    like = node.op == "CastLike"
+    wanted = t.value(node.inputs[1]).dtype if like else element_type(int(node.get("to")), node.where)
+    if wanted == given:
+        t.alias(node.outputs[0], node.inputs[0])
+        return
+    saturate = bool(node.get("saturate", 1))
+    bounded = X
+    if wanted == POWERS:
+        bounded = _power_of_two(node, saturate)
+    elif wanted in SATURATING and saturate:
+        bounded = _between(X, *bounds(wanted))
+    t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, bounded), wanted)
+
+
+CASTING: tuple[Translator, ...] = (Translator(("Cast", "CastLike"), _cast),)
