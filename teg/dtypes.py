@@ -58,6 +58,6 @@ def is_integer(name: str) -> bool:
 def bounds(name: str) -> tuple[float, float]:
     """The smallest and the largest finite number of a real type, as Python numbers."""
     dtype = numpy_dtype(name)
-    limits = ml_dtypes.iinfo(dtype) if is_integer(name) else ml_dtypes.finfo(dtype)
+    limits: Any = (ml_dtypes.iinfo if is_integer(name) else ml_dtypes.finfo)(dtype)
     number = int if is_integer(name) else float
     return number(limits.min), number(limits.max)
