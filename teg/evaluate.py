@@ -174,8 +174,7 @@ def _random_value(
     if kind.dtype == "bool":
         return rng.integers(0, 2, shape).astype(dtype)
     if not (is_float(kind.dtype) or dtype.kind == "c"):
-        bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if k == _positions_input(b)]
-        return rng.integers(0, min(bounds, default=10), shape).astype(dtype)
+        return rng.integers(0, _bound(graph, site), shape).astype(dtype)
     positive = role in ("buffer", "optimizer_state") or (role == "parameter" and len(shape) < 2)
     if positive:
         return rng.uniform(0.5, 1.5, shape).astype(dtype)
@@ -184,13 +183,26 @@ def _random_value(
     return (value / np.float32(math.sqrt(max(fans, default=1)))).astype(dtype)
 
 
-def uses(graph: Graph, site: str) -> Iterator[tuple[Block, int]]:
-    """The `(block, input position)` that read a tensor, itself or rearranged or changed element by element."""
+def _bound(graph: Graph, site: str) -> int:
+    """The least size that the integers of a tensor index; small where they are one of several coordinates."""
+    bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if k == _positions_input(b)]
+    mixed = [_indexed_size(graph, b) for b, k in uses(graph, site, True) if k == _positions_input(b)]
+    return max(min([*bounds, *([2, *mixed] if len(mixed) > len(bounds) else [])], default=10), 1)
+
+
+def uses(graph: Graph, site: str, combined: bool = False) -> Iterator[tuple[Block, int]]:
+    """The `(block, input position)` that read a tensor, itself or rearranged or changed element by element.
+
+    `combined`: or combined with other tensors to integers.
+    """
     reached = [site]
     for tensor in reached:
         for block, position in graph.readers[tensor]:
             yield block, position
-            alone = block.operator == "cell" and len(block.inputs) == 1
+            alone = block.operator == "cell" and (
+                len(block.inputs) == 1
+                or (combined and numpy_dtype(graph.tensors[block.outputs[0]].dtype).kind in "iu")
+            )
             if alone or block.operator in ("view", "reshape", "concat", "pad"):
                 reached += [t for t in block.outputs if t not in reached]
 

@@ -146,10 +146,13 @@ def reduction_dims(signature: Signature) -> list[int]:
 
 
 def whole_terms(signature: Signature, index: np.ndarray) -> np.ndarray:
-    """The index ranges `(devices, dims, 2)` with every reduction dimension whole: what outputs depend on."""
+    """The index ranges `(devices, dims, 2)` with every reduction dimension whole: what outputs depend on.
+
+    A reduction of nothing still makes its whole result.
+    """
     full = index.copy()
     for n in reduction_dims(signature):
-        full[:, n] = (0, signature.dims[n].size)
+        full[:, n] = (0, max(signature.dims[n].size, 1))
     return full
 
 

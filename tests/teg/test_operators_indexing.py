@@ -7,6 +7,11 @@ from teg.builder import GraphBuilder, define
 from teg.evaluate import evaluate, random_inputs, run_block
 from teg.graph import TensorType, attributes
 from teg.operators import operator_named
+from teg.sharding.expand import expand
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placements
+from teg.sharding.verify import verify
+from teg.validate import validate
 from teg.zspace import ZRange
 
 
@@ -157,3 +162,35 @@ def test_random_positions_fit_what_they_index(rng):
 
     assert set(inputs["rows"].tolist()) == {0, 1, 2}
     assert evaluate(graph, inputs)["out"].shape == (3, 2)
+
+
+def test_random_coordinates_stay_inside_the_flattened_table(rng):
+    b = GraphBuilder("coordinates")
+    row, column = (b.source(name, (50,), "int64") for name in ("row", "column"))
+    table = b.source("table", (12,), "float32")
+    expr = ("add", ("mul", ("input", 0), ("const", 4)), ("input", 1))
+    dims = {"labels": (("i",), ("i",)), "dims": (("i", 50),), "dtype": "int64"}
+    (places,) = b.apply("cell", (row, column), site="places", expr=expr, **dims)
+    (read,) = b.apply("gather", (table, places), site="read", axis=0)
+    b.sink(read, site="out")
+    graph = b.build()
+
+    inputs = random_inputs(graph, rng)
+
+    assert set(inputs["row"].tolist()) == {0, 1}
+    assert evaluate(graph, inputs)["out"].shape == (50,)
+
+
+def test_what_is_made_of_nothing_is_a_correct_sharding(rng):
+    b = GraphBuilder("nothing")
+    rows, values = b.source("rows", (0,), "int64"), b.source("values", (0, 3), "float32")
+    (sent,) = b.apply("scatter", (rows, values), site="sent", axis=0, size=5, monoid="max")
+    (total,) = b.apply("reduce", (values,), site="total", labels=("a", "b"), output=("b",), monoid="sum")
+    for site in (sent, total):
+        b.sink(site)
+    graph = b.build()
+
+    assert validate(graph) == []
+    assert verify(graph, expand(graph, Placements({}), MeshShape.of(device=2))) == []
+    found = evaluate(graph, random_inputs(graph, rng))
+    assert [v.tolist() for v in found.values()] == [[[-np.inf] * 3] * 5, [0.0] * 3]
