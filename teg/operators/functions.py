@@ -10,6 +10,7 @@ from scipy import special
 
 from teg.dtypes import EXTENDED
 from teg.operators.error_function import erf
+from teg.operators.randomness import random_bits, random_uniform
 
 
 class CellFunction(NamedTuple):
@@ -176,4 +177,6 @@ CELL_FUNCTIONS: Mapping[str, CellFunction] = {
     "shift_right_logical": CellFunction(_shift_right_logical, 2, 1),
     "popcount": CellFunction(_popcount, 1, 1),
     "count_leading_zeros": CellFunction(_count_leading_zeros, 1, 1),
+    "random_bits": CellFunction(random_bits, 2, 12),
+    "random_uniform": CellFunction(random_uniform, 2, 14),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,20 @@ from teg.programs.cell import Cell, Scene
 from teg.programs.failure import ProgramError
 from teg.programs.handle import Handle, cell_block
 from teg.programs.writer import Writer
+
+
+def _counter(at: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The number of an element in row-major order."""
+    if not at:
+        raise ProgramError("random numbers are made from coordinates: give at least one dimension")
+    found = at[0]
+    for place, size in zip(at[1:], sizes[1:], strict=True):
+        found = found * size + place
+    return found
+
+
+def _uniform(seed: int, counter: Any) -> Any:
+    return counter.lift(seed).function("random_uniform", counter)
 
 
 class Generators:
@@ -63,6 +78,24 @@ class Generators:
         if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
             raise ProgramError(f"there is no dimension {dim!r} among {list(names) if dims else sizes}")
         return self.generate(lambda *at: at[axis].cast(dtype), *shape, name="iota", **dims)
+
+    def rand(self, *shape: Any, seed: int = 0, dtype: str = "float32", **dims: int) -> Handle:
+        """Random numbers in [0, 1), by seed and coordinate alone: every shard makes its own part the same."""
+        sizes, _ = read_dims(shape, dims)
+        return self.generate(
+            lambda *at: _uniform(seed, _counter(at, sizes)).cast(dtype), *shape, name="rand", **dims
+        )
+
+    def randn(self, *shape: Any, seed: int = 0, dtype: str = "float32", **dims: int) -> Handle:
+        """Normal random numbers of mean 0 and variance 1, by seed and coordinate alone (Box and Muller 1958)."""
+        sizes, _ = read_dims(shape, dims)
+
+        def normal(*at: Any) -> Any:
+            counter = _counter(at, sizes) * 2
+            radius = (_uniform(seed, counter) * -1 + 1).log() * -2
+            return (radius.sqrt() * (_uniform(seed, counter + 1) * (2 * math.pi)).cos()).cast(dtype)
+
+        return self.generate(normal, *shape, name="randn", **dims)
 
     def coordinates(self, *shape: Any, **dims: int) -> Handle:
         """The index tensor of a shape: int64 of shape `(*shape, rank)`; slices of it keep their coordinates."""
