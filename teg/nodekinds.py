@@ -1,80 +1,108 @@
-"""The kinds of nodes of the whitepaper, what each may depend on and who may depend on it.
+"""The kinds of nodes of the whitepaper: what each may depend on, who may depend on it, and how many of each.
 
 In a `Graph` most kinds are attributes of others: a tensor node is a `Tensor`, its one dependency its producer;
 signatures belong to definitions; sources, sinks, selectors and sequence points are blocks whose operator says
-so. The table is the law both for such graphs (`teg.validate`) and for nodes described one by one.
+so; an index node is a tensor of coordinates. The table is the law both for such graphs and for nodes that are
+described one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
+from teg.graph import Block, Graph
 from teg.issues import Issue
 
 BLOCKS = ("BlockOp", "Source", "Sink")
 VALUES = ("Tensor", "Index")
+MAKERS = ("Source", "Selector", "BlockOp")
+# Operators that move elements and compute none.
+SELECTING = ("view", "concat", "pad", "reshape", "interleave", "dilate")
+OWN_KINDS = {"source": "Source", "sink": "Sink", "sequence_point": "SequencePoint"}
 
 
-class NodeKind(NamedTuple):
-    """One kind: the kinds it may depend on, how many of `counted` it needs, the kinds that may depend on it."""
+@dataclass(frozen=True)
+class NodeKind:
+    """One kind: the kinds it may depend on, how many of `counted` it needs (`least` to `most`), how many tensors
+    it makes, and the kinds that may depend on it; None where that is free.
+    """
 
     name: str
-    depends_on: tuple[str, ...]
+    meaning: str
+    depends_on: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
     least: int = 0
     most: int | None = None
+    makes: int | None = None
     consumers: tuple[str, ...] | None = None
-    meaning: str = ""
 
 
 NODE_KINDS: tuple[NodeKind, ...] = (
     NodeKind(
         "Tensor",
-        ("Source", "Selector", "BlockOp"),
-        ("Source", "Selector", "BlockOp"),
-        1,
-        1,
-        meaning="has exactly one dependency: the source, selector or block operator that makes it",
+        "has exactly one dependency: the source, selector or block operator that makes it",
+        depends_on=MAKERS,
+        counted=MAKERS,
+        least=1,
+        most=1,
     ),
     NodeKind(
         "Index",
-        ("IndexSelector",),
-        ("IndexSelector",),
-        1,
-        1,
-        ("Selector", "IndexSelector", "BlockOp", "Sink"),
         "has exactly one dependency: an index selector",
+        depends_on=("IndexSelector",),
+        counted=("IndexSelector",),
+        least=1,
+        most=1,
+        consumers=("Selector", "IndexSelector", "BlockOp", "Sink"),
     ),
-    NodeKind("Selector", VALUES, consumers=("Tensor",), meaning="reads tensors and makes one tensor"),
-    NodeKind("IndexSelector", VALUES, consumers=("Index",), meaning="reads tensors or indices"),
+    NodeKind(
+        "Selector",
+        "reads tensors and makes one tensor",
+        depends_on=VALUES,
+        makes=1,
+        consumers=("Tensor",),
+    ),
+    NodeKind(
+        "IndexSelector",
+        "reads tensors or indices and makes one index",
+        depends_on=VALUES,
+        makes=1,
+        consumers=("Index",),
+    ),
     NodeKind(
         "BlockOp",
-        (*VALUES, "Signature", "SequencePoint"),
-        ("Signature",),
-        0,
-        1,
-        ("Tensor", "SequencePoint"),
-        "reads tensors and sequence points, and has at most one signature",
+        "reads tensors, comes after sequence points, and has at most one signature",
+        depends_on=(*VALUES, "Signature", "SequencePoint"),
+        counted=("Signature",),
+        most=1,
+        consumers=("Tensor", "SequencePoint"),
     ),
-    NodeKind("Source", (), (), 0, 0, ("Tensor", "SequencePoint"), "has no dependencies and makes one tensor"),
+    NodeKind(
+        "Source",
+        "has no dependencies and makes one tensor",
+        most=0,
+        makes=1,
+        consumers=("Tensor", "SequencePoint"),
+    ),
     NodeKind(
         "Sink",
-        (*VALUES, "Signature", "SequencePoint"),
-        VALUES,
-        1,
-        1,
-        ("SequencePoint",),
         "reads exactly one tensor, and only sequence points depend on it",
+        depends_on=(*VALUES, "Signature", "SequencePoint"),
+        counted=VALUES,
+        least=1,
+        most=1,
+        makes=0,
+        consumers=("SequencePoint",),
     ),
-    NodeKind(
-        "Signature", (), (), 0, 0, ("BlockOp", "Sink", "Source"), "has no dependencies; blocks depend on it"
-    ),
+    NodeKind("Signature", "has no dependencies; blocks depend on it", consumers=BLOCKS),
     NodeKind(
         "SequencePoint",
-        BLOCKS,
+        "depends on block operators only, and orders others",
+        depends_on=BLOCKS,
+        makes=0,
         consumers=BLOCKS,
-        meaning="depends on block operators only, and orders others",
     ),
 )
 _BY_NAME = {kind.name: kind for kind in NODE_KINDS}
@@ -84,9 +112,10 @@ def node_issues(
     name: str,
     dependencies: Sequence[str] | None = None,
     consumers: Sequence[str] = (),
+    makes: int | None = None,
     path: str = "$",
 ) -> Iterator[Issue]:
-    """What is wrong with a node of the kind `name` that depends on nodes of these kinds (None: not told).
+    """What is wrong with a node of the kind `name`; None: what it depends on, or how much it makes, is not told.
 
     Raises:
         ValueError: there is no kind of this name.
@@ -103,6 +132,46 @@ def node_issues(
         if count < kind.least or (kind.most is not None and count > kind.most):
             what = " or ".join(kind.counted)
             yield Issue("arity", f"{path}.dependencies", f"{count} dependencies on a {what}", cure)
+    if makes is not None and kind.makes not in (None, makes):
+        yield Issue("arity", f"{path}.outputs", f"makes {makes} tensors", cure)
     for k, consumer in enumerate(consumers):
         if kind.consumers is not None and consumer not in kind.consumers:
             yield Issue("consumer", f"{path}.consumers[{k}]", f"a {consumer} depends on it", cure)
+
+
+def block_kind(block: Block) -> str:
+    """The kind of node that a block is."""
+    if block.operator in OWN_KINDS:
+        return OWN_KINDS[block.operator]
+    if block.operator in SELECTING:
+        return "Selector"
+    return "IndexSelector" if _is_coordinates(block) else "BlockOp"
+
+
+def tensor_kind(graph: Graph, tensor: str) -> str:
+    """`Index` for a tensor of coordinates, also one that was sliced or rearranged; `Tensor` for any other."""
+    producer = graph.producers[tensor]
+    while producer.operator == "view":
+        producer = graph.producers[producer.inputs[0]]
+    return "Index" if block_kind(producer) == "IndexSelector" else "Tensor"
+
+
+def _is_coordinates(block: Block) -> bool:
+    """Whether a block makes coordinates out of nothing but its place: a cell of index leaves, whole numbers."""
+    if (
+        block.operator != "cell"
+        or block.inputs
+        or not str(block.definition["dtype"]).startswith(("int", "uint"))
+    ):
+        return False
+    leaves: set[str] = set()
+    waiting: list[Any] = [block.definition["expr"]]
+    while waiting:
+        e = waiting.pop()
+        if e[0] in ("index", "const"):
+            leaves.add(e[0])
+        elif e[0] in ("where", "eq", "cast"):
+            waiting += [part for part in e[1:] if isinstance(part, tuple)]
+        else:
+            return False
+    return "index" in leaves

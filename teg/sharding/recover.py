@@ -92,16 +92,18 @@ def _program_order(origins: Mapping[str, _Origin]) -> list[str]:
     """The order of first appearance, but every view before its readers: the first shard may not read it."""
     order: dict[str, None] = {}
 
-    def place(site: str) -> None:
-        if site in order:
-            return
-        for found in origins[site].inputs:
-            for producer, _ in sorted(found):
-                place(producer)
-        order[site] = None
-
-    for site in origins:
-        place(site)
+    for first in origins:
+        waiting = {first: None}
+        while waiting:
+            site = next(reversed(waiting))
+            missing = [p for found in origins[site].inputs for p, _ in sorted(found) if p not in order]
+            if not missing:
+                waiting.pop(site)
+                order[site] = None
+            elif missing[0] in waiting:
+                raise ValueError(f"the shards of {missing[0]!r} and {site!r} read each other")
+            else:
+                waiting[missing[0]] = None
     return list(order)
 
 

@@ -12,11 +12,10 @@ from tests.vectors.runner import Adapter, Values
 
 
 def node_rule(v: Values, _: Values) -> Values:
-    dependencies = ["Signature"] * v["signatures"] if "signatures" in v else v.get("deps")
+    told = ["Signature"] * v["signatures"] if "signatures" in v else v.get("deps")
     consumers = [v["consumer"]] if "consumer" in v else []
-    return {
-        "valid": not list(node_issues(v["type"], dependencies or ([] if "deps" in v else None), consumers))
-    }
+    issues = node_issues(v["type"], told if told != 0 else [], consumers, v.get("outputs"))
+    return {"valid": not list(issues)}
 
 
 def marginal_cost(v: Values, _: Values) -> Values:

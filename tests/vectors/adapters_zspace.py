@@ -72,7 +72,13 @@ def dimension_map(v: Values, asked: Values) -> Values:
 
 
 def construct(v: Values, _: Values) -> Values:
-    makers = {"ZAffineMap": affine, "ZRange": box, "ZRangeProjectionMap": projection}
+    makers = {
+        "ZAffineMap": affine,
+        "ZRange": box,
+        "ZRangeProjectionMap": projection,
+        "ZPoint": lambda value: permuted(value, range(len(value))),
+        "DimensionMap": lambda value: DimensionMap(tuple(value)),
+    }
     makers[v["type"]](v["json"])
     return {"error": False}
 

@@ -163,14 +163,14 @@ def _schema(problem: MalformedError) -> Issue:
 
 
 def _node(value: Any, path: str) -> Node:
-    take.members(value, path, ("id", "type", "body"), ("label", "tags"))
+    take.members(value, path, ("id", "type", "body"), ("label", "tags", "annotations"))
     uri = take.site(value["type"], f"{path}.type")
     reader = BODIES.get(short(uri))
     if reader is None:
         known = ", ".join(BODIES)
         raise MalformedError(f"{path}.type", f"unknown type of node {uri!r}", f"known are {known}")
     label = value.get("label")
-    tags = value.get("tags") or {}
+    tags = value.get("tags") or value.get("annotations") or {}  # the word of older documents
     if type(tags) is not dict:
         raise MalformedError(f"{path}.tags", take.kind_of(tags), "expected an object of tags")
     known_tags: dict[str, Any] = {}

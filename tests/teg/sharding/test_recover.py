@@ -92,3 +92,13 @@ def test_shards_of_another_definition_are_refused(nodes: Materialised) -> None:
     other: Block = nodes.graph.by_site["x@0"]
     with pytest.raises(ValueError, match="differs in definition"):
         recover(edited(nodes, "y@2", definition=other.definition))
+
+
+def test_a_long_chain_of_views_leads_back() -> None:
+    b = GraphBuilder("flips")
+    x = b.source("x", (4,), "float32")
+    for k in range(3000):
+        (x,) = b.apply("view", (x,), site=f"v{k}", map=((0, -1, 3),), shape=(4,))
+    b.sink(x, site="out")
+    flips = b.build()
+    assert recover(expand(flips, Placements(), MeshShape.of(gpu=2))) == flips
