@@ -58,11 +58,11 @@ def _extreme(
 ) -> list[Value] | None:
     """Largest or smallest elements and their positions; the positions must be the coordinates."""
     e = runner.emitter
-    places = e.known(values[1])
+    places = e.translation.literal(values[1].name)
     line = np.arange(values[1].shape[axis]).reshape(
         [-1 if k == axis else 1 for k in range(len(values[1].shape))]
     )
-    if places is None or not np.array_equal(places, np.broadcast_to(line, places.shape)):
+    if places is None or not np.array_equal(places.array, line):
         return None
     kind = arg_kind(runner, body, values)
     first = e.known(firsts[0])
