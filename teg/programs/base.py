@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Self
 
+import numpy as np
+
 from teg.graph import TensorType
 from teg.importers.program import Labels, Relabel, Value
 from teg.programs.failure import ProgramError
@@ -78,11 +80,12 @@ class TensorBase:
             near = get_close_matches(dim, [n for n in self.names if n], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ProgramError(f"there is no dimension {dim!r} in {self!r}{hint}")
-        if isinstance(dim, bool) or not isinstance(dim, int):
+        place = whole_number(dim)
+        if place is None:
             raise ProgramError(f"a dimension is given by name or by number, not by {dim!r}")
-        if not -self.rank <= dim < self.rank:
+        if not -self.rank <= place < self.rank:
             raise ProgramError(f"dimension {dim} lies outside {self!r} of rank {self.rank}")
-        return dim % self.rank
+        return place % self.rank
 
     def axes(self, dims: Sequence[Dim], default: Sequence[int] | None = None) -> tuple[int, ...]:
         """The positions of dimensions, each once; `default` where none is given (all, if that is None).
@@ -151,9 +154,17 @@ def labels_for(names: Sequence[str]) -> Labels:
     return tuple(labels)
 
 
+def whole_number(value: object) -> int | None:
+    """A whole number of Python's or numpy's as Python's; None for anything else."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        return None
+    return int(value)
+
+
 def is_number(value: object, least: int = 0) -> bool:
     """Whether a value is a whole number, not below `least`."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    found = whole_number(value)
+    return found is not None and found >= least
 
 
 def dims_text(shape: Sequence[int], names: Sequence[str]) -> str:
@@ -175,7 +186,7 @@ def read_dims(given: Sequence[Any], named: Mapping[str, int]) -> tuple[tuple[int
     for size in sizes:
         if not is_number(size):
             raise ProgramError(f"the size of a dimension is a whole number from 0 up, not {size!r}")
-    return sizes, tuple(named) if named else ("",) * len(sizes)
+    return tuple(int(s) for s in sizes), tuple(named) if named else ("",) * len(sizes)
 
 
 def check_name(name: str) -> str:

@@ -13,6 +13,10 @@ from teg.operators.expressions import CELL_FUNCTIONS, Expression, run_steps, ste
 from teg.programs.elementwise import Elementwise, Operand, is_whole
 from teg.programs.failure import ProgramError
 
+# Expressions are written out as trees, in documents too: a part that is used twice stands there twice.
+LARGEST_EXPRESSION = 10_000
+DEEPEST_EXPRESSION = 200
+
 
 class Scene(NamedTuple):
     """What the cells of one expression stand in: element types of the inputs, labels of the dimensions."""
@@ -28,6 +32,8 @@ class Cell(Elementwise):
 
     scene: Scene
     expression: Expression
+    size: int = 1
+    depth: int = 1
 
     def __repr__(self) -> str:
         return f"cell {self.expression}"
@@ -63,13 +69,20 @@ class Cell(Elementwise):
             raise ProgramError(f"there is no cell function {name!r}; known are {', '.join(CELL_FUNCTIONS)}")
         if len(others) + 1 != CELL_FUNCTIONS[name].arity:
             raise ProgramError(f"{name!r} takes {CELL_FUNCTIONS[name].arity} operands, not {len(others) + 1}")
-        return self._with((name, self.expression, *(self.lift(o).expression for o in others)))
+        parts = [self, *(self.lift(o) for o in others)]
+        size, depth = 1 + sum(c.size for c in parts), 1 + max(c.depth for c in parts)
+        if size > LARGEST_EXPRESSION or depth > DEEPEST_EXPRESSION:
+            raise ProgramError(
+                f"the expression of this cell has grown beyond {LARGEST_EXPRESSION} parts or {DEEPEST_EXPRESSION} "
+                "levels; compute a part of it as a tensor of its own"
+            )
+        return type(self)(self.scene, (name, *(c.expression for c in parts)), size, depth)
 
     def cast(self, dtype: str) -> Self:
         """The element as another element type."""
         if dtype not in NAMES:
             raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
-        return self._with(("cast", dtype, self.expression))
+        return type(self)(self.scene, ("cast", dtype, self.expression), self.size + 1, self.depth + 1)
 
     def coordinate(self, dim: str | int) -> Self:
         """Where this element stands along a dimension of the result, as int64."""
@@ -99,7 +112,7 @@ class Cell(Elementwise):
     def lift(self, value: Operand) -> Self:
         """A number as a cell; Python numbers take on the element type of what they meet, numpy's keep theirs."""
         if isinstance(value, Cell):
-            return self._with(value.expression)
+            return type(self)(self.scene, value.expression, value.size, value.depth)
         if isinstance(value, np.generic):
             return self._with(("cast", value.dtype.name, ("const", value.item())))
         if isinstance(value, (bool, int, float, complex)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from teg.importers.program import Reshape, Slice
-from teg.programs.base import Dim, TensorBase, check_name, is_number, read_dims
+from teg.programs.base import Dim, TensorBase, check_name, is_number, read_dims, whole_number
 from teg.programs.failure import ProgramError
 
 
@@ -60,12 +60,10 @@ class Movement(TensorBase):
                     raise ProgramError("an index may have one ellipsis")
                 seen = True
                 found += rest
-            elif (
-                part is None
-                or isinstance(part, slice)
-                or (isinstance(part, int) and not isinstance(part, bool))
-            ):
+            elif part is None or isinstance(part, slice):
                 found.append(part)
+            elif (place := whole_number(part)) is not None:
+                found.append(place)
             else:
                 raise ProgramError(f"an index is a number, a slice, None or ..., not {part!r}")
         return found if seen else found + rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -190,7 +191,13 @@ class Program(Boundary):
         return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs or {})))
 
     def _repr_html_(self) -> str:
+        if not self.writer.program.observed:
+            return f"<code>{html.escape(repr(self))}</code>"
         return self.graph._repr_html_()
+
+    def __repr__(self) -> str:
+        written = self.writer.program
+        return f"program {self.name!r}: {len(written.steps)} steps, {len(written.outputs)} outputs"
 
 
 def program(name: str = "program") -> Program:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import teg
-from teg.programs import Handle, Program, ProgramError
+from teg.programs import Cell, Handle, Program, ProgramError
 
 MODEL = """import teg
 with teg.program() as p:
@@ -27,6 +27,13 @@ def test_the_line_and_the_expression_are_named(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ProgramError) as caught:
         exec(compile(MODEL, str(tmp_path / "model.py"), "exec"), {})
     assert str(caught.value) == "model.py:5: x @ w: 'features' is 128 on the left and 64 on the right"
+
+
+def grown(cell: Cell) -> Cell:
+    """Squared forty times: a tree of 2^40 leaves, were it written out."""
+    for _ in range(40):
+        cell = cell * cell
+    return cell
 
 
 MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
@@ -48,6 +55,7 @@ MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
     "window": (lambda p, x: x.reshape(1, 1, 64, 64).max_pool(65), "no window of (65, 65) fits"),
     "size": (lambda p, _: p.input("z", -3), "a whole number from 0 up, not -3"),
     "no operand": (lambda p, _: p.cell(lambda: 1), "needs a tensor among its operands"),
+    "grown": (lambda p, x: p.cell(grown, x), "grown beyond 10000 parts or 200 levels"),
     "meaning": (lambda _, x: x & 3, "has no meaning on float32"),
 }
 
