@@ -16,7 +16,7 @@ from teg.layered import Box, Placed, layered
 
 MAX_BLOCKS = 300
 FOLDS = 8
-LINE_HEIGHT, LETTER_WIDTH, MARGIN, LONGEST_LINE = 15.0, 6.7, 12.0, 44
+LINE_HEIGHT, LETTER_WIDTH, MARGIN, LONGEST_LINE = 15.0, 6.7, 12.0, 64
 STYLE = (
     ".teg{font-family:ui-monospace,monospace;font-size:11px;color:#1f2933}"
     ".teg rect{fill:#fff;stroke:#52606d}.teg .source rect,.teg .sink rect{fill:#e6f0fa;stroke:#2b6cb0}"

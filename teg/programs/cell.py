@@ -28,7 +28,14 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cell(Elementwise):
-    """One element of each operand of `Program.cell`: an expression that will become part of one block."""
+    """One element of each operand of `Program.cell`: an expression that will become part of one block.
+
+    >>> import teg
+    >>> p = teg.program()
+    >>> x = p.input("x", row=8, column=6)
+    >>> p.cell(lambda e: (e * 2 + e.coordinate("row")).maximum(0), x, name="ramp")
+    ramp: float64[row=8, column=6]
+    """
 
     scene: Scene
     expression: Expression

@@ -28,6 +28,16 @@ class Gathering(Movement, Elementwise):
 
     Where table and positions have dimensions of the same name, these run together: `table` (batch, vocabulary)
     and `index` (batch, choice) give (batch, choice).
+
+    >>> import teg
+    >>> p = teg.program()
+    >>> table, ids = p.parameter("table", word=1000, width=64), p.input("ids", batch=4, token=16, dtype="int64")
+    >>> table.gather(ids, "word")
+    gather: float32[batch=4, token=16, width=64]
+    >>> table.scatter(ids, p.input("new", batch=4, token=16, width=64), "word", combine="sum")
+    add: float32[word=1000, width=64]
+    >>> ids.one_hot(1000, "word")
+    one_hot: float32[batch=4, token=16, word=1000]
     """
 
     def gather(self, index: TensorBase, dim: Dim = 0) -> Self:

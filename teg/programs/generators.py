@@ -32,7 +32,17 @@ def _uniform(seed: int, counter: Any) -> Any:
 
 
 class Generators:
-    """Methods of a program that need no operands, and the way to operators without a method."""
+    """Methods of a program that need no operands, and the way to operators without a method.
+
+    >>> import teg
+    >>> p = teg.program()
+    >>> p.zeros(row=8, column=6)
+    full: float32[row=8, column=6]
+    >>> p.coordinates(row=8, column=6)
+    coordinates: int64[row=8, column=6, coordinate=2]
+    >>> p.apply("softmax", p.input("x", 4, 6), axes=(1,))
+    softmax: float32[4, 6]
+    """
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer

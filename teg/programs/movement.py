@@ -12,7 +12,17 @@ from teg.programs.failure import ProgramError
 
 
 class Movement(TensorBase):
-    """Methods that move elements and compute nothing."""
+    """Methods that move elements and compute nothing.
+
+    >>> import teg
+    >>> x = teg.program().input("x", token=16, features=96)
+    >>> x.split("features", head=12, width=8).transpose("head", "token", "width")
+    transpose: float32[head=12, token=16, width=8]
+    >>> x[0:4, 5]
+    select: float32[token=4]
+    >>> x.select(features=slice(None, None, 2)).merge("token", "features")
+    reshape.1: float32[768]
+    """
 
     def sliced(self, ranges: Sequence[range]) -> Self:
         """Per dimension the coordinates to keep; all of them is the tensor itself."""

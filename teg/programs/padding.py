@@ -14,7 +14,15 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 
 class Padding(Movement):
-    """Padding by a number or by the tensor's own elements; negative widths crop."""
+    """Padding by a number or by the tensor's own elements; negative widths crop.
+
+    >>> import teg
+    >>> x = teg.program().input("x", row=8, column=6)
+    >>> x.pad(row=1, column=(0, 2), value=1.0)
+    pad: float32[row=10, column=8]
+    >>> x.pad(row=(-1, 3), mode="wrap")
+    concat: float32[row=10, column=6]
+    """
 
     def pad(
         self,

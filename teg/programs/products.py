@@ -16,7 +16,18 @@ T = TypeVar("T", bound=TensorBase)
 
 
 class Products(TensorBase):
-    """Matrix products by name where all dimensions have names, by position otherwise."""
+    """Matrix products by name where all dimensions have names, by position otherwise.
+
+    >>> import teg
+    >>> p = teg.program()
+    >>> q, k = p.input("q", batch=2, token=16, width=8), p.input("k", batch=2, source=32, width=8)
+    >>> q @ k
+    matmul: float32[batch=2, token=16, source=32]
+    >>> q.contract(k, "batch", "width")
+    matmul.1: float32[token=16, source=32]
+    >>> p.input("a", 5, 3, 4) @ p.input("b", 4, 2)
+    matmul.2: float32[5, 3, 2]
+    """
 
     def __matmul__(self, other: TensorBase) -> Self:
         """The product summed over one dimension.

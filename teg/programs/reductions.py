@@ -16,7 +16,17 @@ OF_BOOLS = {"max": "any", "min": "all", "sum": "sum", "prod": "all", "any": "any
 
 
 class Reductions(Movement, Elementwise):
-    """Methods that combine elements along dimensions given by name or number (all where none is given)."""
+    """Methods that combine elements along dimensions given by name or number (all where none is given).
+
+    >>> import teg
+    >>> x = teg.program().input("x", batch=8, features=96)
+    >>> x.mean("features", keep=True)
+    sum: float32[batch=8, features=1]
+    >>> (x > 0).sum()
+    sum.1: int64[]
+    >>> x.softmax("batch")
+    softmax: float32[batch=8, features=96]
+    """
 
     def reduce(self, monoid: str, *dims: Dim, keep: bool = False, scale: float = 1.0) -> Self:
         """The elements along `dims` combined by a monoid: sum, prod, max, min, logsumexp, any or all.

@@ -13,7 +13,17 @@ SCANS = ("sum", "prod", "max", "min", "logsumexp")
 
 
 class Scanning(Gathering):
-    """Methods that read one dimension in order; that dimension stays whole, all others may be sharded."""
+    """Methods that read one dimension in order; that dimension stays whole, all others may be sharded.
+
+    >>> import teg
+    >>> x = teg.program().input("x", batch=8, features=96)
+    >>> x.cumsum("features")
+    scan_sum: float32[batch=8, features=96]
+    >>> x.argmax("features")
+    argmax: int64[batch=8]
+    >>> x.top(3, "features")
+    (gather: float32[batch=8, features=3], argsort: int64[batch=8, features=3])
+    """
 
     def scan(self, monoid: str, dim: Dim, *, exclusive: bool = False, reverse: bool = False) -> Self:
         """Each element combined with all before it along `dim`: sum, prod, max, min or logsumexp.

@@ -25,7 +25,16 @@ class Geometry(NamedTuple):
 
 
 class Windows(Movement):
-    """Convolution and pooling."""
+    """Convolution and pooling.
+
+    >>> import teg
+    >>> p = teg.program()
+    >>> x = p.input("x", batch=8, channel=3, y=32, x=32)
+    >>> x.conv(p.parameter("w", out=16, channel=3, tap_y=3, tap_x=3), strides=2, pads="same")
+    conv: float32[batch=8, out=16, y=16, x=16]
+    >>> x.max_pool(2)
+    max_pool: float32[batch=8, channel=3, y=16, x=16]
+    """
 
     def conv(
         self,

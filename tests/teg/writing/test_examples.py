@@ -9,7 +9,13 @@ from importlib import import_module
 
 import pytest
 
-MODULES = ("teg.programs.program",)
+MODULES = tuple(
+    f"teg.programs.{name}"
+    for name in (
+        *("cell", "gathering", "generators", "movement", "padding"),
+        *("products", "program", "reductions", "scanning", "windows"),
+    )
+)
 
 
 @pytest.mark.parametrize("name", MODULES)
