@@ -105,6 +105,7 @@ class Tracer:
         attributes: Mapping[str, Any] | None = None,
         whole: frozenset[str] = frozenset(),
         sizes: Mapping[str, int] | None = None,
+        positional: bool = False,
     ) -> Value:
         """A step of any operator; sizes of labels come from the inputs, others from `sizes`."""
         found = dict(sizes or {})
@@ -113,7 +114,9 @@ class Tracer:
         output = self.fresh()
         self.translation.declare(output, [found[d] for d in target], dtype or inputs[0].dtype)
         names = tuple(v.name for v in inputs)
-        step = Compute(output, operator, names, output, tuple(labels), target, attributes or {}, whole)
+        step = Compute(
+            output, operator, names, output, tuple(labels), target, attributes or {}, whole, positional
+        )
         return self.value(self.translation.emit(step))
 
     def cells(self, function: Callable[..., Expr], *operands: Operand, dtype: str, within: str = "") -> Value:
@@ -253,11 +256,9 @@ class Tracer:
         """Zeros between the elements along `axis`: element i is at `i * factor`, the last one stays the last."""
         if factor == 1:
             return value
-        rank, size = len(value.shape), value.shape[axis]
-        high = [factor - 1 if k == axis + 1 else 0 for k in range(rank + 1)]
-        opened = self.pad(self.unsqueeze(value, axis + 1), [0] * (rank + 1), high)
-        joined = self.reshape(opened, [size * factor if k == axis else s for k, s in enumerate(value.shape)])
-        return self.part(joined, axis, range((size - 1) * factor + 1))
+        size = value.shape[axis]
+        spread = self.along("dilate", value, axis, value.dtype, {"factor": factor}, size * factor)
+        return self.part(spread, axis, range((size - 1) * factor + 1))
 
     def gather(self, table: Value, index: Value, axis: int, aligned: Sequence[int] = ()) -> Value:
         """The slices of `table` along `axis` that `index` names; the dimensions `aligned` of both run together.

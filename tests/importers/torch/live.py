@@ -77,13 +77,12 @@ def check_joint(function: Any, *arguments: Any) -> Graph:
     """The gradients of a weighted sum of a function's results, traced into one graph of core operators."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    def gradients(*given: Any) -> Any:
-        leaves = [g.detach().requires_grad_(g.is_floating_point()) for g in given]
-        results = [r for r in tensors_in(function(*leaves)) if r.is_floating_point()]
-        loss = sum((r * torch.linspace(0.5, 1.5, r.numel()).reshape(r.shape)).sum() for r in results)
-        return torch.autograd.grad(loss, [x for x in leaves if x.requires_grad])
+    def loss(*given: Any) -> Any:
+        results = [r for r in tensors_in(function(*given)) if r.is_floating_point()]
+        return sum((r * torch.linspace(0.5, 1.5, r.numel()).reshape(r.shape)).sum() for r in results)
 
-    module = make_fx(gradients)(*arguments)
+    moving = tuple(k for k, a in enumerate(arguments) if a.is_floating_point())
+    module = make_fx(torch.func.functionalize(torch.func.grad(loss, moving)))(*arguments)
     graph = from_torch(module)
     assert validate(graph) == []
     names = [n.name for n in module.graph.nodes if n.op == "placeholder"]

@@ -139,6 +139,103 @@ def pools(x: Any) -> Any:
     )
 
 
+def indices(x: Any, i: Any, j: Any) -> Any:
+    return (
+        *(x[i], x[:, i], x[i, i], x[i, :, i], x[i[:, None], :, i], x[:, torch.tensor([3, 1, 0])], x.take(i)),
+        *(x.gather(1, j), x.gather(1, j[:2, :, :3]), torch.take_along_dim(x, j, 1), F.embedding(i % 3, x[0])),
+        *(
+            x.scatter_add(1, j, x[:, :2]),
+            x.scatter(1, j[:, :1], 2.5),
+            x.scatter_reduce(1, j, x[:, :2], "amax"),
+        ),
+        *(x.index_put((i,), x[:1] + 1, accumulate=True), x.index_put((x > 0,), torch.tensor(0.0))),
+        *(x.index_add(0, i % 3, x[[0, 1, 2, 0]]), x.masked_scatter(x > 0, x + 1)),
+    )
+
+
+def orders(x: Any) -> Any:
+    return (
+        *(
+            x.cumsum(1),
+            x.cumprod(-1),
+            x.argmax(),
+            x.argmax(1),
+            x.argmin(2, keepdim=True),
+            x.max(1),
+            x.sort(1),
+        ),
+        *(
+            x.sort(-1, descending=True),
+            x.topk(2, 1),
+            x.topk(3, -1, largest=False),
+            x.kthvalue(2, 1),
+            x.median(1),
+        ),
+        *(x.cummax(1), x.logcumsumexp(1), F.one_hot((x[0] > 0).long(), 3)),
+    )
+
+
+def attentions(q: Any, k: Any) -> Any:
+    attend = F.scaled_dot_product_attention
+    return (
+        *(attend(q, k, k), attend(q, k, k, is_causal=True), attend(q, k, k, attn_mask=q @ k.mT, scale=0.3)),
+        *(attend(q, k, k, attn_mask=torch.ones(6, 6).tril().bool()), attend(q, k[:, :1], k[:, :1], enable_gqa=True)),
+    )
+
+
+def losses(x: Any, t: Any) -> Any:
+    y = x.detach().flip(0).sigmoid()
+    return (
+        *(F.cross_entropy(x, t), F.cross_entropy(x, t, reduction="sum", ignore_index=2), F.nll_loss(x, t)),
+        *(F.cross_entropy(x, t, label_smoothing=0.1, weight=y[0]), F.cross_entropy(x, y), F.mse_loss(x, y)),
+        *(F.smooth_l1_loss(x, y, beta=0.5), F.huber_loss(x, y), F.binary_cross_entropy_with_logits(x, y)),
+        *(F.binary_cross_entropy(x.sigmoid(), y), F.kl_div(x.log_softmax(1), y, reduction="batchmean")),
+    )
+
+
+def resizes(x: Any) -> Any:
+    return (
+        *(
+            F.interpolate(x, scale_factor=2),
+            F.interpolate(x, size=(11, 5)),
+            F.interpolate(x, size=(4, 3), mode="area"),
+        ),
+        *(
+            F.interpolate(x, scale_factor=(1.5, 2.0), mode="bilinear"),
+            F.interpolate(x, size=(9, 5), mode="bicubic"),
+        ),
+        *(F.interpolate(x, size=(12, 5), mode="bilinear", align_corners=True), F.pixel_shuffle(x, 2)),
+        *(F.interpolate(x, size=(4, 3), mode="bilinear", antialias=True), F.unfold(x, 3, padding=1)),
+        F.fold(F.unfold(x, 2, stride=1), (9, 8), 2),
+    )
+
+
+def samples(x: Any, g: Any) -> Any:
+    modes = (("bilinear", "zeros"), ("bilinear", "border"), ("nearest", "zeros"), ("bicubic", "reflection"))
+    return tuple(F.grid_sample(x, g, mode=m, padding_mode=p, align_corners=False) for m, p in modes)
+
+
+def spectra(x: Any) -> Any:
+    return (
+        *(
+            torch.fft.rfft(x),
+            torch.fft.irfft(torch.fft.rfft(x), 5),
+            torch.fft.fft2(x).imag,
+            torch.fft.ifft(x).abs(),
+        ),
+        *(torch.view_as_real(torch.complex(x, x) * 2), torch.fft.fftn(x, norm="ortho").angle()),
+    )
+
+
+def matrices(x: Any) -> Any:
+    square = x[:, :, :4]
+    definite = square @ square.mT + torch.eye(4)
+    return (
+        *(torch.linalg.det(square), torch.linalg.inv(definite), torch.linalg.cholesky(definite)),
+        *(torch.linalg.solve(definite, x), torch.linalg.solve_triangular(definite.triu(), x, upper=True)),
+    )
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "arithmetic": (arithmetic, (X, Y)),
     "integers": (integers, (INTEGERS,)),
@@ -150,6 +247,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "norms": (norms, (IMAGE,)),
     "convolutions": (convolutions, (IMAGE, torch.randn(6, 4, 3, 3), torch.randn(6))),
     "pools": (pools, (IMAGE,)),
+    "indices": (indices, (X, torch.randint(-3, 3, (4,)), torch.randint(0, 4, (3, 2, 5)))),
+    "orders": (orders, (X,)),
+    "attentions": (attentions, (torch.randn(2, 2, 6, 4), torch.randn(2, 2, 6, 4))),
+    "losses": (losses, (torch.randn(6, 5), torch.randint(0, 5, (6,)))),
+    "resizes": (resizes, (IMAGE,)),
+    "samples": (samples, (IMAGE, torch.rand(2, 4, 5, 2) * 2.6 - 1.3)),
+    "spectra": (spectra, (X,)),
+    "matrices": (matrices, (X,)),
 }
 
 
@@ -165,6 +270,11 @@ JOINT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "softmax": (lambda x: (x.softmax(1), x.log_softmax(-1)), (X,)),
     "norms": (norms, (IMAGE,)),
     "convolutions": (convolutions, CASES["convolutions"][1]),
+    "pools of maxima": (lambda x: (F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 2)), (IMAGE,)),
+    "attentions": (attentions, (torch.randn(2, 2, 6, 4), torch.randn(2, 2, 6, 4))),
+    "losses": (lambda x: losses(x, torch.tensor([0, 1, 4, 2, 2, 3])), (torch.randn(6, 5),)),
+    "resizes": (lambda x: resizes(x * x), (IMAGE,)),
+    "movements": (movements, (X,)),
     "average pools": (
         lambda x: (F.avg_pool2d(x * x, 3, 2, 1), F.adaptive_avg_pool2d(x * x, (4, 5))),
         (IMAGE,),

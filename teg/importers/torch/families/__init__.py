@@ -6,15 +6,19 @@ from teg.importers.torch.families.activations import ACTIVATIONS
 from teg.importers.torch.families.attention import ATTENTION
 from teg.importers.torch.families.bags import BAGS
 from teg.importers.torch.families.batch_normalisation import BATCH_NORMALISATION
+from teg.importers.torch.families.borders import BORDERS
+from teg.importers.torch.families.columns import COLUMNS
 from teg.importers.torch.families.convolution import CONVOLUTION
 from teg.importers.torch.families.creation import CREATION
 from teg.importers.torch.families.elementwise import ELEMENTWISE
 from teg.importers.torch.families.indexing import INDEXING
 from teg.importers.torch.families.linear import LINEAR
 from teg.importers.torch.families.losses import LOSSES
+from teg.importers.torch.families.matrices import MATRICES
 from teg.importers.torch.families.movement import MOVEMENT
 from teg.importers.torch.families.normalisation import NORMALISATION
 from teg.importers.torch.families.ordering import ORDERING
+from teg.importers.torch.families.placing import PLACING
 from teg.importers.torch.families.pooling import POOLING
 from teg.importers.torch.families.randomness import RANDOMNESS
 from teg.importers.torch.families.recurrent import RECURRENT
@@ -22,6 +26,7 @@ from teg.importers.torch.families.reductions import REDUCTIONS
 from teg.importers.torch.families.resampling import RESAMPLING
 from teg.importers.torch.families.sampling import SAMPLING
 from teg.importers.torch.families.scattering import SCATTERING
+from teg.importers.torch.families.spectral import SPECTRAL
 from teg.importers.torch.families.strided import STRIDED
 from teg.importers.torch.operator import TorchOperator
 
@@ -30,6 +35,9 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *ACTIVATIONS,
     *CREATION,
     *MOVEMENT,
+    *COLUMNS,
+    *BORDERS,
+    *PLACING,
     *STRIDED,
     *LINEAR,
     *REDUCTIONS,
@@ -40,6 +48,8 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *INDEXING,
     *SCATTERING,
     *ORDERING,
+    *MATRICES,
+    *SPECTRAL,
     *BAGS,
     *RESAMPLING,
     *SAMPLING,

@@ -185,8 +185,8 @@ def _gradients(
     if dropout:
         raise t.refuse("draws random numbers (dropout); export the program in evaluation mode")
     query, key, value = operands
-    if key.shape[:-2] != query.shape[:-2]:
-        raise t.refuse("is unsupported where queries share keys")
+    own = key.shape
+    key, value = (_shared(t, v, query.shape[-3]) if len(own) > 2 else v for v in (key, value))
     weights = _kept_weights(t, _scores(t, query, key, mask, causal, scale), logsumexp)
     of_weights = _product(t, grad, value, "qd", "kd", "qk")
     dots = t.reduce(t.cells(lambda a, b: a * b, grad, out, dtype=grad.dtype), [len(out.shape) - 1], keep=True)
@@ -198,9 +198,18 @@ def _gradients(
     of_scores = t.cells(slope, weights, of_weights, dots, dtype=query.dtype)
     return (
         _product(t, of_scores, key, "qk", "kd", "qd"),
-        _product(t, of_scores, query, "qk", "qd", "kd"),
-        _product(t, weights, grad, "qk", "qd", "kd"),
+        _per_own_head(t, _product(t, of_scores, query, "qk", "qd", "kd"), own),
+        _per_own_head(t, _product(t, weights, grad, "qk", "qd", "kd"), own),
     )
+
+
+def _per_own_head(t: Tracer, grad: Value, own: Sequence[int]) -> Value:
+    """Gradients of repeated heads added up."""
+    if len(own) < 3 or grad.shape[-3] == own[-3]:
+        return grad
+    lead, heads = grad.shape[:-3], own[-3]
+    opened = t.reshape(grad, (*lead, heads, grad.shape[-3] // heads, *grad.shape[-2:]))
+    return t.reduce(opened, [len(lead) + 1])
 
 
 def _for_cpu_backward(

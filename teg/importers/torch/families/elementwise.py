@@ -242,6 +242,14 @@ def _nan_to_num(t: Tracer, x: Value, nan: Any = None, posinf: Any = None, neginf
     )
 
 
+def _logit(t: Tracer, x: Value, eps: float | None = None) -> Value:
+    def odds(a: Expr) -> Expr:
+        kept = a if eps is None else call("min", call("max", a, eps), 1 - eps)
+        return call("log", kept / (1 - kept))
+
+    return t.cells(odds, x, dtype=t.dtype)
+
+
 def _hypot(t: Tracer, x: Value, other: Value) -> Value:
     return t.cells(lambda a, b: call("sqrt", a * a + b * b), x, other, dtype=t.dtype)
 
@@ -310,6 +318,7 @@ ELEMENTWISE: tuple[TorchOperator, ...] = (
     TorchOperator(aten("addcdiv"), _addcdiv),
     TorchOperator(aten("lerp.Scalar", "lerp.Tensor"), _lerp),
     TorchOperator(aten("nan_to_num"), _nan_to_num),
+    TorchOperator(aten("logit", "special_logit"), _logit),
     TorchOperator(aten("hypot"), _hypot),
     TorchOperator(aten("copysign.Tensor", "copysign.Scalar"), _copysign),
     TorchOperator(aten("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"), _xlogy),

@@ -63,13 +63,14 @@ def _squeeze(t: Tracer, x: Value, dim: Any = None) -> Value:
     return t.squeeze(x, *(k for k in axes if x.shape and x.shape[k] == 1))
 
 
-def _span(size: int, start: int | None, end: int | None, step: int = 1) -> range:
+def span(size: int, start: int | None, end: int | None, step: int = 1) -> range:
+    """The coordinates of a slice, as Python counts them."""
     return range(*slice(start, end, step).indices(size))
 
 
 def _slice(t: Tracer, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     axis = t.axis(dim, len(x.shape))
-    return t.part(x, axis, _span(x.shape[axis], start, end, step))
+    return t.part(x, axis, span(x.shape[axis], start, end, step))
 
 
 def _narrow(t: Tracer, x: Value, dim: int, start: int, length: int) -> Value:
@@ -163,120 +164,6 @@ def _repeat_interleave(t: Tracer, x: Value, repeats: Any, dim: int | None = None
     return t.reshape(opened, [s * repeats if k == axis else s for k, s in enumerate(x.shape)])
 
 
-def _pad(t: Tracer, x: Value, pad: Sequence[int], value: float = 0) -> Value:
-    """Widths come in pairs, the last dimension's first; negative ones crop."""
-    low, high = [0] * len(x.shape), [0] * len(x.shape)
-    for k in range(len(pad) // 2):
-        low[-1 - k], high[-1 - k] = pad[2 * k], pad[2 * k + 1]
-    return t.pad(x, low, high, fill=value)
-
-
-def _mirrored(size: int, low: int, high: int) -> list[range]:
-    """The parts of a line with its neighbours reflected, without the border itself."""
-    parts = [range(low, 0, -1), range(size), range(size - 2, size - 2 - high, -1)]
-    return [p for p in parts if len(p)]
-
-
-def _border(t: Tracer, x: Value, axis: int, at: int, count: int) -> list[Value]:
-    if not count:
-        return []
-    shape = [count if k == axis else s for k, s in enumerate(x.shape)]
-    return [t.expand(t.part(x, axis, range(at, at + 1)), shape)]
-
-
-def _reflection_pad(t: Tracer, x: Value, padding: Sequence[int]) -> Value:
-    for k in range(len(padding) // 2):
-        axis = len(x.shape) - 1 - k
-        parts = _mirrored(x.shape[axis], padding[2 * k], padding[2 * k + 1])
-        x = t.concat([t.part(x, axis, p) for p in parts], axis)
-    return x
-
-
-def _replication_pad(t: Tracer, x: Value, padding: Sequence[int]) -> Value:
-    for k in range(len(padding) // 2):
-        axis = len(x.shape) - 1 - k
-        before = _border(t, x, axis, 0, padding[2 * k])
-        after = _border(t, x, axis, x.shape[axis] - 1, padding[2 * k + 1])
-        x = t.concat([*before, x, *after], axis)
-    return x
-
-
-def _circular_pad(t: Tracer, x: Value, pad: Sequence[int]) -> Value:
-    for k in range(len(pad) // 2):
-        axis, (low, high) = len(x.shape) - 1 - k, pad[2 * k : 2 * k + 2]
-        size = x.shape[axis]
-        spans = [range(size - low, size), range(size), range(high)]
-        x = t.concat([t.part(x, axis, s) for s in spans if len(s)], axis)
-    return x
-
-
-def _pad_by_mode(t: Tracer, x: Value, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
-    if mode == "constant":
-        return _pad(t, x, pad, value or 0)
-    return {"reflect": _reflection_pad, "replicate": _replication_pad, "circular": _circular_pad}[mode](
-        t, x, pad
-    )
-
-
-def replaced(t: Tracer, x: Value, src: Value, axis: int, span: range) -> Value:
-    """`x` with `src` at the coordinates `span` along `axis`."""
-    src, size = t.cast(src, x.dtype), x.shape[axis]
-    known = t.known(x)
-    fill = known.array.reshape(()).item() if known is not None and known.array.size == 1 else None
-    if span.step == 1:
-        low, high = span.start, size - span.stop
-        if fill is not None:
-            widths = [[n if k == axis else 0 for k in range(len(x.shape))] for n in (low, high)]
-            return t.pad(src, widths[0], widths[1], fill=fill)
-        before = [t.part(x, axis, range(low))] if low else []
-        after = [t.part(x, axis, range(span.stop, size))] if high else []
-        return t.concat([*before, src, *after], axis)
-    spread = _spread(t, src, axis, span, size)
-    place = ("sub", ("index", f"d{axis}"), ("const", span.start))
-    inside = ("and", ("ge", place, ("const", 0)), ("lt", place, ("const", len(span) * span.step)))
-    hit = ("and", inside, ("eq", ("mod", place, ("const", span.step)), ("const", 0)))
-    return t.elements(("where", hit, ("input", 0), ("input", 1)), [spread, x], x.dtype)
-
-
-def _spread(t: Tracer, src: Value, axis: int, span: range, size: int) -> Value:
-    """Element k at coordinate `span[k]`, repeated up to the next; cut or padded to `size`."""
-    shape = src.shape
-    opened = t.expand(t.unsqueeze(src, axis + 1), [*shape[: axis + 1], span.step, *shape[axis + 1 :]])
-    line = t.reshape(opened, [s * span.step if k == axis else s for k, s in enumerate(shape)])
-    rest = size - span.start - len(span) * span.step
-    low, high = ([n if k == axis else 0 for k in range(len(shape))] for n in (span.start, rest))
-    return t.pad(line, low, high)
-
-
-def _slice_scatter(
-    t: Tracer, x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Value:
-    axis = t.axis(dim, len(x.shape))
-    span = _span(x.shape[axis], start, end, step)
-    return t.cast(src, x.dtype) if len(span) == x.shape[axis] else replaced(t, x, src, axis, span)
-
-
-def _select_scatter(t: Tracer, x: Value, src: Value, dim: int, index: int) -> Value:
-    axis = t.axis(dim, len(x.shape))
-    at = index % x.shape[axis]
-    return replaced(t, x, t.unsqueeze(src, axis), axis, range(at, at + 1))
-
-
-def _slice_backward(
-    t: Tracer, grad_output: Value, input_sizes: Sequence[int], dim: int, start: int, end: int, step: int
-) -> Value:
-    axis = t.axis(dim, len(input_sizes))
-    span = _span(input_sizes[axis], start, end, step)
-    zeros = t.full(input_sizes, 0, grad_output.dtype)
-    return grad_output if len(span) == input_sizes[axis] else replaced(t, zeros, grad_output, axis, span)
-
-
-def _select_backward(
-    t: Tracer, grad_output: Value, input_sizes: Sequence[int], dim: int, index: int
-) -> Value:
-    return _select_scatter(t, t.full(input_sizes, 0, grad_output.dtype), grad_output, dim, index)
-
-
 def _pixel_shuffle(t: Tracer, x: Value, upscale_factor: int) -> Value:
     r, (*lead, c, h, w) = upscale_factor, x.shape
     opened = t.reshape(x, (*lead, c // r**2, r, r, h, w))
@@ -323,9 +210,6 @@ _VIEWS = (
     "flatten.using_ints",
     "unflatten.int",
 )
-_PADS = ("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-_EDGES = ("replication_pad1d", "replication_pad2d", "replication_pad3d")
-
 MOVEMENT: tuple[TorchOperator, ...] = (
     TorchOperator(aten(*_VIEWS, "view_as", "reshape_as", "ravel"), _view),
     TorchOperator(aten("expand", "expand_as", "broadcast_to", "expand_copy"), _expand),
@@ -350,14 +234,6 @@ MOVEMENT: tuple[TorchOperator, ...] = (
     TorchOperator(aten("roll"), _roll),
     TorchOperator(aten("repeat", "tile"), _repeat),
     TorchOperator(aten("repeat_interleave.self_int", "repeat_interleave.self_Tensor"), _repeat_interleave),
-    TorchOperator(aten("constant_pad_nd"), _pad),
-    TorchOperator(aten("pad"), _pad_by_mode),
-    TorchOperator(aten(*_PADS), _reflection_pad),
-    TorchOperator(aten(*_EDGES), _replication_pad),
-    TorchOperator(aten("slice_scatter"), _slice_scatter),
-    TorchOperator(aten("select_scatter"), _select_scatter),
-    TorchOperator(aten("slice_backward"), _slice_backward),
-    TorchOperator(aten("select_backward"), _select_backward),
     TorchOperator(aten("pixel_shuffle"), _pixel_shuffle),
     TorchOperator(aten("pixel_unshuffle"), _pixel_unshuffle),
     TorchOperator(aten("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),

@@ -9,7 +9,7 @@ from typing import Any
 from teg.importers.program import Value
 from teg.importers.torch.expressions import call
 from teg.importers.torch.families.indexing import flat_index, opened_mask
-from teg.importers.torch.families.movement import replaced
+from teg.importers.torch.families.placing import replaced
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Operand, Tracer
 

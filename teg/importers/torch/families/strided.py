@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from teg.importers.program import Value
+from teg.importers.torch.families.placing import replaced
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
 from teg.importers.translate.translation import plain_labels
@@ -64,16 +65,40 @@ def _as_strided(
         raise t.refuse(
             f"with sizes {list(size)} and strides {list(stride)} overlaps or splits dimensions of {list(x.shape)}"
         )
-    ranges = [
-        range(w.start, w.start + w.step * (size[w.by] - 1) + 1, w.step)
-        if w.by >= 0
-        else range(w.start, w.start + 1)
-        for w in walks
-    ]
+    ranges = [_range(w, size) for w in walks]
     part = t.slice(x, ranges)
     source = tuple(f"d{w.by}" if w.by >= 0 else "" for w in walks)
     target = tuple(d if d in source else "" for d in plain_labels(len(size)))
     return t.relabel(part, source, target, size)
+
+
+def _as_strided_scatter(
+    t: Tracer,
+    x: Value,
+    src: Value,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Value:
+    """The opposite: `src` written where `as_strided` would read."""
+    walks = _walks(x.shape, size, stride, storage_offset or 0) if t.is_row_major(x) else None
+    if walks is None or any(n != 1 and s == 0 for n, s in zip(size, stride, strict=True)):
+        raise t.refuse(f"with sizes {list(size)} and strides {list(stride)} does not write whole slices")
+    labels = plain_labels(len(size))
+    source = tuple(d if any(w.by == k for w in walks) else "" for k, d in enumerate(labels))
+    target = tuple(f"d{w.by}" if w.by >= 0 else "" for w in walks)
+    ranges = [_range(w, size) for w in walks]
+    part = t.relabel(t.cast(src, x.dtype), source, target, [len(r) for r in ranges])
+    for axis in range(len(ranges))[::-1]:
+        if len(ranges[axis]) != x.shape[axis]:
+            rest = [r if k < axis else range(s) for k, (r, s) in enumerate(zip(ranges, x.shape, strict=True))]
+            part = replaced(t, t.slice(x, rest), part, axis, ranges[axis])
+    return part
+
+
+def _range(walk: Walk, size: Sequence[int]) -> range:
+    count = size[walk.by] if walk.by >= 0 else 1
+    return range(walk.start, walk.start + walk.step * (count - 1) + 1, walk.step)
 
 
 def _diagonal(t: Tracer, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
@@ -111,6 +136,7 @@ VIEWS = frozenset(
 
 STRIDED: tuple[TorchOperator, ...] = (
     TorchOperator(aten("as_strided", "as_strided_copy"), _as_strided),
+    TorchOperator(aten("as_strided_scatter"), _as_strided_scatter),
     TorchOperator(aten("diagonal", "diagonal_copy"), _diagonal),
     TorchOperator(aten("unfold", "unfold_copy"), _unfold),
 )

@@ -1,0 +1,98 @@
+"""Windows laid out as columns, and columns added back into pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.importers.program import Value
+from teg.importers.torch.families.convolution import spread
+from teg.importers.torch.families.placing import replaced
+from teg.importers.torch.operator import TorchOperator, aten
+from teg.importers.torch.tracer import Tracer
+
+
+def _spans(
+    out: Sequence[int], taps: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
+) -> list[range]:
+    """The padded coordinates that one tap of every window reads."""
+    return [
+        range(k * d, k * d + s * (n - 1) + 1, s)
+        for n, k, d, s in zip(out, taps, dilation, stride, strict=True)
+    ]
+
+
+def _im2col(t: Tracer, x: Value, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Value:
+    """Each tap is a strided slice of the padded picture; taps become channels, windows columns."""
+    kernel, dilation, padding, stride = (spread(g, 2) for g in (kernel_size, dilation, padding, stride))
+    alone = len(x.shape) == 3
+    batch = t.unsqueeze(x, 0) if alone else x
+    n, c, *size = batch.shape
+    padded = t.pad(batch, [0, 0, *padding], [0, 0, *padding])
+    out = [
+        (s + 2 * p - d * (k - 1) - 1) // q + 1
+        for s, p, d, k, q in zip(size, padding, dilation, kernel, stride, strict=True)
+    ]
+    parts = [
+        t.unsqueeze(t.slice(padded, [range(n), range(c), *_spans(out, tap, dilation, stride)]), 2)
+        for tap in np.ndindex(*kernel)
+    ]
+    columns = t.reshape(t.concat(parts, 2), (n, c * math.prod(kernel), math.prod(out)))
+    return t.squeeze(columns, 0) if alone else columns
+
+
+def _col2im(
+    t: Tracer,
+    x: Value,
+    output_size: Sequence[int],
+    kernel_size: Any,
+    dilation: Any,
+    padding: Any,
+    stride: Any,
+) -> Value:
+    """The columns of each tap put where the tap reads, added up, without the padding."""
+    kernel, dilation, padding, stride = (spread(g, 2) for g in (kernel_size, dilation, padding, stride))
+    alone = len(x.shape) == 2
+    batch = t.unsqueeze(x, 0) if alone else x
+    n, channels, _ = batch.shape
+    wide = [s + 2 * p for s, p in zip(output_size, padding, strict=True)]
+    out = [(w - d * (k - 1) - 1) // q + 1 for w, d, k, q in zip(wide, dilation, kernel, stride, strict=True)]
+    c = channels // math.prod(kernel)
+    opened = t.reshape(batch, (n, c, math.prod(kernel), *out))
+    total: Value | None = None
+    for place, tap in enumerate(np.ndindex(*kernel)):
+        part = t.squeeze(t.part(opened, 2, range(place, place + 1)), 2)
+        for k, where in enumerate(_spans(out, tap, dilation, stride)):
+            zeros = t.full([wide[k] if j == 2 + k else s for j, s in enumerate(part.shape)], 0, x.dtype)
+            part = replaced(t, zeros, part, 2 + k, where)
+        total = part if total is None else t.cells(lambda a, b: a + b, total, part, dtype=x.dtype)
+    assert total is not None
+    crop = [range(p, p + s) for p, s in zip(padding, output_size, strict=True)]
+    found = t.slice(total, [range(n), range(c), *crop])
+    return t.squeeze(found, 0) if alone else found
+
+
+def _unfold_backward(
+    t: Tracer, grad_in: Value, input_sizes: Sequence[int], dim: int, size: int, step: int
+) -> Value:
+    """Each tap of the windows put back where it came from, added up."""
+    axis, last = t.axis(dim, len(input_sizes)), len(grad_in.shape) - 1
+    count = grad_in.shape[axis]
+    total: Value | None = None
+    for k in range(size):
+        part = t.squeeze(t.part(grad_in, last, range(k, k + 1)), last)
+        zeros = t.full(input_sizes, 0, grad_in.dtype)
+        part = replaced(t, zeros, part, axis, range(k, k + step * (count - 1) + 1, step))
+        total = part if total is None else t.cells(lambda a, b: a + b, total, part, dtype=grad_in.dtype)
+    assert total is not None
+    return total
+
+
+COLUMNS: tuple[TorchOperator, ...] = (
+    TorchOperator(aten("im2col"), _im2col),
+    TorchOperator(aten("col2im"), _col2im),
+    TorchOperator(aten("unfold_backward"), _unfold_backward),
+)
