@@ -239,3 +239,24 @@ def test_thousands_of_shards_are_checked_quickly() -> None:
         nodes.append({"id": f"s{k}", "type": "Application", "body": part})
     assert loom_issues({"nodes": nodes}) == []
     assert isinstance(from_loom({"nodes": nodes}), Graph)
+
+
+@pytest.mark.parametrize("depth", [50, 150, 900])
+def test_parameters_nest_so_deep_and_no_deeper(depth: int) -> None:
+    document = summed()
+    document["nodes"][3]["body"]["kernel"] = "op:mixing"
+    text = json.dumps(document).replace(
+        '"op:mixing"', '"op:mixing", "params": {"a": %s}' % ("[" * depth + "]" * depth)
+    )
+    if depth == 50:
+        assert validate(from_loom(text)) == []
+        return
+    with pytest.raises(ImportFailure, match="nested"):
+        from_loom(text)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path) -> None:
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(2 * 2**30)
+    with pytest.raises(ImportFailure, match="more than 1073741824 bytes"):
+        from_loom(tmp_path / "huge.json")

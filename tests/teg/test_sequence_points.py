@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from teg.builder import GraphBuilder
-from teg.document import dumps, loads
+from teg.document import DocumentError, dumps, from_document, json_schema, loads, to_document
 from teg.drawing import to_dot
 from teg.evaluate import evaluate
 from teg.graph import Graph
@@ -112,3 +113,17 @@ def test_errors_of_evaluation_show_the_names() -> None:
     b.sink(b.source("x", (2, 3), "float32", names=("batch", "features")), site="y")
     with pytest.raises(ValueError, match=r"shape \(batch=2, features=3\) and type float32"):
         evaluate(b.build(), {})
+
+
+def test_the_schema_knows_names_points_and_costs() -> None:
+    schema = Draft202012Validator(json_schema())
+    document = to_document(ordered())
+    assert not list(schema.iter_errors(document))
+    document["definitions"][1]["costs"] = {"gpu": 1, "ram": {"fixed": 0.5, "steps": {"d0": 2}}}
+    assert not list(schema.iter_errors(document))
+    assert validate(from_document(document)) == []
+    for wrong in ({"gpu": -1}, {"gpu": {"step": 1}}, {"gpu": "1"}, []):
+        document["definitions"][1]["costs"] = wrong
+        assert list(schema.iter_errors(document))
+        with pytest.raises(DocumentError):
+            from_document(document)

@@ -29,6 +29,8 @@ IMPORTS = ("op:import", "import", "source")
 EXPORTS = ("op:export", "export", "sink")
 OWN = "teg:"
 MAX_BYTES = 2**30
+# Objects take two levels of an attribute, which has at most 200.
+DEEPEST = 90
 
 
 class InvalidLoom(ImportFailure):
@@ -54,12 +56,13 @@ def _values(source: str | Path | bytes) -> Any:
         if isinstance(source, bytes) or (isinstance(source, str) and source.lstrip()[:1] == "{"):
             return parse_text(source)
         with Path(source).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            size = Path(source).stat().st_size
+            content = file.read(MAX_BYTES + 1) if size <= MAX_BYTES else b""
     except OSError as error:
         raise ImportFailure(f"{source!s}: {error.strerror or error}") from None
     except MalformedError as problem:
         raise InvalidLoom([problem.issue]) from None
-    if len(content) > MAX_BYTES:
+    if max(size, len(content)) > MAX_BYTES:
         raise ImportFailure(f"{source!s}: more than {MAX_BYTES} bytes")
     return _values(content)
 
@@ -230,12 +233,14 @@ def _known(params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {k: decode_value(params[k], f"$.params.{k}") for k in names if k in params}
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, depth: int = 0) -> Any:
     """JSON as an attribute: objects become tuples of pairs."""
+    if depth > DEEPEST:
+        raise ValueError(f"parameters are nested deeper than {DEEPEST} levels")
     if isinstance(value, Mapping):
-        return tuple((k, _frozen(v)) for k, v in value.items())
+        return tuple((k, _frozen(v, depth + 1)) for k, v in value.items())
     if isinstance(value, list):
-        return tuple(_frozen(v) for v in value)
+        return tuple(_frozen(v, depth + 1) for v in value)
     return value
 
 
