@@ -18,7 +18,11 @@ UNROLL_LIMIT = 32768
 
 
 def from_onnx(
-    source: str | Path | bytes | Any, *, dims: Mapping[str, int] | None = None, name: str | None = None
+    source: str | Path | bytes | Any,
+    *,
+    dims: Mapping[str, int] | None = None,
+    name: str | None = None,
+    external_data: str | Path | None = None,
 ) -> Graph:
     """The graph of an ONNX model, given as a path, as bytes or as a `ModelProto`.
 
@@ -26,13 +30,16 @@ def from_onnx(
     become generators, reshapes and transpositions are absorbed into factored tensors: a source or sink whose
     shape was refined says the original one in its attribute `logical_shape` (see `teg.interface`).
 
+    Data in other files is read from the folder `external_data` and from nowhere else; without it such a model is
+    refused. Models have at most 2 GiB and 250,000 nodes, functions unfolded.
+
     Raises:
         ImportFailure: the file is missing, truncated or foreign, a dimension has no size, or operators are
             unsupported; the message is one line that says which and where.
     """
     from teg.importers.onnx_import import import_onnx
 
-    return import_onnx(source, dims, name)
+    return import_onnx(source, dims, name, external_data)
 
 
 def from_loom(source: str | Path | bytes | Mapping[str, Any], *, name: str | None = None) -> Graph:

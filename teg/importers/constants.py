@@ -123,5 +123,6 @@ def evaluate(
             warnings.simplefilter("ignore")
             outputs = ReferenceEvaluator(model).run(wanted, dict(feeds))
     except Exception as error:  # the reference raises whatever its operators raise
-        raise ImportFailure(f"{node.where} has constant inputs but cannot be evaluated: {error}") from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ImportFailure(f"{node.where} has constant inputs but cannot be evaluated: {reason}") from error
     return tuple(np.asarray(o) for o in outputs)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from teg.graph import Graph
 from teg.importers.absorbing import absorb_transpositions
 from teg.importers.factoring import Factoring
+from teg.importers.failure import ImportFailure
 from teg.importers.lowering.lower import lower
 from teg.importers.onnx_reader import read_model
 from teg.importers.translate import translate
 
 
-def import_onnx(source: Any, dims: Mapping[str, int] | None, name: str | None) -> Graph:
+def import_onnx(
+    source: Any,
+    dims: Mapping[str, int] | None,
+    name: str | None,
+    external_data: str | Path | None = None,
+) -> Graph:
     """The graph of a model; see `teg.importers.from_onnx`."""
-    program = absorb_transpositions(translate(read_model(source, dims, name)))
-    return lower(program, Factoring(program))
+    model = read_model(source, dims, name, external_data)
+    program = absorb_transpositions(translate(model))
+    try:
+        return lower(program, Factoring(program))
+    except ValueError as error:  # an operator refuses attributes that the model states
+        raise ImportFailure(f"{model.name}: {' '.join(str(error).split())}") from error

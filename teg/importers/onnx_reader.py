@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+import onnx.inliner
 
-from teg.dtypes import NAMES, numpy_dtype
 from teg.graph import ROLES
 from teg.importers.failure import ImportFailure
+from teg.importers.onnx_checks import LARGEST_FILE_BYTES, check_model
+from teg.importers.onnx_names import free_node_name, rename_values, renamings
+from teg.importers.onnx_tensors import (
+    attribute_value,
+    checked_shape,
+    element_type,
+    sparse_to_array,
+    to_array,
+)
 from teg.importers.program import Value
 
 OLDEST_OPSET = 7
 STANDARD_DOMAINS = ("", "ai.onnx")
 # Domains of ONNX itself, whose operators its reference knows.
-OTHER_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
+OTHER_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Model:
-    """An ONNX model as read: graph inputs with roles, initializers, nodes in order, output names.
+    """An ONNX model as read: graph inputs with roles, initializers, nodes in order, values by output.
 
     `versions` are the operator versions by domain, the standard one called `""`; `declared` the types (as ONNX
     has them) that the model states of its values; `carries` the inputs whose next values outputs are, if it says so.
@@ -59,95 +68,129 @@ class Model:
     initializers: Mapping[str, np.ndarray]
     initializer_roles: Mapping[str, str]
     nodes: tuple[Node, ...]
-    outputs: tuple[str, ...]
+    outputs: Mapping[str, str]
     versions: Mapping[str, int] = field(default_factory=dict)
     declared: Mapping[str, Any] = field(default_factory=dict)
     carries: Mapping[str, str] | None = None
 
 
-def read_model(source: Any, dims: Mapping[str, int] | None = None, name: str | None = None) -> Model:
+def read_model(
+    source: Any,
+    dims: Mapping[str, int] | None = None,
+    name: str | None = None,
+    external_data: str | Path | None = None,
+) -> Model:
     """The model in a file, in bytes, or in a `ModelProto`; `dims` gives sizes to symbolic dimensions.
+
+    Data in other files is read from the folder `external_data` only.
 
     Raises:
         ImportFailure: there is no such file, it is no ONNX model, it is too old, or a dimension has no size.
     """
-    proto, label, folder = _load(source)
-    if proto.functions:
-        proto = onnx.inliner.inline_local_functions(proto)
-    opset = _opset(proto, label)
-    graph = proto.graph
-    initializers = {t.name: _array(t, folder) for t in graph.initializer}
-    if graph.sparse_initializer:
-        raise ImportFailure(f"{label}: sparse initializers are not supported")
+    folder = _folder(external_data)
+    given, place, label = _load(source)
+    check_model(given, place)
+    proto = _inlined(given, label)
+    outputs = tuple(o.name for o in proto.graph.output)
+    new = renamings(proto)
+    if new:
+        proto = _copy(proto)
+        rename_values(proto, new)
+    graph, opset = proto.graph, _opset(proto, label)
+    initializers = {t.name: to_array(t, f"initializer {t.name!r}", folder) for t in graph.initializer}
+    for t in graph.sparse_initializer:
+        initializers[t.values.name] = sparse_to_array(t, f"initializer {t.values.name!r}", folder)
+    versions = {str(o.domain): int(o.version) for o in proto.opset_import} | {"": opset}
     roles = _roles(proto, label)
     wanted = [i for i in graph.input if i.name not in initializers]
     _check_static(wanted, dims or {}, label)
-    inputs = tuple((_input_value(i, dims or {}, label), roles.get(i.name, "activation")) for i in wanted)
-    nodes = tuple(_node(n, k, folder) for k, n in enumerate(graph.node))
-    known = (*STANDARD_DOMAINS, *OTHER_DOMAINS)
-    foreign = sorted({f"{n.domain}.{n.op_type}" for n in graph.node if n.domain not in known})
-    if foreign:
-        raise ImportFailure(f"{label}: unsupported operators of other domains: {', '.join(foreign)}")
-    outputs = tuple(o.name for o in graph.output)
-    versions = {str(o.domain): int(o.version) for o in proto.opset_import} | {"": opset}
-    carries = _carries(proto, label)
-    declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
     return Model(
-        name or label, opset, inputs, initializers, roles, nodes, outputs, versions, declared, carries
+        name or label,
+        opset,
+        tuple((_input_value(i, dims or {}, label), roles.get(i.name, "activation")) for i in wanted),
+        initializers,
+        roles,
+        tuple(_nodes(graph, versions, label, folder)),
+        {o: new.get(o, o) for o in outputs},
+        versions,
+        {i.name: i.type for i in (*graph.value_info, *graph.output)},
+        _told(proto, label, "teg.outputs", "carries"),
     )
 
 
-def _load(source: Any) -> tuple[Any, str, str | None]:
-    """The model, a short name for it, and the folder of its external data; None: it may have none."""
+def _folder(external_data: str | Path | None) -> Path | None:
+    """The folder of external data, if one is named.
+
+    Raises:
+        ImportFailure: there is none.
+    """
+    if external_data is not None and not Path(external_data).is_dir():
+        raise ImportFailure(f"there is no folder {str(external_data)!r} of external data")
+    return None if external_data is None else Path(external_data)
+
+
+def _load(source: Any) -> tuple[Any, str, str]:
+    """The model, where it is, and a short name for it."""
     if isinstance(source, onnx.ModelProto):
-        return _checked(source, source.graph.name or "model"), source.graph.name or "model", None
+        called = source.graph.name or "model"
+        return source, called, called
     if isinstance(source, (bytes, bytearray)):
-        return _parse(bytes(source), "the given bytes"), "model", None
+        return _parse(bytes(source), "the given bytes"), "the given bytes", "model"
     path = Path(source)
+    label = f"file {str(path)!r}"
     try:
+        size = path.stat().st_size
+        if size > LARGEST_FILE_BYTES:
+            raise ImportFailure(
+                f"{label} has {size:,} bytes; ONNX files have at most {LARGEST_FILE_BYTES:,}: "
+                "keep weights in external data, or make them inputs"
+            )
         content = path.read_bytes()
     except FileNotFoundError:
         raise ImportFailure(f"there is no file {str(path)!r}") from None
     except OSError as error:
         raise ImportFailure(f"cannot read {str(path)!r}: {error.strerror or error}") from None
-    return _parse(content, f"file {str(path)!r}"), path.stem, str(path.parent)
+    return _parse(content, label), label, path.stem
 
 
 def _parse(content: bytes, label: str) -> Any:
     if not content:
         raise ImportFailure(f"{label} is empty, not an ONNX model")
+    if len(content) > LARGEST_FILE_BYTES:
+        raise ImportFailure(
+            f"{label} have {len(content):,} bytes; ONNX models have at most {LARGEST_FILE_BYTES:,}"
+        )
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(content)
     except Exception:  # protobuf has several builds, each with an error of its own
         raise ImportFailure(f"{label} is not an ONNX model, or it is truncated") from None
-    return _checked(proto, label)
-
-
-def _checked(proto: Any, label: str) -> Any:
-    """The model, if it is one: any bytes may happen to parse as an empty message."""
-    if not proto.opset_import or not proto.HasField("graph") or not proto.graph.output:
-        raise ImportFailure(
-            f"{label} is not an ONNX model (it has no graph, outputs or opset), or it is truncated"
-        )
-    known = {"", *(i.name for i in proto.graph.input), *(t.name for t in proto.graph.initializer)}
-    known.update(t.values.name for t in proto.graph.sparse_initializer)
-    for node in proto.graph.node:
-        unknown = [x for x in node.input if x not in known]
-        if unknown:
-            raise ImportFailure(
-                f"{label}: node {node.name or node.op_type!r} reads {unknown[0]!r}, which nothing makes"
-            )
-        known.update(node.output)
-    unmade = [o.name for o in proto.graph.output if o.name not in known]
-    if unmade:
-        raise ImportFailure(f"{label}: nothing makes output {unmade[0]!r}; the file may be truncated")
     return proto
 
 
+def _inlined(proto: Any, label: str) -> Any:
+    """The model without functions of its own."""
+    if not proto.functions:
+        return proto
+    try:
+        return onnx.inliner.inline_local_functions(proto, convert_version=True)
+    except Exception as error:  # whatever the inliner raises
+        raise ImportFailure(
+            f"{label}: its functions cannot be unfolded: {' '.join(str(error).split())}"
+        ) from None
+
+
+def _copy(proto: Any) -> Any:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    return copy
+
+
 def _opset(proto: Any, label: str) -> int:
+    newest = int(onnx.defs.onnx_opset_version())
     versions = [int(o.version) for o in proto.opset_import if o.domain in STANDARD_DOMAINS]
-    newest = onnx.defs.onnx_opset_version()
+    if not versions and any(o.domain in OTHER_DOMAINS for o in proto.opset_import):
+        return newest
     if not versions:
         raise ImportFailure(f"{label} does not import the standard ONNX operators")
     if not OLDEST_OPSET <= versions[0] <= newest:
@@ -162,11 +205,6 @@ def _roles(proto: Any, label: str) -> dict[str, str]:
     if wrong:
         raise ImportFailure(f"{label}: unknown role {wrong[0]!r} in 'teg.inputs'; use {', '.join(ROLES)}")
     return roles
-
-
-def _carries(proto: Any, label: str) -> dict[str, str] | None:
-    """The inputs whose next values outputs are, from the metadata entry `teg.outputs`."""
-    return _told(proto, label, "teg.outputs", "carries")
 
 
 def _told(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
@@ -189,6 +227,8 @@ def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) ->
     for i in inputs:
         if not i.type.HasField("tensor_type"):
             raise ImportFailure(f"{label}: input {i.name!r} is not a tensor")
+        if not i.type.tensor_type.HasField("shape"):
+            raise ImportFailure(f"{label}: input {i.name!r} has no shape; state it in the model")
         for k, d in enumerate(i.type.tensor_type.shape.dim):
             symbol = _symbol(i.name, k, d)
             if symbol and symbol not in dims:
@@ -212,59 +252,44 @@ def _symbol(name: str, position: int, dim: Any) -> str:
 
 
 def _input_value(info: Any, dims: Mapping[str, int], label: str) -> Value:
-    kind = info.type.tensor_type
-    shape = tuple(
+    kind, where = info.type.tensor_type, f"{label}: input {info.name!r}"
+    sizes = [
         dims[symbol] if (symbol := _symbol(info.name, k, d)) else int(d.dim_value)
         for k, d in enumerate(kind.shape.dim)
+    ]
+    return Value(info.name, checked_shape(sizes, where), element_type(kind.elem_type, where))
+
+
+@cache
+def _attribute_kinds(op: str, version: int, domain: str) -> Mapping[str, int]:
+    """The kinds of an operator's attributes by name; nothing for operators that ONNX does not know."""
+    domain = "" if domain in STANDARD_DOMAINS else domain
+    if not onnx.defs.has(op, version, domain):
+        return {}
+    schema = onnx.defs.get_schema(op, version, domain)
+    return {name: int(a.type.value) for name, a in schema.attributes.items()}
+
+
+def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | None) -> Iterator[Node]:
+    known = (*STANDARD_DOMAINS, *OTHER_DOMAINS)
+    foreign = sorted({f"{n.domain}.{n.op_type}" for n in graph.node if n.domain not in known})
+    if foreign:
+        raise ImportFailure(f"{label}: unsupported operators of other domains: {', '.join(foreign)}")
+    values = sorted(
+        {*(i.name for i in graph.input), *(t.name for t in graph.initializer)}
+        | {o for n in graph.node for o in n.output}
     )
-    return Value(info.name, shape, element_type(kind.elem_type, f"{label}: input {info.name!r}"))
-
-
-def element_type(code: int, where: str) -> str:
-    """The name of an ONNX element type.
-
-    Raises:
-        ImportFailure: it is none that tensors here may have (strings, packed types).
-    """
-    try:
-        name = str(onnx.helper.tensor_dtype_to_np_dtype(code).name)
-    except (KeyError, TypeError, ValueError):
-        name = f"type {code}"
-    if name not in NAMES:
-        raise ImportFailure(f"{where} has unsupported element type {name}")
-    return name
-
-
-def _array(tensor: Any, folder: str | None) -> np.ndarray:
-    if folder is None and tensor.data_location == onnx.TensorProto.EXTERNAL:
-        raise ImportFailure(
-            f"the data of initializer {tensor.name!r} lies in another file, which is not read here; "
-            "put the data into the model itself (onnx.save with save_as_external_data=False)"
-        )
-    try:
-        array = numpy_helper.to_array(tensor, base_dir=folder or "")
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ImportFailure(f"cannot read the data of initializer {tensor.name!r}: {error}") from None
-    expected = numpy_dtype(element_type(tensor.data_type, f"initializer {tensor.name!r}"))
-    if array.dtype != expected:
-        array = array.view(expected) if array.dtype.itemsize == expected.itemsize else array.astype(expected)
-    return np.asarray(array)
-
-
-def _node(node: Any, position: int, folder: str | None) -> Node:
-    attributes = {a.name: _attribute(a, folder) for a in node.attribute}
-    first = next((o for o in node.output if o), "")
-    name = node.name or (f"{first}.{node.op_type}" if first else f"{node.op_type}.{position}")
-    domain = "" if node.domain in STANDARD_DOMAINS else node.domain
-    return Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)
-
-
-def _attribute(attribute: Any, folder: str | None) -> Any:
-    value = onnx.helper.get_attribute_value(attribute)
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    if isinstance(value, onnx.TensorProto):
-        return _array(value, folder)
-    if isinstance(value, list):
-        return tuple(v.decode() if isinstance(v, bytes) else v for v in value)
-    return value
+    for position, node in enumerate(graph.node):
+        first = next((o for o in node.output if o), "")
+        name = node.name or (f"{first}.{node.op_type}" if first else f"{node.op_type}.{position}")
+        name = free_node_name(name, values)
+        where = f"node {name!r} ({node.op_type})"
+        kinds = _attribute_kinds(node.op_type, versions.get(node.domain, 1), node.domain)
+        for a in node.attribute:
+            if kinds.get(a.name, a.type) != a.type:
+                raise ImportFailure(
+                    f"{label}: {where} has attribute {a.name!r} of another kind than the operator takes"
+                )
+        attributes = {a.name: attribute_value(a, where, folder) for a in node.attribute}
+        domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+        yield Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)

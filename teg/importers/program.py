@@ -16,6 +16,9 @@ import numpy as np
 
 Labels = tuple[str, ...]
 
+# Elements are counted by 64-bit numbers.
+LARGEST_COUNT = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Value:

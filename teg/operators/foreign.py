@@ -21,7 +21,7 @@ from teg.operators.operator import Inferred, Operand, Operator, OperatorExample,
 from teg.operators.reading import integers, known_dtype, settings
 from teg.zspace import ZRange
 
-DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 SETTING_TYPES: dict[str, tuple[type, bool]] = {
     "float": (float, False),
     "int": (int, False),

@@ -67,8 +67,7 @@ def translate(model: Model) -> Program:
     for name, array in model.initializers.items():
         _add_initializer(t, name, array, model.initializer_roles.get(name), unnamed)
     _translate_nodes(t, model)
-    for name in model.outputs:
-        program.outputs[name] = t.resolve(name)
+    program.outputs |= {output: t.resolve(name) for output, name in model.outputs.items()}
     program = settle_roles(program.pruned(), model.initializer_roles)
     return with_carried_state(program, model.carries)
 
@@ -77,17 +76,25 @@ def _translate_nodes(t: Translation, model: Model) -> None:
     """Translate what can be; then tell everything that could not."""
     refused: dict[str, list[str]] = {}
     lost: set[str] = set()
-    read = {n for node in model.nodes for n in node.inputs} | set(model.outputs)
+    read = {n for node in model.nodes for n in node.inputs} | set(model.outputs.values())
     for node in model.nodes:
         if lost.isdisjoint(node.inputs):
             try:
                 _translate_node(t, node, model, read)
                 continue
-            except ImportFailure as failure:
-                refused.setdefault(node.op, []).append(str(failure))
+            except Exception as error:
+                refused.setdefault(node.op, []).append(str(_refusal(node, error)))
         lost.update(o for o in node.outputs if o)
     if refused:
         raise ImportFailure(f"{model.name}: {_list_refusals(refused)}")
+
+
+def _refusal(node: Node, error: Exception) -> ImportFailure:
+    """The error as a refusal: attributes and operands of a file may be anything, and translators trust them."""
+    if isinstance(error, ImportFailure):
+        return error
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ImportFailure(f"{node.where} has attributes or operands that do not fit the operator ({reason})")
 
 
 def _list_refusals(refused: dict[str, list[str]]) -> str:
@@ -111,14 +118,14 @@ def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) ->
         return
     refusal: ImportFailure | None = None
     if translator is not None:
-        before = len(t.program.steps)
+        before = t.progress()
         try:
             translator.translate(t, node)
             _check_outputs(t, node, read)
             return
-        except ImportFailure as failure:
+        except Exception as error:
             t.undo(node, before)
-            refusal = failure
+            refusal = _refusal(node, error)
     try:
         fix_node(t, node, model.declared)
     except ImportFailure as failure:

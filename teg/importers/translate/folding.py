@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from teg.importers.constants import FOLD_LIMIT_BYTES, fold, literal
+from teg.dtypes import item_bytes
+from teg.importers.constants import ELEMENTWISE, FOLD_LIMIT_BYTES, fold, literal
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Literal
+from teg.importers.translate.inference import infer_types, static_type
 from teg.importers.translate.translation import Translation
 
 # Moving weights about costs nothing later, so they are not copied here.
@@ -28,9 +31,22 @@ KEPT_ON_WEIGHTS = frozenset(
         "Gather",
     )
 )
+# Results have no more elements than the operands together, or their sizes are checked elsewhere.
+NEVER_LARGER = KEPT_ON_WEIGHTS.union(
+    ELEMENTWISE, ("Concat", "Constant", "ConstantOfShape", "NonZero", "ScatterND", "ReduceProd", "ReduceSum")
+) - {"Gather", "Expand"}
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
+# The attributes that may hold the value of a Constant, and its element type where they do not say.
+CONSTANT_FORMS: Mapping[str, Any] = {
+    "value": None,
+    "sparse_value": None,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
 # Known values that unfold to more than this are left to steps, where their operator has any.
 UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
 
@@ -52,9 +68,12 @@ def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
     if unknown or node.op in RANDOM or (node.op in KEPT_ON_WEIGHTS and weights):
         return False
     results = _compressed(node, inputs)
-    if results is None and not (has_steps and _unfolds(inputs)):
+    if results is None and not _unfolds(inputs):
+        versions = {"": t.opset, node.domain: t.version(node.domain)}
+        if _grows(t, node, inputs, versions):
+            return False
         try:
-            results = fold(node, inputs, {"": t.opset, node.domain: t.version(node.domain)})
+            results = fold(node, inputs, versions)
         except ImportFailure:
             if not has_steps:
                 raise
@@ -69,12 +88,36 @@ def _unfolds(inputs: Sequence[Literal | None]) -> bool:
     return any(c is not None and math.prod(c.shape) * c.array.itemsize > UNFOLD_LIMIT_BYTES for c in inputs)
 
 
+def _grows(t: Translation, node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]) -> bool:
+    """Whether the result of an operator that may make much of little would be too large to compute here."""
+    if node.op in NEVER_LARGER:
+        return False
+    given = sum(c.array.nbytes for c in inputs if c is not None)
+    operands = {n: (t.value(n), c) for n, c in zip(node.inputs, inputs, strict=True) if n}
+    try:
+        found = [static_type(kind, node) for kind in infer_types(node, versions, operands).values()]
+    except ImportFailure:  # said better by whoever evaluates it
+        return False
+    sizes = [math.prod(shape) * item_bytes(dtype) for shape, dtype in filter(None, found)]
+    return sum(sizes) > max(UNFOLD_LIMIT_BYTES, given)
+
+
 def _compressed(node: Node, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
     """Results that repeat a smaller array, without writing them out."""
     if node.op not in _BY_OP or any(c is None for c in inputs):
         return None
     result = _BY_OP[node.op](node, [c for c in inputs if c is not None])
     return None if result is None else (result,)
+
+
+def _constant(node: Node, _: Sequence[Literal]) -> Literal:
+    """All forms of it but text."""
+    for name, dtype in CONSTANT_FORMS.items():
+        if name in node.attributes:
+            return literal(np.asarray(node.attributes[name], dtype))
+    raise ImportFailure(
+        f"{node.where} holds {', '.join(node.attributes) or 'nothing'}, which is no number or tensor"
+    )
 
 
 def _constant_of_shape(node: Node, inputs: Sequence[Literal]) -> Literal:
@@ -120,6 +163,7 @@ def _concat(node: Node, inputs: Sequence[Literal]) -> Literal | None:
 
 
 _BY_OP: dict[str, Callable[[Node, Sequence[Literal]], Literal | None]] = {
+    "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,
     "Unsqueeze": _unsqueeze,

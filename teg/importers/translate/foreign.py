@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
-from teg.dtypes import numpy_dtype
 from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node, element_type
+from teg.importers.onnx_reader import Node
 from teg.importers.translate.folding import RANDOM
+from teg.importers.translate.inference import Output, infer_types, static_type
 from teg.importers.translate.translation import Translation
 from teg.operators.foreign import tensor_setting
 from teg.operators.onnx_reference import Call, Setting, check_known
@@ -26,15 +26,9 @@ KINDS = {
     onnx.AttributeProto.INTS: "ints",
     onnx.AttributeProto.STRINGS: "strings",
 }
-# Known operands up to this size help ONNX's shape inference; larger ones are no shapes.
-SHAPE_LIMIT_BYTES = 64 * 1024
 
 # Operators for which the reference needs a library that does not come with it.
 NEEDED_LIBRARIES = {"ImageDecoder": ("PIL", "Pillow")}
-# Operators that draw random numbers.
-DRAWING = frozenset((*RANDOM, "Dropout"))
-
-Output = tuple[tuple[int, ...], str]
 
 
 def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
@@ -43,7 +37,9 @@ def fix_node(t: Translation, node: Node, declared: Mapping[str, Any]) -> None:
     Raises:
         ImportFailure: it is no operator on static tensors, or the reference does not have it.
     """
-    if node.op in DRAWING and "seed" not in node.attributes:
+    if node.op in RANDOM:
+        raise ImportFailure(f"{node.where} draws numbers at random, and ONNX does not say which")
+    if node.op == "Dropout" and "seed" not in node.attributes:
         raise ImportFailure(f"{node.where} draws other numbers each time; give it an attribute 'seed'")
     module, library = NEEDED_LIBRARIES.get(node.op, ("", ""))
     if module and find_spec(module) is None:
@@ -103,12 +99,13 @@ def _types(
     t: Translation, node: Node, names: Sequence[str], declared: Mapping[str, Any]
 ) -> dict[str, Output]:
     """Shapes and element types of the node's outputs: inferred by ONNX, else as the model states them."""
-    inferred = {info.name: info.type for info in _infer(t, node, names)}
+    operands = {n: (t.value(n), t.literal(n)) for n in names}
+    inferred = infer_types(node, {"": t.opset, node.domain: t.version(node.domain)}, operands)
     found: dict[str, Output] = {}
     for name in node.outputs:
         if name:
             kinds = (inferred.get(name), declared.get(name))
-            static = [s for kind in kinds if kind is not None and (s := _static(kind, node)) is not None]
+            static = [s for kind in kinds if kind is not None and (s := static_type(kind, node)) is not None]
             if not static:
                 raise ImportFailure(
                     f"{node.where} has no translation here, and the shape of its output {name!r} is not static: "
@@ -116,37 +113,3 @@ def _types(
                 )
             found[name] = static[0]
     return found
-
-
-def _infer(t: Translation, node: Node, names: Sequence[str]) -> Sequence[Any]:
-    """What ONNX's shape inference says of the node alone, known small operands given."""
-    infos, known = [], []
-    for name in names:
-        value, literal = t.value(name), t.literal(name)
-        code = helper.np_dtype_to_tensor_dtype(numpy_dtype(value.dtype))
-        infos.append(helper.make_tensor_value_info(name, code, value.shape))
-        if literal is not None and literal.full.nbytes <= SHAPE_LIMIT_BYTES:
-            known.append(numpy_helper.from_array(np.ascontiguousarray(literal.full), name))
-    results = [helper.make_empty_tensor_value_info(o) for o in node.outputs if o]
-    graph = helper.make_graph([node.proto], "one", infos, results, known)
-    versions = {"": t.opset, node.domain: t.version(node.domain)}
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in versions.items()])
-    try:
-        return list(onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output)
-    except Exception as error:  # inference errors, and those of operators that break while inferring
-        reason = " ".join(str(error).split())
-        raise ImportFailure(f"{node.where}: its operands do not fit together: {reason}") from None
-
-
-def _static(kind: Any, node: Node) -> Output | None:
-    """Shape and element type of a tensor type that states them fully."""
-    if kind.WhichOneof("value") not in (None, "tensor_type"):
-        raise ImportFailure(
-            f"{node.where} makes a {kind.WhichOneof('value').removesuffix('_type')}, not a tensor"
-        )
-    tensor = kind.tensor_type
-    if tensor.elem_type == TensorProto.UNDEFINED or not tensor.HasField("shape"):
-        return None
-    if not all(d.HasField("dim_value") for d in tensor.shape.dim):
-        return None
-    return tuple(int(d.dim_value) for d in tensor.shape.dim), element_type(tensor.elem_type, node.where)

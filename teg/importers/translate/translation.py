@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal, nothing
 from teg.importers.onnx_reader import Node
 from teg.importers.program import (
+    LARGEST_COUNT,
     Compute,
     Concat,
     Fixed,
@@ -88,8 +90,16 @@ class Translation:
         return None if found is None else tuple(int(v) for v in found.reshape(-1))
 
     def declare(self, name: str, shape: Sequence[int], dtype: str) -> str:
-        """Announce a value that the next step makes."""
+        """Announce a value that the next step makes.
+
+        Raises:
+            ImportFailure: there is one of this name, or it has more elements than can be counted.
+        """
         sizes = tuple(int(s) for s in shape)
+        if name in self.program.values:
+            raise ImportFailure(f"value {name!r} would be made twice; rename it in the program")
+        if math.prod(s for s in sizes if s) > LARGEST_COUNT:
+            raise ImportFailure(f"value {name!r} of shape {list(sizes)} has more than 2^63 elements")
         self.program.values[name] = Value(name, sizes, dtype)
         return name
 
@@ -128,13 +138,18 @@ class Translation:
         names = tuple(self.value(n).name for n in inputs)
         self.emit(Fixed(site, operator, names, tuple(outputs), attributes))
 
-    def undo(self, node: Node, steps: int) -> None:
-        """Forget what a translator that gave up has emitted since there were so many `steps`."""
+    def progress(self) -> tuple[int, int]:
+        """How far the translation is, for `undo`."""
+        return len(self.program.steps), len(self.program.values)
+
+    def undo(self, node: Node, progress: tuple[int, int]) -> None:
+        """Forget what the translator of `node` has emitted since then, because it gave up."""
+        steps, values = progress
         for step in self.program.steps[steps:]:
             for name in outputs_of(step):
                 self._makers.pop(name, None)
         del self.program.steps[steps:]
-        for name in node.outputs:
+        for name in [*list(self.program.values)[values:], *node.outputs]:
             self._aliases.pop(name, None)
             self.known.pop(name, None)
             self.program.literals.pop(name, None)

@@ -1,0 +1,133 @@
+"""What must hold of an ONNX model before anything is made of it, so that no file takes endless time or memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from teg.importers.failure import ImportFailure
+
+# About a minute of import; the largest public models have some ten thousand.
+LARGEST_NODE_COUNT = 250_000
+# Bytes that a protobuf message may have.
+LARGEST_FILE_BYTES = 2**31 - 1
+
+FunctionKey = tuple[str, str, str]
+
+
+def check_model(proto: Any, label: str) -> None:
+    """Do nothing for a model whose graph can be read; any bytes may happen to parse as an empty message.
+
+    Raises:
+        ImportFailure: it is no model, it is too long, functions call each other in circles, values have no maker
+            or two, or nodes read what is made later.
+    """
+    if not proto.opset_import or not proto.HasField("graph") or not proto.graph.output:
+        raise ImportFailure(
+            f"{label} is not an ONNX model (it has no graph, outputs or opset), or it is truncated"
+        )
+    count = _node_count(proto, label)
+    if count > LARGEST_NODE_COUNT:
+        raise ImportFailure(
+            f"{label} has {count:,} nodes, functions unfolded; at most {LARGEST_NODE_COUNT:,} are imported: "
+            "import it in parts"
+        )
+    _check_values(proto.graph, label)
+
+
+def _check_values(graph: Any, label: str) -> None:
+    """Every value has one maker, and is made before it is read."""
+    known: set[str] = {""}
+    given = [("input", i.name) for i in graph.input]
+    initializers = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
+    for what, names in (("input", [n for _, n in given]), ("initializer", initializers)):
+        doubled = _first_repeated(names)
+        if doubled is not None:
+            raise ImportFailure(f"{label}: there are two {what}s {doubled!r}; rename one")
+        known.update(names)
+    made = {o for node in graph.node for o in node.output}
+    for node in graph.node:
+        called = node.name or node.op_type
+        for name in node.input:
+            if name not in known:
+                raise ImportFailure(f"{label}: node {called!r} reads {name!r}, which {_missing(name, made)}")
+        for name in node.output:
+            if name and name in known:
+                raise ImportFailure(
+                    f"{label}: node {called!r} makes {name!r}, which is there already: each value has one maker"
+                )
+            known.add(name)
+    doubled = _first_repeated([o.name for o in graph.output])
+    if doubled is not None:
+        raise ImportFailure(f"{label}: output {doubled!r} stands there twice; name it once")
+    unmade = [o.name for o in graph.output if o.name not in known]
+    if unmade:
+        raise ImportFailure(f"{label}: nothing makes output {unmade[0]!r}; the file may be truncated")
+
+
+def _missing(name: str, made: set[str]) -> str:
+    if name in made:
+        return "is made only later: nodes must stand in the order of execution, and there may be a cycle"
+    return "nothing makes; the file may be truncated"
+
+
+def _first_repeated(names: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _node_count(proto: Any, label: str) -> int:
+    """The nodes of the graph with all functions unfolded, those of inner graphs included."""
+    functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
+    if len(functions) != len(proto.functions):
+        doubled = _first_repeated([f"{f.domain}.{f.name}" for f in proto.functions])
+        raise ImportFailure(f"{label}: function {doubled!r} is defined twice")
+    counts: dict[FunctionKey, int] = {}
+    for key in _callees_first(functions, label):
+        counts[key] = _unfolded(functions[key].node, counts)
+    return _unfolded(proto.graph.node, counts)
+
+
+def _unfolded(nodes: Any, counts: Mapping[FunctionKey, int]) -> int:
+    return sum(counts.get((n.domain, n.op_type, n.overload), 1) for n in _all_nodes(nodes))
+
+
+def _callees_first(functions: Mapping[FunctionKey, Any], label: str) -> Iterator[FunctionKey]:
+    """The functions in an order in which each follows those that it calls."""
+    done: set[FunctionKey] = set()
+    for first in functions:
+        path: list[FunctionKey] = [first]
+        inside: set[FunctionKey] = set()
+        while path:
+            key = path[-1]
+            if key in done:
+                path.pop()
+                continue
+            calls = {(n.domain, n.op_type, n.overload) for n in _all_nodes(functions[key].node)}
+            waiting = [c for c in calls if c in functions and c not in done]
+            if (key in inside and waiting) or key in calls:
+                raise ImportFailure(
+                    f"{label}: function {'.'.join(key[:2])!r} calls itself, directly or through others"
+                )
+            inside.add(key)
+            if not waiting:
+                done.add(key)
+                path.pop()
+                yield key
+            path.extend(waiting)
+
+
+def _all_nodes(nodes: Any) -> Iterator[Any]:
+    """The nodes of a graph and of all graphs inside it."""
+    waiting = [nodes]
+    while waiting:
+        for node in waiting.pop():
+            yield node
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    waiting.append(attribute.g.node)
+                waiting.extend(g.node for g in attribute.graphs)
