@@ -6,7 +6,8 @@ from typing import Any
 
 from teg.dtypes import bounds
 from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node, element_type
+from teg.importers.onnx_reader import Node
+from teg.importers.onnx_tensors import element_type
 from teg.importers.translate.translation import Translation, Translator
 
 Expr = tuple[Any, ...]
