@@ -5,20 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.shardability import shardable
-from teg.evaluate import evaluate
+from benchmarks.torch_programs import PROGRAMS, live
+from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx, from_stablehlo
+from teg.importers import ImportFailure, from_onnx, from_stablehlo, from_torch
 from teg.importers.stablehlo.entry import stablehlo_names
 from teg.interface import pack_inputs, unpack_outputs
 from teg.validate import validate
 
 # max|a-b| <= TOLERANCE max|b| per output.
 TOLERANCE = 1e-4
+# Larger programs than this are not computed to compare one form with another.
+MOST_FLOPS = 4e11
+# Of random inputs, until results are finite: an iteration in time may blow up on arbitrary numbers.
+SCALES = (1.0, 0.1, 0.01)
 # Float32 results that are zero but for rounding are as large as this share of the program's largest value.
 ROUNDING = 2.0**-23
 STABLEHLO = ".stablehlo.mlir.gz"
@@ -28,12 +34,17 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """A program's file, what kind of program it is, and the values recorded for it, if any."""
+    """A program's file, what kind of program it is, and what there is to compare it with.
+
+    `values` are recorded values, `twin` another file of the same program. A case without a file is made when it
+    is tried.
+    """
 
     kind: str
     name: str
-    file: Path
+    file: Path | None = None
     values: Path | None = None
+    twin: Path | None = None
 
 
 @dataclass
@@ -66,9 +77,13 @@ def find_cases(folder: Path) -> Iterator[Case]:
         tiny = file.with_name(f"{name}.tiny{STABLEHLO}")
         values = file.with_name(f"{name}.tiny.npz")
         yield Case("stablehlo", name, file, values if tiny.exists() and values.exists() else None)
+    models = {file.stem: file for file in folder.rglob("*.onnx") if not file.with_suffix(".npz").exists()}
     for kind in ("fx", "pt2json"):
         for file in sorted(folder.rglob(f"{kind}/*.json.gz")):
-            yield Case("torch", f"{kind}/{file.name.removesuffix('.json.gz')}", file)
+            name = file.name.removesuffix(".json.gz")
+            yield Case("torch", f"{kind}/{name}", file, twin=models.get(name))
+    if find_spec("torch") is not None:
+        yield from (Case("torch", f"live/{name}") for name in PROGRAMS)
 
 
 def try_case(case: Case) -> Outcome:
@@ -144,39 +159,107 @@ def _timed(outcome: Outcome, load: Callable[[], Graph]) -> Graph:
 
 
 def _full(case: Case, outcome: Outcome) -> None:
-    graph = _timed(outcome, lambda: from_onnx(case.file))
+    graph = _timed(outcome, lambda: from_onnx(_file(case)))
     admit(graph, outcome)
     share = shardable(graph)
     outcome.flops_share, outcome.bytes_share = share.flops_share, share.bytes_share
     outcome.unsplit_bytes = dict(share.unsplit_bytes)
 
 
-def _compare(graph: Graph, inputs: Arrays, outputs: Arrays, outcome: Outcome) -> None:
+def _compare(found: Arrays, outputs: Arrays, outcome: Outcome) -> None:
     outcome.valued = True
-    outcome.reason = difference(unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs))), outputs)
+    outcome.reason = difference(found, outputs)
     outcome.matched = not outcome.reason
+
+
+def _results(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
+    return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs)))
+
+
+def _file(case: Case) -> Path:
+    assert case.file is not None
+    return case.file
 
 
 def _tiny(case: Case, outcome: Outcome) -> None:
     assert case.values is not None
-    graph = _timed(outcome, lambda: from_onnx(case.file))
+    graph = _timed(outcome, lambda: from_onnx(_file(case)))
     admit(graph, outcome)
-    _compare(graph, *recorded(case.values), outcome)
+    inputs, outputs = recorded(case.values)
+    _compare(_results(graph, inputs), outputs, outcome)
 
 
 def _stablehlo(case: Case, outcome: Outcome) -> None:
-    """The program at its size, and its tiny twin against the recorded values, which are named by position."""
-    graph = _timed(outcome, lambda: from_stablehlo(case.file))
+    """The program itself comes in; its tiny form gives the recorded values, which count inputs and results."""
+
+    admit(_timed(outcome, lambda: from_stablehlo(_file(case))), outcome)
+    if case.values is None:
+        return
+    tiny = _file(case).with_name(f"{case.name}.tiny{STABLEHLO}")
+    graph = from_stablehlo(tiny)
+    ins, outs = stablehlo_names(tiny)
+    inputs, outputs = recorded(case.values)
+    found = _results(graph, {ins[int(k)]: v for k, v in inputs.items()})
+    _compare(found, {outs[int(k)]: v for k, v in outputs.items()}, outcome)
+
+
+def _torch(case: Case, outcome: Outcome) -> None:
+    """Dumps bring no values: where the same program is there in ONNX, and small enough, both must agree."""
+    if case.file is None:
+        made = live(case.name.removeprefix("live/"))
+        admit(made.graph, outcome)
+        _compare(_results(made.graph, made.inputs), made.outputs, outcome)
+        return
+    graph = _timed(outcome, lambda: from_torch(_file(case)))
     admit(graph, outcome)
-    share = shardable(graph)
-    outcome.flops_share, outcome.bytes_share = share.flops_share, share.bytes_share
-    if case.values is not None:
-        twin = case.file.with_name(f"{case.name}.tiny{STABLEHLO}")
-        named = [
-            {names[int(k)]: value for k, value in arrays.items()}
-            for names, arrays in zip(stablehlo_names(twin), recorded(case.values), strict=True)
-        ]
-        _compare(from_stablehlo(twin), named[0], named[1], outcome)
+    if case.twin is None or shardable(graph).flops > MOST_FLOPS:
+        return
+    twin = from_onnx(case.twin)
+    pairs = _paired(twin, graph)
+    if pairs is None:
+        return
+    drawn = unpacked_inputs(twin, random_inputs(twin, np.random.default_rng(0)))
+    for scale in SCALES:
+        inputs = {k: v * v.dtype.type(scale) if v.dtype.kind == "f" else v for k, v in drawn.items()}
+        with np.errstate(over="ignore", invalid="ignore"):
+            wanted = list(_results(twin, inputs).values())
+        if all(np.isfinite(w).all() for w in wanted):
+            found = _results(graph, {pairs[site]: value for site, value in inputs.items()})
+            sinks = [sink.site for sink in graph.sinks]
+            _compare(found, dict(zip(sinks, wanted, strict=True)), outcome)
+            return
 
 
-TRY: Mapping[str, Callable[[Case, Outcome], None]] = {"full": _full, "tiny": _tiny, "stablehlo": _stablehlo}
+def unpacked_inputs(graph: Graph, values: Arrays) -> dict[str, np.ndarray]:
+    """Values of sources at the shapes that the imported program states."""
+    shapes = {
+        s.site: s.definition.get("logical_shape", graph.tensors[s.outputs[0]].shape) for s in graph.sources
+    }
+    return {site: value.reshape(shapes[site]) for site, value in values.items()}
+
+
+def _paired(twin: Graph, graph: Graph) -> dict[str, str] | None:
+    """Sources of one graph to those of another of the same program, by name or else by order; None if they differ."""
+    theirs, ours = _open_sources(twin), _open_sources(graph)
+    if theirs.keys() == ours.keys():
+        return {site: site for site in theirs}
+    if list(theirs.values()) == list(ours.values()):
+        return dict(zip(theirs, ours, strict=True))
+    return None
+
+
+def _open_sources(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Sources without data by site, with their logical shapes."""
+    return {
+        s.site: s.definition.get("logical_shape", graph.tensors[s.outputs[0]].shape)
+        for s in graph.sources
+        if s.outputs[0] not in graph.data
+    }
+
+
+TRY: Mapping[str, Callable[[Case, Outcome], None]] = {
+    "full": _full,
+    "tiny": _tiny,
+    "stablehlo": _stablehlo,
+    "torch": _torch,
+}
