@@ -179,7 +179,10 @@ def attentions(q: Any, k: Any) -> Any:
     attend = F.scaled_dot_product_attention
     return (
         *(attend(q, k, k), attend(q, k, k, is_causal=True), attend(q, k, k, attn_mask=q @ k.mT, scale=0.3)),
-        *(attend(q, k, k, attn_mask=torch.ones(6, 6).tril().bool()), attend(q, k[:, :1], k[:, :1], enable_gqa=True)),
+        *(
+            attend(q, k, k, attn_mask=torch.ones(6, 6).tril().bool()),
+            attend(q, k[:, :1], k[:, :1], enable_gqa=True),
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from teg.builder import GraphBuilder, define
 from teg.document import dumps, loads
-from teg.evaluate import evaluate
+from teg.evaluate import evaluate, random_inputs
 from teg.graph import Block, Graph, Tensor, TensorType, attributes
 from teg.sharding.expand import expand
 from teg.sharding.foreign import is_explicit, recover_foreign, understand
@@ -133,3 +133,36 @@ def test_partial_results_must_be_summed_before_they_are_read() -> None:
     ]
     found = recover_foreign(partial.replace(summed, [Tensor("sum", (4,), "float32")]))
     assert found.structural_hash == graph.structural_hash
+
+
+def changed(graph: Graph, rng: np.random.Generator) -> Graph:
+    """One block reads another tensor of the same shape, or computes another part."""
+    blocks = list(graph.blocks)
+    k = int(rng.integers(len(blocks)))
+    block = blocks[k]
+    if block.inputs and rng.random() < 0.5:
+        j = int(rng.integers(len(block.inputs)))
+        shape = graph.tensors[block.inputs[j]].shape
+        other = rng.choice([t for t, kind in graph.tensors.items() if kind.shape == shape])
+        inputs = tuple(str(other) if i == j else t for i, t in enumerate(block.inputs))
+        blocks[k] = replace(block, inputs=inputs)
+    elif block.index is not None:
+        alike = [b.index for b in blocks if b.index is not None and b.index.rank == block.index.rank]
+        blocks[k] = replace(block, index=alike[int(rng.integers(len(alike)))])
+    return graph.replace(blocks)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_verifies_computes_what_its_program_computes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mesh = MESHES[seed % len(MESHES)]
+    graph = random_program(rng, 5)
+    nodes = materialise(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
+    for sharded in (nodes, changed(nodes, rng), changed(nodes, rng)):
+        found = understand(sharded)
+        assert (found.abstract is None) == bool(found.issues)
+        if found.abstract is not None:
+            inputs = random_inputs(found.abstract, rng)
+            values = found.joined(evaluate(sharded, found.cut(inputs)))
+            for site, whole in evaluate(found.abstract, inputs).items():
+                np.testing.assert_allclose(values[site], whole, rtol=1e-3, atol=1e-4)
