@@ -16,10 +16,13 @@ from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, f
 from teg.importers.loom.reading import InvalidLoom
 from teg.operators import operator_named
 from teg.pruning import observed
-from teg.sharding.foreign import is_explicit
+from teg.sharding.foreign import is_explicit, understand
 from teg.validate import InvalidGraph
 
 STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
+# Blocks of a sharded program that are verified when it comes in, and issues that are told then.
+MOST_VERIFIED = 50_000
+MOST_ISSUES = 10
 ENDINGS = (".onnx", ".pt2", ".json", ".json.gz", *STABLEHLO)
 
 
@@ -88,7 +91,8 @@ class SourceSummary:
 class GraphSummary:
     """What an import says about a program; fixed blocks are those without a signature, which cannot be sharded.
 
-    `is_explicit`: it is sharded and pinned to devices already. `unobserved` blocks are left out of a search.
+    `is_explicit`: it is sharded and pinned to devices already; then `shards` says on how many devices, and whether
+    they verify (not tried where they are very many). `unobserved` blocks are left out of a search.
     `named_costs`: the program's own costs, unsharded, summed by resource.
     """
 
@@ -104,6 +108,7 @@ class GraphSummary:
     sources: tuple[SourceSummary, ...]
     sinks: tuple[str, ...]
     is_explicit: bool = False
+    shards: Mapping[str, Any] | None = None
     unobserved: int = 0
     named_costs: Mapping[str, Amount] = field(default_factory=dict)
 
@@ -136,6 +141,7 @@ class GraphSummary:
             ],
             "sinks": list(self.sinks),
             "is_explicit": self.is_explicit,
+            "shards": None if self.shards is None else dict(self.shards),
             "unobserved": self.unobserved,
             "named_costs": dict(self.named_costs),
         }
@@ -181,6 +187,7 @@ def summarise(graph: Graph) -> GraphSummary:
         sources=tuple(_source(graph, source) for source in graph.sources),
         sinks=tuple(sink.site for sink in graph.sinks),
         is_explicit=is_explicit(graph),
+        shards=_shards(graph) if is_explicit(graph) else None,
         unobserved=len(graph.blocks) - len(observed(graph)),
         named_costs=named_costs(graph),
     )
@@ -190,6 +197,15 @@ def named_costs(graph: Graph) -> dict[str, Amount]:
     """The costs that a program brings along, summed by resource."""
     tables = ((b.definition.costs, index_sizes(b)) for b in graph.blocks)
     return total(table.price(sizes) for table, sizes in tables if table is not None)
+
+
+def _shards(graph: Graph) -> dict[str, Any]:
+    devices = {b.device for b in graph.blocks if b.device is not None}
+    told: dict[str, Any] = {"devices": len(devices), "verified": None, "issues": []}
+    if len(graph.blocks) <= MOST_VERIFIED:
+        issues = understand(graph).issues
+        told |= {"verified": not issues, "issues": [str(issue) for issue in issues[:MOST_ISSUES]]}
+    return told
 
 
 def _source(graph: Graph, source: Block) -> SourceSummary:

@@ -51,7 +51,9 @@ def _print(summary: GraphSummary) -> None:
         f"{summary.fixed_blocks} of {summary.blocks} blocks are fixed"
     )
     if summary.is_explicit:
-        print("already sharded  blocks say which part they compute, or on which device")
+        told = summary.shards or {}
+        proof = {True: "proven", False: "NOT proven", None: "not tried"}[told.get("verified")]
+        print(f"already sharded  over {told.get('devices', 0)} devices; sharding {proof}")
     if summary.unobserved:
         print(f"unobserved       {summary.unobserved} blocks, which a search leaves out")
     for resource, amount in summary.named_costs.items():

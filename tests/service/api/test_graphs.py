@@ -169,7 +169,9 @@ def test_uploads_leave_no_files(shared: Service) -> None:
 def test_a_sharded_program_is_kept_as_it_came_and_flagged(service: Service) -> None:
     answer = service.http.post("/v1/graphs", content=dumps(paper(concat=False)), headers=JSON)
     assert answer.status_code == 201
-    assert answer.json()["summary"]["is_explicit"] is True
+    summary = answer.json()["summary"]
+    assert summary["is_explicit"] is True
+    assert summary["shards"] == {"devices": 2, "verified": True, "issues": []}
     kept = service.http.get(answer.json()["links"]["document"])
     assert from_document(kept.json()) == paper(concat=False)
 
