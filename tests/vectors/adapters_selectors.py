@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 
 from teg.builder import define
-from teg.evaluate import input_boxes
 from teg.graph import TensorType, attributes
 from teg.programs.handle import Handle
 from teg.programs.joining import interleave
@@ -33,7 +32,8 @@ def computed(build: Callable[[Program], Handle]) -> np.ndarray:
 def strided_view(v: Values, asked: Values) -> Values:
     view, data = seen(v), v["data"]
     lookups = [
-        {"coords": q["coords"], "value": data[view.position(tuple(q["coords"]))]} for q in asked["lookups"]
+        {"coords": q["coords"], "value": data[view.position(tuple(q["coords"]))]}
+        for q in asked.get("lookups", ())
     ]
     return {"lookups": lookups, "full": view.read(data).tolist()}
 
@@ -43,11 +43,8 @@ def concatenated(v: Values, asked: Values) -> Values:
     point = ZRange(coords, tuple(c + 1 for c in coords))
     inputs = [TensorType(tuple(shape), "float32") for shape in v["shapes"]]
     definition, (whole,) = define("concat", attributes(axis=v["dim"]), inputs)
-    read = (
-        box.intersection(ZRange.of_shape(t.shape))
-        for box, t in zip(input_boxes(definition, point), inputs, strict=True)
-    )
-    ((source, box),) = ((k, box) for k, box in enumerate(read) if not box.is_empty)
+    read = enumerate(pull_back_block(definition, inputs, point))
+    ((source, box),) = ((k, box) for k, box in read if not box.is_empty)
     return {"shape": whole.shape, "lookup": {"coords": coords, "source": source, "source_coords": box.start}}
 
 
