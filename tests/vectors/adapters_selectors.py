@@ -10,6 +10,7 @@ from teg.programs.handle import Handle
 from teg.programs.joining import interleave
 from teg.programs.program import Program, program
 from teg.programs.text import compute
+from teg.pullback import pull_back_block
 from teg.strided import StridedView, parse_selection
 from teg.zspace import ZRange
 from tests.vectors.runner import Adapter, Values
