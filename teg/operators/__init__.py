@@ -10,6 +10,7 @@ from teg.operators.boundary import BOUNDARY
 from teg.operators.cells import CELLS
 from teg.operators.contraction import CONTRACTION
 from teg.operators.external import EXTERNALS
+from teg.operators.factorisations import FACTORISATIONS
 from teg.operators.foreign import FOREIGN
 from teg.operators.gathering import GATHERING
 from teg.operators.joining import JOINING
@@ -42,6 +43,7 @@ OPERATORS: tuple[Operator, ...] = (
     *SCANNING,
     *SPECTRAL,
     *MATRICES,
+    *FACTORISATIONS,
     *ORDERING,
     *EXTERNALS,
     *FOREIGN,

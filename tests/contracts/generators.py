@@ -244,6 +244,16 @@ def linalg(draw: Draw) -> OperatorExample:
     return example([matrix, right] if function == "solve" else [matrix], function=function)
 
 
+def factorise(draw: Draw) -> OperatorExample:
+    stack, m, n = shape_of(draw, 0, 2), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    function = draw(st.sampled_from(["lu", "qr", "reflect", "eigh", "svd"]))
+    rows, columns = {"eigh": (n, n), "reflect": (m + n, n)}.get(function, (m, n))
+    inputs = [TensorType((*stack, rows, columns), "float64")]
+    if function == "reflect":
+        inputs.append(TensorType((*stack, n), "float64"))
+    return example(inputs, function=function)
+
+
 GENERATORS: Mapping[str, Generator] = {
     "view": view,
     "concat": concat,
@@ -266,4 +276,5 @@ GENERATORS: Mapping[str, Generator] = {
     "arg_sort": arg_sort,
     "fft": fft,
     "linalg": linalg,
+    "factorise": factorise,
 }

@@ -14,8 +14,8 @@ import numpy as np
 from teg.dtypes import numpy_dtype
 from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal
-from teg.importers.program import Compute, Entry, Labels, Literal, Value
-from teg.importers.stablehlo.module import Operation
+from teg.importers.program import Compute, Entry, Fixed, Labels, Literal, Value
+from teg.importers.stablehlo.module import Operation, Type
 from teg.importers.translate.linear import contract
 from teg.importers.translate.movement import pad
 from teg.importers.translate.stepwise import FoldingTranslation
@@ -126,6 +126,15 @@ class Emitter:
             output, operator, names, output, tuple(labels), target, attributes or {}, whole, positional
         )
         return self.value(self.translation.emit(step))
+
+    def fixed(
+        self, operator: str, inputs: Sequence[Value], types: Sequence[Type], attributes: Mapping[str, Any]
+    ) -> list[Value]:
+        """A block on whole tensors with several results."""
+        outputs = [self.translation.declare(self.fresh(), t.shape, t.dtype) for t in types]
+        names = tuple(v.name for v in inputs)
+        self.translation.emit(Fixed(outputs[0], operator, names, tuple(outputs), attributes))
+        return [self.value(name) for name in outputs]
 
     def cell(self, expr: Expr, *operands: Value, dtype: str = "") -> Value:
         """An expression over broadcast operands; the element type is the first one's if none is given."""

@@ -129,7 +129,7 @@ def _run(step: Step, inputs: Sequence[Literal], value: Value) -> Literal:
         given = Value(name, constant.shape, constant.array.dtype.name)
         program.values[name] = given
         program.entries[name] = Entry(given, "constant")
-        feeds[name] = np.ascontiguousarray(constant.full)
+        feeds[name] = np.ascontiguousarray(constant.full).reshape(constant.shape)
     graph = lower(program, Factoring(program))
     found = unpack_outputs(graph, evaluate(graph, pack_inputs(graph, feeds)))
     return literal(next(iter(found.values())))

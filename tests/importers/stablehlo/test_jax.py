@@ -11,6 +11,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 
+from teg.importers import from_jax  # noqa: E402
 from tests.importers.stablehlo.programs import same_as_jax  # noqa: E402
 
 RNG = np.random.default_rng(5)
@@ -110,9 +111,103 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         jax.grad(lambda a: (lax.reduce_window(a, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2).sum()),
         (normal(6, 6),),
     ),
+    "solve": (jax.vmap(jnp.linalg.solve), (normal(2, 4, 4), normal(2, 4, 2))),
+    "determinant": (lambda a: (jnp.linalg.det(a), jnp.linalg.inv(a)), (normal(4, 4),)),
+    "qr": (jnp.linalg.qr, (normal(5, 3),)),
+    "eigh": (lambda a: jnp.linalg.eigvalsh(a + a.T), (normal(4, 4),)),
+    "svd": (lambda a: jnp.linalg.svd(a, compute_uv=False), (normal(4, 3),)),
+    "pca": (lambda a: jnp.abs(jnp.linalg.svd(a - a.mean(0), full_matrices=False)[2]), (normal(7, 3),)),
+    "cholesky": (jax.grad(lambda a: jnp.linalg.cholesky(a @ a.T + jnp.eye(4)).sum()), (normal(4, 4),)),
+    "fft": (lambda a: jnp.fft.irfft2(jnp.fft.rfft2(a) * (1 + 2j)), (normal(6, 8),)),
+    "random": (
+        lambda k: (jax.random.normal(k, (3, 4)), jax.random.permutation(k, 5)),
+        (np.array([0, 3], np.uint32),),
+    ),
+    "avg_pool": (
+        jax.grad(lambda a: (lax.reduce_window(a, 0.0, lax.add, (3, 3), (2, 2), "SAME") ** 2).sum()),
+        (normal(7, 6),),
+    ),
+    "conv_gradients": (
+        jax.grad(
+            lambda w, x: (
+                lax.conv_general_dilated(
+                    x,
+                    w,
+                    (2, 1),
+                    "SAME",
+                    rhs_dilation=(1, 2),
+                    feature_group_count=2,
+                    dimension_numbers=("NHWC", "HWIO", "NHWC"),
+                )
+                ** 2
+            ).sum(),
+            argnums=(0, 1),
+        ),
+        (normal(3, 2, 2, 4), normal(2, 7, 6, 4)),
+    ),
+    "conv_transpose": (
+        lambda x, w: lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        (normal(2, 5, 5, 3), normal(3, 3, 3, 4)),
+    ),
+    "two_index_gather": (
+        jax.grad(lambda t, i, j: (t[i, :, j] ** 2).sum()),
+        (normal(5, 3, 4), np.array([[1, 4], [0, 1]], np.int32), np.array([3, 0], np.int32)),
+    ),
+    "slices_per_row": (
+        jax.vmap(lambda t, i: lax.dynamic_slice(t, (i,), (2,))),
+        (normal(3, 6), np.array([5, 0, 2], np.int32)),
+    ),
+    "extremes_at": (
+        lambda t, i, u: (t.at[i].min(u), t.at[i].max(u), t.at[i].multiply(u)),
+        (normal(5, 4), np.array([1, 1, 9], np.int32), normal(3, 4)),
+    ),
+    "sort_by_two": (
+        lambda a, b: lax.sort((a, b, b * 2), num_keys=2),
+        (np.array([2, 1, 2, 1], np.int32), normal(4)),
+    ),
+    "custom_reduction": (
+        lambda a: lax.reduce(a, np.float32(0), lambda x, y: jnp.sqrt(x * x + y * y), (1,)),
+        (normal(4, 7),),
+    ),
+    "switch": (
+        lambda k, x: lax.switch(k, [lambda a: a * 2, lambda a: a - 1, jnp.sin], x),
+        (np.int32(1), normal(3)),
+    ),
+    "integers": (
+        lambda a, b: (
+            a // b,
+            lax.rem(a, b),
+            a << b,
+            lax.shift_right_logical(a, b),
+            lax.population_count(a),
+            lax.clz(a),
+        ),
+        (np.array([-7, 9, 100], np.int32), np.array([2, 3, 5], np.int32)),
+    ),
     "remat": (jax.grad(lambda a: jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))(a).sum()), (normal(5),)),
     "bfloat16": (lambda a: (a @ a.T).sum(1), (jnp.asarray(normal(4, 6), jnp.bfloat16),)),
 }
+
+
+def test_double_precision() -> None:
+    with jax.enable_x64(True):
+        same_as_jax(
+            lambda x: (jnp.sin(x) @ x.T, jnp.argsort(x, 1), x.astype(jnp.int64)),
+            RNG.standard_normal((4, 5)),
+            tolerance=1e-12,
+        )
+
+
+def test_shapes_are_enough() -> None:
+    weight = jax.ShapeDtypeStruct((512, 256), jnp.bfloat16)
+    graph = from_jax(
+        lambda w, x: x @ w, weight, jax.ShapeDtypeStruct((8, 512), jnp.bfloat16), roles={"w": "parameter"}
+    )
+    assert [(s.site, s.definition["role"]) for s in graph.sources] == [
+        ("w", "parameter"),
+        ("x", "activation"),
+    ]
+    assert [b.operator for b in graph.blocks] == ["source", "source", "contract", "sink"]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from teg.importers.program import Value
 from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.families.matrices import factor, solved
+from teg.importers.stablehlo.families.lapack import LAPACK, LAPACK_CALLS
 from teg.importers.stablehlo.module import Operation
 from teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator, decided
 
@@ -123,39 +122,6 @@ def _custom_call(runner: Runner, operation: Operation, operands: Sequence[Value]
     if (found := LAPACK.fullmatch(target)) is not None:
         return LAPACK_CALLS[found.group(1)](runner.emitter, operation, operands)
     raise runner.emitter.refuse(f"to {target!r} is unsupported: it {REASONS['stablehlo.custom_call']}")
-
-
-def _config(operation: Operation, name: str) -> str:
-    """A letter of LAPACK that a call is configured with."""
-    return chr(int((operation.get("mhlo.backend_config") or {})[name]))
-
-
-def _potrf(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """The Cholesky factor, and the number 0: matrices that have none are errors when they are met."""
-    done = e.full(operation.types[1].shape, 0, operation.types[1].dtype)
-    return [factor(e, operands[0], _config(operation, "uplo") == "L"), done]
-
-
-def _trsm(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    turned = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[_config(operation, "trans_x")]
-    return [
-        solved(
-            e,
-            *operands[:2],
-            left=_config(operation, "side") == "L",
-            lower=_config(operation, "uplo") == "L",
-            unit=_config(operation, "diag") == "U",
-            turned=turned,
-        )
-    ]
-
-
-# What JAX calls for matrices on a CPU: single, double, complex.
-LAPACK = re.compile(r"lapack_[sdcz](potrf|trsm)_ffi")
-LAPACK_CALLS: dict[str, Callable[[Emitter, Operation, Sequence[Value]], Sequence[Value]]] = {
-    "potrf": _potrf,
-    "trsm": _trsm,
-}
 
 
 def _tuple(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
