@@ -25,13 +25,7 @@ def concat(tensors: Sequence[T], dim: Dim = 0) -> T:
     axis = first.axis(dim)
     turned = [_like(first, t) for t in tensors]
     for t in turned[1:]:
-        if t.writer is not first.writer:
-            raise ProgramError(f"{t!r} belongs to program {t.writer.program.name!r}")
-        differs = t.rank != first.rank or any(
-            a != b for k, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if k != axis
-        )
-        if differs or t.dtype != first.dtype:
-            raise ProgramError(f"{first!r} and {t!r} must agree in all but dimension {dim!r}")
+        _check_partner(first, t, axis)
     if len(turned) == 1:
         return first
     shape = list(first.shape)
@@ -58,14 +52,46 @@ def stack(tensors: Sequence[T], axis: int = 0, name: str = "") -> T:
 
 
 def interleave(tensors: Sequence[T], dim: Dim = 0) -> T:
-    """Element i of tensor k at i * count + k along `dim`: the tensors stacked behind it and merged with it."""
+    """Element i of tensor k at i * count + k along `dim`.
+
+    Raises:
+        ProgramError: there is none, or they differ in shape or type.
+    """
     if not tensors:
         raise ProgramError("there is nothing to interleave; give at least one tensor")
     first = tensors[0]
     axis = first.axis(dim)
-    if any(t.rank != first.rank or t.shape != first.shape for t in tensors):
-        raise ProgramError(
-            f"tensors of one shape can be interleaved; these have {', '.join(str(t.shape) for t in tensors)}"
-        )
-    joined = stack(tensors, axis + 1)
-    return joined.merge(axis, axis + 1, into=first.names[axis])
+    turned = [_like(first, t) for t in tensors]
+    for t in turned[1:]:
+        _check_partner(first, t, None)
+    if len(turned) == 1:
+        return first
+    label = first.labels[axis]
+    target = tuple(f"{label}_in_turn" if k == axis else d for k, d in enumerate(first.labels))
+    shape = [size * len(turned) if k == axis else size for k, size in enumerate(first.shape)]
+    return first.compute(
+        "interleave",
+        "interleave",
+        (shape, first.names),
+        {"axis": label},
+        others=turned[1:],
+        labels=[first.labels] * len(turned),
+        target=target,
+        whole=frozenset({label, target[axis]}),
+    )
+
+
+def _check_partner(first: Movement, other: Movement, but: int | None) -> None:
+    """Nothing, for tensors of one program, shape and type, but for the size of dimension `but`.
+
+    Raises:
+        ProgramError: they differ.
+    """
+    if other.writer is not first.writer:
+        raise ProgramError(f"{other!r} belongs to program {other.writer.program.name!r}")
+    differs = other.rank != first.rank or any(
+        a != b for k, (a, b) in enumerate(zip(other.shape, first.shape, strict=True)) if k != but
+    )
+    if differs or other.dtype != first.dtype:
+        where = "" if but is None else f" in all but dimension {first.names[but] or but!r}"
+        raise ProgramError(f"{first!r} and {other!r} must agree{where}")

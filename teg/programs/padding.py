@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from teg.mirroring import PADDING_MODES, padding_parts
 from teg.programs.base import Dim
 from teg.programs.failure import ProgramError
 from teg.programs.joining import concat
 from teg.programs.movement import Movement
 
-MODES = ("constant", "edge", "reflect", "wrap")
+MODES = ("constant", *PADDING_MODES)
 
 
 class Padding(Movement):
@@ -80,13 +81,11 @@ class Padding(Movement):
             return self
         if not size:
             raise ProgramError(f"there are no elements along dimension {axis} to pad by {mode!r}")
-        if mode == "edge":
-            parts = [self._part(axis, range(1)).repeat_each(axis, before)] if before else []
-            parts.append(self)
-            parts += [self._part(axis, range(size - 1, size)).repeat_each(axis, after)] if after else []
-            return concat(parts, axis)
-        places = _places(size, before, after, mode)
-        return concat([self._part(axis, part) for part in _runs(places)], axis)
+        parts = []
+        for part in padding_parts(size, before, after, mode):
+            line = self._part(axis, part.kept)
+            parts.append(line.repeat_each(axis, part.length) if part.repeated else line)
+        return concat(parts, axis)
 
     def _part(self, axis: int, part: range) -> Self:
         return self.sliced([part if k == axis else range(s) for k, s in enumerate(self.shape)])
@@ -99,27 +98,3 @@ class Padding(Movement):
         if not cut:
             return self
         return concat([self._part(axis, range(cut, size)), self._part(axis, range(cut))], axis)
-
-
-def _places(size: int, before: int, after: int, mode: str) -> list[int]:
-    """Where each element of a mirrored or wrapped line comes from."""
-    period = size if mode == "wrap" else max(2 * size - 2, 1)
-    found = [k % period for k in range(-before, size + after)]
-    return found if mode == "wrap" else [min(k, 2 * size - 2 - k) for k in found]
-
-
-def _runs(places: list[int]) -> list[range]:
-    """The places as few runs of step 1 or -1."""
-    runs: list[range] = []
-    start = 0
-    while start < len(places):
-        end = start + 1
-        step = places[end] - places[start] if end < len(places) else 1
-        if abs(step) == 1:
-            while end < len(places) and places[end] - places[end - 1] == step:
-                end += 1
-        else:
-            step = 1
-        runs.append(range(places[start], places[end - 1] + step, step))
-        start = end
-    return runs
