@@ -34,6 +34,18 @@ def rename_values(proto: Any, new: Mapping[str, str]) -> None:
     _rename_in(graph.node, new)
 
 
+def reads_of(node: Any) -> set[str]:
+    """The values that a node reads, those included that its bodies take from around them."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            own = {i.name for i in (*body.input, *body.initializer)} | {
+                o for n in body.node for o in n.output
+            }
+            found |= {o.name for o in body.output}.union(*map(reads_of, body.node)) - own
+    return found - {""}
+
+
 def free_node_name(name: str, values: Sequence[str]) -> str:
     """A name for a node such that no value (in ascending order) continues it with a dot."""
     return _fresh(name, values) if _continued(name, values) else name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -293,3 +293,8 @@ def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | N
         attributes = {a.name: attribute_value(a, where, folder) for a in node.attribute}
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
         yield Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)
+
+
+def nodes_of(graph: Any, name: str, versions: Mapping[str, int]) -> tuple[Node, ...]:
+    """The nodes of a body in order; `name` comes before theirs."""
+    return tuple(replace(n, name=f"{name}/{n.name}") for n in _nodes(graph, versions, name, None))

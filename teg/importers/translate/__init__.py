@@ -7,10 +7,12 @@ import numpy as np
 from teg.importers.carrying import with_carried_state
 from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal, nothing
+from teg.importers.onnx_names import reads_of
 from teg.importers.onnx_reader import Model, Node
 from teg.importers.program import Entry, Literal, Program, Value
 from teg.importers.translate.attention import ATTENTION
 from teg.importers.translate.casting import CASTING
+from teg.importers.translate.control import CONTROL
 from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
 from teg.importers.translate.foreign import fix_node
@@ -38,6 +40,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *ORDERING,
     *GENERATING,
     *LOSSES,
+    *CONTROL,
     *LINEAR,
     *ATTENTION,
     *REDUCTIONS,
@@ -66,6 +69,7 @@ def translate(model: Model) -> Program:
     unnamed = "constant" if "parameter" in model.initializer_roles.values() else "parameter"
     for name, array in model.initializers.items():
         _add_initializer(t, name, array, model.initializer_roles.get(name), unnamed)
+    t.translate_node = lambda node, read: _translate_node(t, node, model, read)
     _translate_nodes(t, model)
     program.outputs |= {output: t.resolve(name) for output, name in model.outputs.items()}
     program = settle_roles(program.pruned(), model.initializer_roles)
@@ -76,9 +80,10 @@ def _translate_nodes(t: Translation, model: Model) -> None:
     """Translate what can be; then tell everything that could not."""
     refused: dict[str, list[str]] = {}
     lost: set[str] = set()
-    read = {n for node in model.nodes for n in node.inputs} | set(model.outputs.values())
-    for node in model.nodes:
-        if lost.isdisjoint(node.inputs):
+    reads = [reads_of(node.proto) for node in model.nodes]
+    read = set(model.outputs.values()).union(*reads)
+    for node, own in zip(model.nodes, reads, strict=True):
+        if lost.isdisjoint(own):
             try:
                 _translate_node(t, node, model, read)
                 continue

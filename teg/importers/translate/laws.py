@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.importers.program import Compute, Literal, Relabel, Reshape
+from teg.importers.program import Compute, Literal, Relabel, Reshape, Value
 from teg.importers.translate.translation import Translation
 
 # Expressions and chains of steps deeper than this are not followed.
@@ -40,22 +40,35 @@ class Law(NamedTuple):
         return shifted if low >= 0 and high < size else None
 
 
-def law_of(t: Translation, name: str, depth: int = 0) -> Law | None:
+Seen = dict[str, Law | None]
+
+
+def law_of(t: Translation, name: str) -> Law | None:
     """The law of an integer value; None where there is none, or it is not seen."""
+    return _law_of(t, name, 0, {})
+
+
+def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> Law | None:
+    """See `law_of`; values that several steps read are looked at once."""
     value = t.value(name)
-    known = t.literal(name)
-    if known is not None:
-        return known_law(known)
+    if value.name not in seen:
+        seen[value.name] = None
+        known = t.literal(name)
+        seen[value.name] = _step_law(t, value, depth, seen) if known is None else known_law(known)
+    return seen[value.name]
+
+
+def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> Law | None:
     step = t.maker(value.name)
     if depth > DEEPEST or value.dtype not in ("int32", "int64"):
         return None
     if isinstance(step, Compute) and step.operator == "cell":
-        return _cell_law(t, step, depth)
+        return _cell_law(t, step, depth, seen)
     if isinstance(step, Relabel):
-        inner = law_of(t, step.input, depth + 1)
+        inner = _law_of(t, step.input, depth + 1, seen)
         return None if inner is None else _relabelled(inner, step.input_labels, step.output_labels)
     if isinstance(step, Reshape):
-        inner = law_of(t, step.input, depth + 1)
+        inner = _law_of(t, step.input, depth + 1, seen)
         return None if inner is None else _with_ones(inner, t.value(step.input).shape, value.shape)
     return None
 
@@ -94,8 +107,8 @@ class _Sum(NamedTuple):
     terms: dict[str, int]
 
 
-def _cell_law(t: Translation, step: Compute, depth: int) -> Law | None:
-    laws = [law_of(t, name, depth + 1) for name in step.inputs]
+def _cell_law(t: Translation, step: Compute, depth: int, seen: Seen) -> Law | None:
+    laws = [_law_of(t, name, depth + 1, seen) for name in step.inputs]
     inputs = [
         None
         if law is None

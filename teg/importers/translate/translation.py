@@ -34,14 +34,16 @@ class Translation:
     def __init__(self, program: Program, opset: int, versions: Mapping[str, int] | None = None) -> None:
         self.program = program
         self.opset = opset
-        self._versions = versions or {}
+        self.versions = {**(versions or {}), "": opset}
         self.known: dict[str, Literal] = {}
         self._aliases: dict[str, str] = {}
         self._makers: dict[str, Step] = {}
+        # How a node becomes steps, the values read later given: for translators of nodes that hold others.
+        self.translate_node: Callable[[Node, set[str]], None] = _nowhere
 
     def version(self, domain: str) -> int:
         """The version of the operators of `domain` that the program uses; 1 if it does not say."""
-        return self.opset if not domain else self._versions.get(domain, 1)
+        return self.versions.get(domain, 1)
 
     def resolve(self, name: str) -> str:
         """The value that `name` stands for."""
@@ -205,6 +207,10 @@ class Translation:
             return filled[0].name
         self.declare(output, shape, filled[0].dtype)
         return self.emit(Concat(site, tuple(v.name for v in filled), output, axis))
+
+
+def _nowhere(node: Node, _: set[str]) -> None:
+    raise ImportFailure(f"{node.where} lies in a body, which nothing here translates")
 
 
 def plain_labels(rank: int) -> Labels:
