@@ -180,6 +180,13 @@ def _prelu_backward(t: Tracer, grad_output: Value, x: Value, weight: Value) -> t
     return given, t.cells(lambda g, a: where(a > 0, 0.0, g * a), grad_output, x, dtype=x.dtype)
 
 
+def _rrelu(t: Tracer, x: Value, lower: float = 0.125, upper: float = 1 / 3, training: bool = False) -> Value:
+    """A random slope in training, the middle one in evaluation."""
+    if training:
+        raise t.refuse("draws random numbers; export the program in evaluation mode")
+    return _leaky_relu(t, x, (lower + upper) / 2)
+
+
 def _glu(t: Tracer, x: Value, dim: int = -1) -> Value:
     axis = t.axis(dim, len(x.shape))
     half = x.shape[axis] // 2
@@ -233,6 +240,7 @@ ACTIVATIONS: tuple[TorchOperator, ...] = (
     TorchOperator(aten("softshrink_backward", "hardshrink_backward"), _shrink_backward),
     TorchOperator(aten("prelu", "_prelu_kernel"), _prelu),
     TorchOperator(aten("_prelu_kernel_backward"), _prelu_backward),
+    TorchOperator(aten("rrelu"), _rrelu),
     TorchOperator(aten("glu"), _glu),
     TorchOperator(aten("glu_backward"), _glu_backward),
     TorchOperator(aten("log_sigmoid_forward"), _log_sigmoid_forward),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr
-from teg.importers.torch.families.reductions import norm
+from teg.importers.torch.expressions import Expr, call
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
 
@@ -136,12 +135,15 @@ def _bilinear(t: Tracer, input1: Value, input2: Value, weight: Value, bias: Valu
     return product if bias is None else t.cells(lambda a, b: a + b, product, bias, dtype=t.dtype)
 
 
-def _cdist(t: Tracer, x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
-    """Distances of all pairs of rows."""
-    rank = len(x1.shape)
-    pair = (t.unsqueeze(x1, rank - 1), t.unsqueeze(x2, rank - 2))
-    difference = t.cells(lambda a, b: a - b, *pair, dtype=t.dtype)
-    return norm(t, difference, p, [rank], keep=False)
+def _weight_norm(t: Tracer, v: Value, g: Value, dim: int = 0) -> Value:
+    """Each slice of `v` along `dim` at the length that `g` says."""
+    axes = [k for k in range(len(v.shape)) if k != t.axis(dim, len(v.shape))]
+    lengths = t.reduce(t.cells(lambda a: a * a, v, dtype=v.dtype), axes, keep=True)
+    return t.cells(lambda a, b, s: a * (b / call("sqrt", s)), v, g, lengths, dtype=v.dtype)
+
+
+def _weight_norm_interface(t: Tracer, v: Value, g: Value, dim: int = 0) -> tuple[Value, None]:
+    return _weight_norm(t, v, g, dim), None
 
 
 LINEAR: tuple[TorchOperator, ...] = (
@@ -157,6 +159,7 @@ LINEAR: tuple[TorchOperator, ...] = (
     TorchOperator(aten("baddbmm"), _baddbmm),
     TorchOperator(aten("addbmm"), _addbmm),
     TorchOperator(aten("einsum"), _einsum),
+    TorchOperator(aten("_weight_norm"), _weight_norm),
+    TorchOperator(aten("_weight_norm_interface"), _weight_norm_interface),
     TorchOperator(aten("bilinear"), _bilinear),
-    TorchOperator(aten("_cdist_forward", "cdist"), _cdist),
 )

@@ -190,6 +190,10 @@ def _copy(t: Tracer, x: Value, src: Value, *_: Any) -> Value:
     return t.expand(t.cast(src, t.dtype), t.shape)
 
 
+def _broadcast_tensors(t: Tracer, tensors: Sequence[Value]) -> tuple[Value, ...]:
+    return tuple(t.expand(v, t.shape) for v in tensors)
+
+
 def _meshgrid(t: Tracer, tensors: Sequence[Value], indexing: str = "ij") -> tuple[Value, ...]:
     order = list(range(len(tensors)))
     if indexing == "xy" and len(order) > 1:
@@ -238,5 +242,6 @@ MOVEMENT: tuple[TorchOperator, ...] = (
     TorchOperator(aten("pixel_unshuffle"), _pixel_unshuffle),
     TorchOperator(aten("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
     TorchOperator(aten("copy", "expand_as_copy"), _copy),
+    TorchOperator(aten("broadcast_tensors"), _broadcast_tensors),
     TorchOperator(aten("meshgrid", "meshgrid.indexing"), _meshgrid),
 )

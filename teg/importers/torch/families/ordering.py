@@ -115,6 +115,32 @@ def _one_hot(t: Tracer, x: Value, num_classes: int = -1) -> Value:
     return t.elements(("cast", t.dtype, hit), [wide], t.dtype)
 
 
+def _searchsorted(
+    t: Tracer,
+    sorted_sequence: Value,
+    x: Value,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    """How many of the sorted elements lie below, line by line."""
+    if sorter is not None:
+        raise t.refuse("is unsupported with a sorter")
+    rank, last = len(x.shape), len(sorted_sequence.shape)
+    below = "ge" if right or side == "right" else "gt"
+    line = sorted_sequence if last == 1 else t.unsqueeze(sorted_sequence, last - 1)
+    hits = t.cells(
+        lambda a, b: call(below, a, b),
+        t.unsqueeze(x, rank),
+        line,
+        dtype=t.dtype,
+        within=sorted_sequence.dtype,
+    )
+    return t.reduce(hits, [rank])
+
+
 def _bucketize(
     t: Tracer, x: Value, boundaries: Value, *, out_int32: bool = False, right: bool = False
 ) -> Value:
@@ -145,4 +171,5 @@ ORDERING: tuple[TorchOperator, ...] = (
     TorchOperator(aten("median"), _median_of_all),
     TorchOperator(aten("one_hot"), _one_hot),
     TorchOperator(aten("bucketize.Tensor"), _bucketize),
+    TorchOperator(aten("searchsorted.Tensor"), _searchsorted),
 )

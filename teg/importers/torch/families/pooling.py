@@ -11,6 +11,7 @@ import numpy as np
 from teg.dtypes import is_float
 from teg.importers.program import Value
 from teg.importers.torch.families.convolution import spread
+from teg.importers.torch.families.indexing import take
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
 from teg.operators.monoids import identity
@@ -262,13 +263,28 @@ def _adaptive_average_backward(t: Tracer, grad_output: Value, x: Value) -> Value
     return grad_output
 
 
-def _adaptive_max(t: Tracer, x: Value, output_size: Ints) -> tuple[Value, ...]:
-    """Maxima of equal parts; unequal ones are refused."""
+def _adaptive_max_unequal(t: Tracer, x: Value, out: Ints) -> Value:
+    """Maxima of unequal parts: each is laid out as long as the longest, its last element repeated."""
+    lead = len(x.shape) - len(out)
+    for k, n in enumerate(out):
+        axis, size = lead + k, x.shape[lead + k]
+        first = np.arange(n) * size // n
+        last = -(-(np.arange(n) + 1) * size // n) - 1
+        width = int((last - first).max()) + 1
+        places = np.minimum(first[:, None] + np.arange(width), last[:, None])
+        laid = take(t, x, axis, t.literal(places.reshape(-1)))
+        opened = t.reshape(laid, (*x.shape[:axis], n, width, *x.shape[axis + 1 :]))
+        x = t.reduce(opened, [axis + 1], "max")
+    return x
+
+
+def _adaptive_max(t: Tracer, x: Value, output_size: Ints) -> tuple[Value | None, ...]:
+    """Maxima of equal parts by windows, with their positions; of unequal ones the maxima only."""
     rank = len(output_size)
     out = t.shape[-rank:]
     size = x.shape[-rank:]
     if any(s % n for s, n in zip(size, out, strict=True)):
-        raise t.refuse(f"is supported only where {list(out)} divides {list(size)}")
+        return _adaptive_max_unequal(t, x, out), None
     kernel = [s // n for s, n in zip(size, out, strict=True)]
     return tuple(_max_pool(rank)(t, x, kernel))
 

@@ -72,6 +72,27 @@ def _var_mean(
     return variance(t, x, t.axes(dim, len(x.shape)), keepdim, 1 if correction is None else correction)
 
 
+def _std(t: Tracer, x: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False) -> Value:
+    return _std_correction(t, x, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+def _std_of_all(t: Tracer, x: Value, unbiased: bool = True) -> Value:
+    return _std(t, x, None, unbiased)
+
+
+def _var_mean_dim(
+    t: Tracer, x: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False
+) -> tuple[Value, Value]:
+    return _var_mean(t, x, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+def _std_mean(
+    t: Tracer, x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Value, Value]:
+    spread, middle = _var_mean(t, x, dim, correction=correction, keepdim=keepdim)
+    return t.cells(partial(call, "sqrt"), spread, dtype=x.dtype), middle
+
+
 def _extreme(monoid: str, t: Tracer, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
     return t.reduce(x, t.axes(dim, len(x.shape)), monoid, keep=keepdim)
 
@@ -153,17 +174,6 @@ def _count_nonzero(t: Tracer, x: Value, dim: Any = None, keepdim: bool = False) 
     return t.reduce(hits, t.axes(dim, len(x.shape)), keep=keepdim)
 
 
-def _pdist(t: Tracer, x: Value, p: float = 2.0) -> Value:
-    """Distances of the pairs i < j, one slice of rows after the other."""
-    rows = x.shape[0]
-    parts = []
-    for i in range(rows - 1):
-        others = t.part(x, 0, range(i + 1, rows))
-        away = t.cells(lambda a, b: a - b, t.part(x, 0, range(i, i + 1)), others, dtype=x.dtype)
-        parts.append(norm(t, away, p, [1], keep=False))
-    return t.concat(parts, 0)
-
-
 def _mse(t: Tracer, x: Value, target: Value, reduction: int = 1) -> Value:
     return reduced(t, t.cells(lambda a, b: (a - b) * (a - b), x, target, dtype=t.dtype), reduction)
 
@@ -188,6 +198,10 @@ REDUCTIONS: tuple[TorchOperator, ...] = (
     TorchOperator(aten("var.correction"), _var_correction),
     TorchOperator(aten("std.correction"), _std_correction),
     TorchOperator(aten("var_mean.correction"), _var_mean),
+    TorchOperator(aten("std.dim"), _std),
+    TorchOperator(aten("std"), _std_of_all),
+    TorchOperator(aten("var_mean.dim"), _var_mean_dim),
+    TorchOperator(aten("std_mean.correction"), _std_mean),
     TorchOperator(aten("amax", "max"), partial(_extreme, "max")),
     TorchOperator(aten("amin", "min"), partial(_extreme, "min")),
     TorchOperator(aten("prod", "prod.dim_int"), _prod),
@@ -203,7 +217,6 @@ REDUCTIONS: tuple[TorchOperator, ...] = (
     TorchOperator(aten("_softmax_backward_data"), _softmax_backward),
     TorchOperator(aten("_log_softmax_backward_data"), _log_softmax_backward),
     TorchOperator(aten("count_nonzero.dim_IntList", "count_nonzero"), _count_nonzero),
-    TorchOperator(aten("_pdist_forward"), _pdist),
     TorchOperator(aten("mse_loss"), _mse),
     TorchOperator(aten("l1_loss"), _l1),
 )

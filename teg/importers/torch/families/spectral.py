@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from teg.importers.program import Value
 from teg.importers.torch.expressions import Expr, call, tree_of, where
@@ -101,6 +102,61 @@ def _c2r(t: Tracer, x: Value, dim: Sequence[int], normalization: int, last_dim_s
     return t.elements(("real", ("input", 0)), [whole], t.dtype)
 
 
+# torch's codes of a scaling by its names; which direction is scaled decides what they mean.
+FORWARD = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
+BACKWARD = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
+
+
+def _sized(t: Tracer, x: Value, sizes: Sequence[int | None], axes: Sequence[int]) -> Value:
+    """Lines cut or filled up with zeros to the sizes that are transformed."""
+    low, high = [0] * len(x.shape), [0] * len(x.shape)
+    for size, axis in zip(sizes, axes, strict=True):
+        high[axis] = 0 if size is None or size < 0 else size - x.shape[axis]
+    return t.pad(x, low, high) if any(high) else x
+
+
+def _along(t: Tracer, x: Value, s: Any, dim: Any, last: int | None) -> tuple[list[int], list[int | None]]:
+    """The dimensions that are transformed (`last` many by default) and the sizes asked for."""
+    rank = len(x.shape)
+    if dim is None:
+        count = len(s) if isinstance(s, (tuple, list)) else last or rank
+        dim = range(rank - count, rank)
+    axes = [t.axis(d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
+    sizes = list(s) if isinstance(s, (tuple, list)) else [s] * len(axes)
+    return axes, sizes
+
+
+def _fft(
+    inverse: bool,
+    many: int | None,
+    t: Tracer,
+    x: Value,
+    s: Any = None,
+    dim: Any = None,
+    norm: Any = None,
+    **given: Any,
+) -> Value:
+    axes, sizes = _along(t, x, given.get("n", s), dim, many)
+    value = _sized(t, t.cast(x, t.dtype), sizes, axes)
+    return _c2c(t, value, axes, (BACKWARD if inverse else FORWARD)[norm], not inverse)
+
+
+def _rfft(
+    many: int | None, t: Tracer, x: Value, s: Any = None, dim: Any = None, norm: Any = None, **given: Any
+) -> Value:
+    axes, sizes = _along(t, x, given.get("n", s), dim, many)
+    return _r2c(t, _sized(t, x, sizes, axes), axes, FORWARD[norm], onesided=True)
+
+
+def _irfft(
+    many: int | None, t: Tracer, x: Value, s: Any = None, dim: Any = None, norm: Any = None, **given: Any
+) -> Value:
+    axes, sizes = _along(t, x, given.get("n", s), dim, many)
+    size = t.shape[axes[-1]]
+    halves = [*sizes[:-1], size // 2 + 1]
+    return _c2r(t, _sized(t, t.cast(x, WIDE.get(x.dtype, x.dtype)), halves, axes), axes, BACKWARD[norm], size)
+
+
 SPECTRAL: tuple[TorchOperator, ...] = (
     TorchOperator(aten("complex"), _complex),
     TorchOperator(aten("real"), partial(_part, "real")),
@@ -113,4 +169,16 @@ SPECTRAL: tuple[TorchOperator, ...] = (
     TorchOperator(aten("_fft_c2c"), _c2c),
     TorchOperator(aten("_fft_r2c"), _r2c),
     TorchOperator(aten("_fft_c2r"), _c2r),
+    TorchOperator(aten("fft_fft"), partial(_fft, False, 1)),
+    TorchOperator(aten("fft_ifft"), partial(_fft, True, 1)),
+    TorchOperator(aten("fft_rfft"), partial(_rfft, 1)),
+    TorchOperator(aten("fft_irfft"), partial(_irfft, 1)),
+    TorchOperator(aten("fft_fft2"), partial(_fft, False, 2)),
+    TorchOperator(aten("fft_ifft2"), partial(_fft, True, 2)),
+    TorchOperator(aten("fft_rfft2"), partial(_rfft, 2)),
+    TorchOperator(aten("fft_irfft2"), partial(_irfft, 2)),
+    TorchOperator(aten("fft_fftn"), partial(_fft, False, None)),
+    TorchOperator(aten("fft_ifftn"), partial(_fft, True, None)),
+    TorchOperator(aten("fft_rfftn"), partial(_rfft, None)),
+    TorchOperator(aten("fft_irfftn"), partial(_irfft, None)),
 )
