@@ -134,3 +134,13 @@ def test_a_scan_goes_along_an_axis_in_either_direction(backward: int) -> None:
     states = np.cumsum(columns, axis=1) + X[:, :1] * 3
     np.testing.assert_allclose(found["last"], states[:, -1], rtol=1e-5)
     np.testing.assert_allclose(found["squares"], states**2, rtol=1e-5)
+
+
+def test_loops_in_loops_that_never_end_are_refused_soon() -> None:
+    forever = body([node("Identity", ["go"], ["go_on"])], ["i", "go"], ["go_on"])
+    steps = [node("Loop", ["", "go"], [], body=forever), node("Identity", ["go"], ["go_on"])]
+    outer = body([*steps, node("Identity", ["old"], ["new"])], ["i", "go", "old"], ["go_on", "new"])
+    model = model_of([node("Loop", ["n", "", "c"], ["y"], body=outer)], {}, ["y"], {"n": np.array(9), "c": X})
+
+    with pytest.raises(ImportFailure, match="is supported only where its end is known; it comes after 4096"):
+        from_onnx(model)

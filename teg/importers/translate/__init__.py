@@ -80,10 +80,11 @@ def _translate_nodes(t: Translation, model: Model) -> None:
     """Translate what can be; then tell everything that could not."""
     refused: dict[str, list[str]] = {}
     lost: set[str] = set()
-    reads = [reads_of(node.proto) for node in model.nodes]
-    read = set(model.outputs.values()).union(*reads)
-    for node, own in zip(model.nodes, reads, strict=True):
-        if lost.isdisjoint(own):
+    read = set(model.outputs.values())
+    for node in model.nodes:
+        read |= reads_of(node.proto)
+    for node in model.nodes:
+        if not lost or lost.isdisjoint(reads_of(node.proto)):
             try:
                 _translate_node(t, node, model, read)
                 continue

@@ -15,9 +15,9 @@ from teg.importers.onnx_reader import Node, nodes_of
 from teg.importers.onnx_tensors import to_array
 from teg.importers.translate.translation import Translation, Translator, normal_axis
 
-# Longer loops, and loops that would give more steps than this, are refused.
+# Longer loops, and programs whose bodies come to more nodes than this when they are unrolled, are refused.
 MOST_ITERATIONS = 4096
-MOST_STEPS = 200_000
+MOST_NODES = 50_000
 
 
 def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
@@ -26,6 +26,9 @@ def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], pr
     Raises:
         ImportFailure: a node of the body is refused, or the program grows too long.
     """
+    t.unrolled_nodes += len(body.node)
+    if t.unrolled_nodes > MOST_NODES:
+        raise ImportFailure(f"{node.where}: the bodies of loops unroll to more than {MOST_NODES} nodes")
     names = {**given}
     own = [*(i.name for i in body.initializer), *(o for n in body.node for o in n.output if o)]
     names.update((name, f"{prefix}/{name}") for name in own)
@@ -38,8 +41,6 @@ def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], pr
     read = {o.name for o in copy.output}.union(*(reads_of(inner.proto) for inner in nodes))
     for inner in nodes:
         t.translate_node(inner, read)
-        if len(t.program.steps) > MOST_STEPS:
-            raise ImportFailure(f"{node.where} unrolls to more than {MOST_STEPS} steps")
     return [o.name for o in copy.output]
 
 

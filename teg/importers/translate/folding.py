@@ -47,6 +47,8 @@ CONSTANT_FORMS: Mapping[str, Any] = {
     "value_int": np.int64,
     "value_ints": np.int64,
 }
+# What is never computed at import: other numbers each time, and loops that may not end.
+UNFOLDED = RANDOM | {"If", "Loop", "Scan", "SequenceMap"}
 # Known values that unfold to more than this are left to steps, where their operator has any.
 UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
 
@@ -65,7 +67,7 @@ def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
     inputs = [t.literal(n) if n else None for n in node.inputs]
     unknown = any(n and c is None for n, c in zip(node.inputs, inputs, strict=True))
     weights = bool(node.inputs) and t.resolve(node.inputs[0]) in t.program.entries
-    if unknown or node.op in RANDOM or (node.op in KEPT_ON_WEIGHTS and weights):
+    if unknown or node.op in UNFOLDED or (node.op in KEPT_ON_WEIGHTS and weights):
         return False
     results = _compressed(node, inputs)
     if results is None and not _unfolds(inputs):

@@ -38,6 +38,7 @@ class Translation:
         self.known: dict[str, Literal] = {}
         self._aliases: dict[str, str] = {}
         self._makers: dict[str, Step] = {}
+        self.unrolled_nodes = 0
         # How a node becomes steps, the values read later given: for translators of nodes that hold others.
         self.translate_node: Callable[[Node, set[str]], None] = _nowhere
 
