@@ -186,6 +186,8 @@ def read_dims(given: Sequence[Any], named: Mapping[str, int]) -> tuple[tuple[int
     for size in sizes:
         if not is_number(size):
             raise ProgramError(f"the size of a dimension is a whole number from 0 up, not {size!r}")
+    for name in named:
+        check_name(name)
     return tuple(int(s) for s in sizes), tuple(named) if named else ("",) * len(sizes)
 
 

@@ -27,12 +27,14 @@ class Boundary(Generators):
         name: str,
         /,
         *shape: Any,
-        dtype: str = "float32",
+        dtype: str | None = None,
         role: str = "parameter",
         value: np.ndarray | None = None,
         **dims: int,
     ) -> Handle:
         """A value that stays from execution to execution, such as a weight; `value` is its data, if known.
+
+        Without `dtype` it has that of `value`, or float32; without dimensions those of `value`.
 
         `role` is parameter, buffer, constant or optimizer_state.
         """
@@ -51,12 +53,13 @@ class Boundary(Generators):
         name: str,
         shape: Sequence[Any],
         dims: Mapping[str, int],
-        dtype: str,
+        dtype: str | None,
         role: str,
         value: np.ndarray | None,
     ) -> Handle:
         sizes, names = read_dims(shape, dims)
         array = None if value is None else np.asarray(value)
+        dtype = dtype or ("float32" if array is None else array.dtype.name)
         if array is not None and not shape and not dims:
             sizes, names = array.shape, ("",) * array.ndim
         if array is not None and (array.shape != sizes or array.dtype.name != dtype):

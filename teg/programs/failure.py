@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
 from pathlib import Path
 from types import FrameType
 
-OURS = str(Path(__file__).parent) + os.sep
+OURS = (str(Path(__file__).parent) + os.sep, contextlib.__file__)
 SHOWN_CHARACTERS = 60
 
 

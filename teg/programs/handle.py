@@ -20,6 +20,8 @@ from teg.programs.reductions import Reductions
 from teg.programs.scanning import Scanning
 from teg.programs.windows import Windows
 
+NUMBERS = (bool, int, float, complex, np.generic)
+
 
 class Handle(Reductions, Scanning, Products, Windows, Padding):
     """An immutable, typed handle of one tensor; operators and methods write further steps of its program.
@@ -66,6 +68,20 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
         dotted = any(p is Ellipsis for p in parts[:place])
         axis = -1 - len(behind) if dotted else len(before)
         return found.gather(index, axis)
+
+    def __matmul__(self, other: Operand) -> Self:
+        """The product summed over one dimension; see `teg.programs.products.Products`."""
+        return super().__matmul__(self._tensor(other))
+
+    def __rmatmul__(self, other: Operand) -> Self:
+        return self._tensor(other) @ self
+
+    def _tensor(self, value: Operand) -> Self:
+        """A numpy array as a tensor of this program; all else as it is."""
+        if not isinstance(value, np.ndarray):
+            found: Self = value
+            return found
+        return self.made(self.writer.literal(value), ("",) * value.ndim)
 
     def __len__(self) -> int:
         """The size of the first dimension."""
@@ -127,8 +143,12 @@ def _place(first: TensorBase, operand: Operand, tensors: list[TensorBase]) -> in
     """The input that an operand is (equal tensors are one input); None for a number."""
     if isinstance(operand, np.ndarray):
         operand = first.made(first.writer.literal(operand), ("",) * operand.ndim)
-    if not isinstance(operand, TensorBase):
+    if isinstance(operand, NUMBERS):
         return None
+    if not isinstance(operand, TensorBase):
+        raise ProgramError(
+            f"an operand is a tensor, a number or a numpy array, not {operand!r} of type {type(operand).__name__}"
+        )
     if operand.writer is not first.writer:
         raise ProgramError(f"{operand!r} belongs to program {operand.writer.program.name!r}")
     for k, known in enumerate(tensors):

@@ -186,9 +186,16 @@ class Program(Boundary):
         return graph.replace(changed.get(b.site, b) for b in graph.blocks) if changed else graph
 
     def evaluate(self, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """The outputs by name, for inputs by name; parameters with a value may be left out."""
+        """The outputs by name, for inputs by name; parameters with a value may be left out.
+
+        Raises:
+            ProgramError: inputs are missing or of another shape or type, or an operator refuses their values.
+        """
         graph = self.graph
-        return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs or {})))
+        try:
+            return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs or {})))
+        except ValueError as error:
+            raise ProgramError(str(error)) from error
 
     def _repr_html_(self) -> str:
         if not self.writer.program.observed:

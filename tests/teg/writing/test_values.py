@@ -89,6 +89,8 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray,
         (X,),
     ),
     "matmul": (lambda x, y: x @ y, lambda x, y: x @ y, (X, Y)),
+    "array times tensor": (lambda x: Y.T @ x.transpose(0, 2, 1), lambda x: Y.T @ x.transpose(0, 2, 1), (X,)),
+    "tensor times array": (lambda x: x @ Y, lambda x: x @ Y, (X,)),
     "vector times matrix": (lambda x, y: x[0, 0] @ y, lambda x, y: x[0, 0] @ y, (X, Y)),
     "batched matmul": (
         lambda x: x @ x[0:1].transpose(0, 2, 1),
