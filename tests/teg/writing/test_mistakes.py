@@ -55,7 +55,7 @@ MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
     "window": (lambda p, x: x.reshape(1, 1, 64, 64).max_pool(65), "no window of (65, 65) fits"),
     "size": (lambda p, _: p.input("z", -3), "a whole number from 0 up, not -3"),
     "no operand": (lambda p, _: p.cell(lambda: 1), "needs a tensor among its operands"),
-    "list": (lambda _, x: x + [1, 2], "an operand is a tensor, a number or a numpy array, not [1, 2]"),
+    "list": (lambda _, x: x * [1, 2], "an operand is a tensor, a number or a numpy array, not [1, 2]"),
     "name of a dimension": (lambda p, _: p.input("z", **{"b c": 4}), "is an identifier such as 'batch'"),
     "value missing": (lambda p, x: (p.output("y", x), p.evaluate()), "input 'x' of shape (32, 128)"),
     "no point": (lambda p, _: p.behind(7).__enter__(), "there is no sequence point 7"),
