@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
+from teg.dtypes import item_bytes, numpy_dtype
 from teg.importers.failure import ImportFailure
+from teg.importers.program import LARGEST_COUNT
 from teg.importers.stablehlo.module import Type
 
 ELEMENT_TYPES = {
@@ -90,7 +92,10 @@ def type_of(text: str, where: str) -> Type:
         raise ImportFailure(
             f"{where}: element type {element} of {text} is unsupported; known are {', '.join(ELEMENT_TYPES)}"
         )
-    return Type(tuple(int(s) for s in sizes.split("x") if s), ELEMENT_TYPES[element])
+    kind = Type(tuple(int(s) for s in sizes.split("x") if s), ELEMENT_TYPES[element])
+    if math.prod(s for s in kind.shape if s) * item_bytes(kind.dtype) > LARGEST_COUNT:
+        raise ImportFailure(f"{where}: {text} is too large; a tensor has at most {LARGEST_COUNT:,} bytes")
+    return kind
 
 
 def _split(text: str) -> list[str]:

@@ -203,8 +203,8 @@ class Emitter:
             pieces += [(at + s, v) for s, v in own] if own_axis == axis else [(at, value)]
             at += value.shape[axis]
         pieces = [(s, v) for s, v in pieces if v.shape[axis]]
-        if len(pieces) == 1:
-            return pieces[0][1]
+        if len(pieces) <= 1:
+            return pieces[0][1] if pieces else values[0]
         output = self.fresh()
         name = self.translation.concat(output, [v.name for _, v in pieces], output, axis)
         if self.translation.literal(name) is None:

@@ -9,12 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from teg.importers.failure import ImportFailure
 from teg.importers.stablehlo.attributes import AttributeReader, type_of
 from teg.importers.stablehlo.module import Function, Module, Operation, Port, Region
 
 LIMIT_BYTES = 1 << 30
 NESTING_LIMIT = 100
+TEXT_NESTING_LIMIT = 1000
 BYTECODE = b"ML\xefR"
 GZIP = b"\x1f\x8b"
 TERMINATORS = ("return", "func.return", "stablehlo.return", "mhlo.return", "sdy.return")
@@ -51,6 +54,7 @@ def read_module(source: str | bytes | Path, name: str | None = None) -> Module:
         ImportFailure: there is no such file, it is no StableHLO module, or it is not static.
     """
     content, label = _load(source)
+    _check_nesting(content, label)
     mlir = bindings()
     with mlir.context:
         try:
@@ -94,6 +98,20 @@ def _unpacked(content: bytes, label: str) -> bytes:
     if len(plain) > LIMIT_BYTES:
         raise ImportFailure(f"{label} unpacks to more than {LIMIT_BYTES} bytes, the limit for StableHLO")
     return plain
+
+
+def _check_nesting(content: bytes, label: str) -> None:
+    """Texts that are nested too deep for the parser's stack are refused before it sees them."""
+    if content.startswith(BYTECODE):
+        return
+    text = np.frombuffer(content, np.uint8)
+    steps = np.isin(text, np.frombuffer(b"([{<", np.uint8)).astype(np.int32)
+    steps -= np.isin(text, np.frombuffer(b")]}>", np.uint8))
+    steps[1:][(text[1:] == ord(">")) & (text[:-1] == ord("-"))] = 0
+    if int(np.cumsum(steps).max(initial=0)) > TEXT_NESTING_LIMIT:
+        raise ImportFailure(
+            f"{label} is nested more than {TEXT_NESTING_LIMIT} brackets deep; expected flat regions"
+        )
 
 
 def _one_line(error: BaseException) -> str:

@@ -43,8 +43,6 @@ def _entry(program: Program, name: str, function: Function, position: int, roles
     kind = function.arguments[position].type
     if kind.parts is not None or kind.dtype == "token":
         raise ImportFailure(f"input {name!r} is a {kind.dtype}; expected tensors")
-    if 0 in kind.shape:
-        raise ImportFailure(f"input {name!r} of shape {list(kind.shape)} has no elements")
     value = Value(name, kind.shape, kind.dtype)
     program.values[name] = value
     program.entries[name] = Entry(value, roles.get(name, "activation"))

@@ -12,6 +12,9 @@ from teg.importers.program import Value
 from teg.importers.stablehlo.emitter import Emitter
 from teg.importers.stablehlo.module import Function, Module, Operation, Region, Type
 
+# Inlined and unrolled, that is.
+LARGEST_OPERATION_COUNT = 250_000
+
 Results = Value | Sequence[Value]
 
 
@@ -44,6 +47,7 @@ class Runner:
         self.translators = translators
         self.limit = limit
         self._elementwise = False
+        self._operations = 0
         self._stack: list[str] = []
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
@@ -76,6 +80,12 @@ class Runner:
         translator = self.translators.get(operation.name)
         if translator is None:
             raise ImportFailure(f"{operation.where} is unsupported")
+        self._operations += 1
+        if self._operations > LARGEST_OPERATION_COUNT:
+            raise ImportFailure(
+                f"{self.module.name} has more than {LARGEST_OPERATION_COUNT:,} operations, calls inlined and loops "
+                "unrolled; import a part of it, or fewer trips"
+            )
         self.emitter.begin(operation)
         operands = [scope[n] for n in operation.operands]
         if isinstance(translator, RegionTranslator):

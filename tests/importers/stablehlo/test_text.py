@@ -190,3 +190,45 @@ def test_calls_of_foreign_code_are_refused_by_name() -> None:
     )
     with pytest.raises(ImportFailure, match="'my_kernel' is unsupported"):
         from_stablehlo(text)
+
+
+def test_calls_that_double_are_refused_in_bounded_time() -> None:
+    doubling = "".join(
+        f"func.func private @f{k}(%x: tensor<2xf32>) -> tensor<2xf32> {{\n"
+        f"%a = func.call @f{k + 1}(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
+        f"%b = func.call @f{k + 1}(%a) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %b : tensor<2xf32>\n}}\n"
+        for k in range(40)
+    )
+    text = doubling + (
+        "func.func private @f40(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}\n"
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "%a = func.call @f0(%x) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %a : tensor<2xf32>\n}"
+    )
+    with pytest.raises(ImportFailure, match="more than 250,000 operations"):
+        from_stablehlo(text)
+
+
+def test_deep_nesting_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(ImportFailure, match="nested more than 1000 brackets deep"):
+        from_stablehlo("module {\n" * 20000 + "}" * 20000)
+
+
+def test_tensors_beyond_64_bits_are_refused() -> None:
+    huge = "tensor<4294967296x4294967296xf32>"
+    with pytest.raises(ImportFailure, match="is too large"):
+        from_stablehlo(module(f"return %x : {huge}", f"%x: {huge}", huge))
+
+
+def test_tensors_without_elements_are_legal() -> None:
+    text = module(
+        "%z = stablehlo.constant dense<7.0> : tensor<f32>\n"
+        "%s = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0]"
+        " : (tensor<0x3xf32>, tensor<f32>) -> tensor<3xf32>\n"
+        "%c = stablehlo.concatenate %x, %x, dim = 0 : (tensor<0x3xf32>, tensor<0x3xf32>) -> tensor<0x3xf32>\n"
+        "return %s, %c : tensor<3xf32>, tensor<0x3xf32>",
+        "%x: tensor<0x3xf32>",
+        "(tensor<3xf32>, tensor<0x3xf32>)",
+    )
+    total, joined = run_text(text, np.zeros((0, 3), np.float32))
+    np.testing.assert_array_equal(total, [7, 7, 7])
+    assert joined.shape == (0, 3)
