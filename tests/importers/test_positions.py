@@ -272,3 +272,42 @@ def test_updates_that_meet_along_an_unused_dimension_are_combined(rng: np.random
     updates = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
 
     one("ScatterND", {"x": X, "u": updates}, {"i": index}, order=["x", "i", "u"], reduction="add")
+
+
+@pytest.mark.parametrize("attrs", [{}, {"k": -1}, {"k": 2, "dtype": 7}])
+def test_ones_on_a_diagonal_are_generated(attrs: dict[str, int]) -> None:
+    assert operators(one("EyeLike", {"x": X[0]}, **attrs)) == ["cell"]
+
+
+def test_a_long_progression_is_generated() -> None:
+    """Short ones are known; this one is read by a sum with what comes in."""
+    nodes = [
+        helper.make_node("Range", ["start", "limit", "step"], ["line"]),
+        helper.make_node("Add", ["x", "line"], ["y"]),
+    ]
+    constants = {"start": np.array(3), "limit": np.array(40_003), "step": np.array(2)}
+    inputs = {"x": ints(5)}
+
+    graph = check_against_reference(model_of(nodes, inputs, ["y"], constants), inputs)
+
+    assert set(operators(graph)) <= {"cell", "view"}
+    assert graph.data == {}
+
+
+def test_maxima_go_back_to_where_they_were() -> None:
+    values = np.array([1, 2, 3, 4], np.float32).reshape(1, 1, 2, 2)
+    places = ints(5, 7, 13, 15).reshape(1, 1, 2, 2)
+    shape = {"shape": ints(1, 1, 5, 5)}
+
+    one("MaxUnpool", {"x": values, "i": places}, kernel_shape=[2, 2], strides=[2, 2])
+    one("MaxUnpool", {"x": values, "i": places}, shape, kernel_shape=[2, 2], strides=[2, 2])
+
+
+@pytest.mark.parametrize("op", ["NonZero", "Unique"])
+def test_what_depends_on_known_values_only_is_known(op: str) -> None:
+    nodes = [helper.make_node(op, ["c"], ["k"]), helper.make_node("Add", ["k", "x"], ["y"])]
+    inputs = {"x": ints(1)}
+
+    graph = check_against_reference(model_of(nodes, inputs, ["y"], {"c": ints(0, 3, 3, 0, 7)}), inputs)
+
+    assert operators(graph) == ["cell"] or set(operators(graph)) == {"cell", "view"}
