@@ -1,4 +1,4 @@
-"""A graph as Loom JSON: tensors and operations, with one shard that is all of each operation.
+"""A graph as Loom JSON: tensors, operations and their shards; of an abstract graph one that is all of its operation.
 
 Kernels are called `teg:` and the operator's name, their parameters are its attributes, so that what is read
 back is the same program. Tensors' values are not written: the format has no place for them.
@@ -6,13 +6,16 @@ back is the same program. Tensors' values are not written: the format has no pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from teg.encoding import encode_value
 from teg.graph import Block, Graph
 from teg.importers.loom.model import NODES, TAGS, IpfSignature, range_json, signature_json
+from teg.issues import listing
+from teg.sharding.foreign import is_explicit, understand
+from teg.signature import PARALLEL
 from teg.zspace import ZRange
 
 
@@ -22,19 +25,23 @@ def to_loom(graph: Graph) -> dict[str, Any]:
     Ids are derived from names, so equal graphs give equal documents. Operations whose windows stick out of
     their tensors carry no IPFSignature: a selection lies inside its tensor.
 
+    Of an explicit graph the program that it shards is written, with an Application per shard. Shards of a part of
+    a reduction have no form there, since every element is made once; such an operation stays whole.
+
     Raises:
-        ValueError: the graph holds shards: write its abstract graph (`teg.sharding.recover`).
+        ValueError: an explicit graph whose shards do not verify.
     """
-    if any(b.index is not None for b in graph.blocks):
-        raise ValueError(
-            "a graph of shards has no Loom form here; write the abstract graph (teg.sharding.recover)"
-        )
-    return _Writing(graph).run()
+    if not is_explicit(graph):
+        return _Writing(graph, {}).run()
+    found = understand(graph)
+    if found.abstract is None:
+        raise ValueError(listing(f"the shards of graph {graph.name!r} do not verify", found.issues))
+    return _Writing(found.abstract, found.indices).run()
 
 
 class _Writing:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, indices: Mapping[str, Sequence[ZRange]]) -> None:
+        self.graph, self.indices = graph, indices
 
     def run(self) -> dict[str, Any]:
         nodes = []
@@ -59,11 +66,37 @@ class _Writing:
             "inputs": self._ports(block.inputs, "input"),
             "outputs": self._ports(block.outputs, "output"),
         }
-        tags, shard_tags = self._tags(block)
+        tags, index = self._tags(block)
         label = block.site if operator in ends else body["kernel"]
         operation = self._node("Operation", f"op {block.site}", {**body, **sides}, label, tags)
-        shard = {"operationId": operation["id"], **sides}
-        return [operation, self._node("Application", f"shard {block.site}", shard, None, shard_tags)]
+        parts = self._parts(block) if index else []
+        if not parts:
+            shard = {"operationId": operation["id"], **sides}
+            return [operation, self._node("Application", f"shard {block.site}", shard, None, index)]
+        return [operation, *(self._shard(block, operation["id"], part) for part in parts)]
+
+    def _parts(self, block: Block) -> Sequence[ZRange]:
+        """The index ranges of the shards, where each makes its own elements; none where it is whole."""
+        assert block.signature is not None
+        reduced = [k for k, d in enumerate(block.signature.dims) if d.kind != PARALLEL]
+        whole = block.signature.index_range
+        parts = self.indices.get(block.site, ())
+        is_split = any(
+            (p.start[k], p.end[k]) != (whole.start[k], whole.end[k]) for p in parts for k in reduced
+        )
+        return () if is_split else parts
+
+    def _shard(self, block: Block, operation: str, part: ZRange) -> dict[str, Any]:
+        assert block.signature is not None
+        inputs, outputs = block.signature.project(part)
+        body = {
+            "operationId": operation,
+            "inputs": self._ports(block.inputs, "input", inputs),
+            "outputs": self._ports(block.outputs, "output", outputs),
+        }
+        return self._node(
+            "Application", f"shard {block.site} {part}", body, None, {f"{TAGS}/IPFIndex": range_json(part)}
+        )
 
     def _tags(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
         tags: dict[str, Any] = {}
@@ -83,13 +116,13 @@ class _Writing:
         index = {f"{TAGS}/IPFIndex": range_json(signature.index_range)}
         return {**tags, f"{TAGS}/IPFSignature": signature_json(ports), **index}, index
 
-    def _ports(self, tensors: Sequence[str], name: str) -> dict[str, Any]:
+    def _ports(
+        self, tensors: Sequence[str], name: str, boxes: Sequence[ZRange] | None = None
+    ) -> dict[str, Any]:
+        whole = boxes or [ZRange.of_shape(self.graph.tensors[t].shape) for t in tensors]
         listed = [
-            {
-                "tensorId": self._id("Tensor", t),
-                "range": range_json(ZRange.of_shape(self.graph.tensors[t].shape)),
-            }
-            for t in tensors
+            {"tensorId": self._id("Tensor", t), "range": range_json(box)}
+            for t, box in zip(tensors, whole, strict=True)
         ]
         return {name: listed} if listed else {}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,14 +56,23 @@ class CircularShards(ValueError):
         self.issue = issue
 
 
-def abstract_graph(shards: Shards) -> tuple[Graph, Mapping[str, Part]]:
-    """The graph whose sharding these are, and what their local sources and sinks hold, by site.
+class Abstract(NamedTuple):
+    """The graph, what its shards' sources and sinks hold by their site, and the index ranges of each block's shards."""
+
+    graph: Graph
+    parts: Mapping[str, Part]
+    indices: Mapping[str, tuple[ZRange, ...]]
+
+
+def abstract_graph(shards: Shards) -> Abstract:
+    """The graph whose sharding these are.
 
     Raises:
         CircularShards: groups read each other.
     """
     abstraction = _Abstraction(shards)
-    return abstraction.run(), abstraction.parts
+    graph = abstraction.run()
+    return Abstract(graph, abstraction.parts, abstraction.indices)
 
 
 class _Abstraction:
@@ -74,6 +84,7 @@ class _Abstraction:
             shards.pieces,
         )
         self.parts: dict[str, Part] = {}
+        self.indices: dict[str, tuple[ZRange, ...]] = {}
 
     def run(self) -> Graph:
         order = self._order()
@@ -87,6 +98,7 @@ class _Abstraction:
             box = self.pieces[(*block.inputs, *block.outputs)[0]].box
             place = block.index if block.index is not None else ZRange.of_shape(box.shape)
             self.parts[block.site] = Part(names[self.group_of[block.site]], place)
+        self.indices = {names[g.number]: tuple(dict.fromkeys(g.indices)) for g in self.groups if g.indices}
         blocks, tensors = [], {}
         for number in order:
             group = self.groups[number]

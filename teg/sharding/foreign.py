@@ -19,7 +19,7 @@ from teg.evaluate import output_boxes
 from teg.graph import Attributes, Block, Definition, Graph, TensorType, attributes
 from teg.issues import Issue, listing
 from teg.operators.selectors import sliced, view_attributes
-from teg.sharding.abstraction import CircularShards, Group, Part, Shards, abstract_graph
+from teg.sharding.abstraction import Abstract, CircularShards, Group, Part, Shards, abstract_graph
 from teg.sharding.pieces import Piece, Token, made_piece
 from teg.sharding.tiling import overlap, tiling_fault
 from teg.signature import PARALLEL, Signature
@@ -35,12 +35,14 @@ def is_explicit(graph: Graph) -> bool:
 class Understood(NamedTuple):
     """What an explicit graph computes: the abstract graph (None if it has issues), and what is wrong.
 
-    `parts` says by site what its sources take and its sinks show of the abstract graph's values.
+    `parts` says by site what its sources take and its sinks show of the abstract graph's values; `indices` are
+    the different index ranges of the shards of each abstract block.
     """
 
     abstract: Graph | None
     issues: tuple[Issue, ...]
     parts: Mapping[str, Part]
+    indices: Mapping[str, tuple[ZRange, ...]]
 
     def cut(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Whole values by abstract source as those of the explicit graph's sources."""
@@ -67,12 +69,14 @@ def understand(graph: Graph) -> Understood:
     """Verify an explicit graph and find the program that it is a sharding of."""
     issues = validate(graph)
     if issues:
-        return Understood(None, tuple(issues), {})
+        return Understood(None, tuple(issues), {}, {})
     reading = _Reading(graph)
-    abstract, parts = reading.run()
-    if abstract is not None:
-        reading.issues += validate(abstract)
-    return Understood(None if reading.issues else abstract, tuple(reading.issues), parts)
+    found = reading.run()
+    if found is not None:
+        reading.issues += validate(found.graph)
+    if found is None or reading.issues:
+        return Understood(None, tuple(reading.issues), {}, {})
+    return Understood(found.graph, (), found.parts, found.indices)
 
 
 def recover_foreign(graph: Graph) -> Graph:
@@ -99,7 +103,7 @@ class _Reading:
         self.constants: dict[Attributes, Token] = {}
         self.issues: list[Issue] = []
 
-    def run(self) -> tuple[Graph | None, Mapping[str, Part]]:
+    def run(self) -> Abstract | None:
         for k, block in enumerate(self.graph.blocks):
             pieces = tuple(self.pieces[t] for t in block.inputs)
             if block.index is not None and block.signature is not None:
@@ -109,12 +113,12 @@ class _Reading:
         for group in list(self.groups):
             self._check(group)
         if self.issues:
-            return None, {}
+            return None
         try:
             return abstract_graph(Shards(self.graph, self.groups, self.group_of, self.pieces))
         except CircularShards as error:
             self.issues.append(error.issue)
-            return None, {}
+            return None
 
     # Reading blocks.
 

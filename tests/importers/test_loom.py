@@ -13,8 +13,13 @@ from teg.exporters import to_loom
 from teg.graph import Graph
 from teg.importers import ImportFailure, from_loom
 from teg.importers.loom.constraints import loom_issues
+from teg.sharding.expand import expand
+from teg.sharding.foreign import recover_foreign
+from teg.sharding.materialise import materialise
 from teg.validate import validate
 from tests.teg.programs import small_program
+from tests.teg.sharding.programs import MESHES, random_placements, random_program
+from tests.teg.sharding.test_foreign import paper
 
 Document = dict[str, Any]
 
@@ -260,3 +265,21 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path) -> None:
         file.truncate(2 * 2**30)
     with pytest.raises(ImportFailure, match="more than 1073741824 bytes"):
         from_loom(tmp_path / "huge.json")
+
+
+def test_shards_become_applications() -> None:
+    document = to_loom(paper(concat=False))
+    assert loom_issues(document) == []
+    shards = [n for n in document["nodes"] if n["type"].endswith("Application")]
+    # Two of B, of the sum and of the sink; one each of A1, A2 and of the join that nobody ran.
+    assert len(shards) == 9
+    assert from_loom(document).structural_hash == recover_foreign(paper(concat=False)).structural_hash
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_expansions_become_applications(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_program(rng, 6)
+    mesh = MESHES[seed % len(MESHES)]
+    nodes = materialise(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
+    assert loom_issues(to_loom(nodes)) == []
