@@ -152,7 +152,8 @@ def from_jax(
     """The graph of a JAX function on arguments like the given ones (arrays, `jax.ShapeDtypeStruct`, trees of them).
 
     Sources are named by the argument and the path in it (`params.layer.w`), sinks by the path in the result
-    (`result.0`). See `from_stablehlo` for roles, carried state and loops, and `jax.jit` for the other options.
+    (`result.0`). What a jitted function says of its arguments (static, donated) holds. See `from_stablehlo` for
+    roles, carried state and loops, and `jax.jit` for the other options.
 
     Raises:
         ImportFailure: jax is not installed, or the function cannot be imported; one line that says why.

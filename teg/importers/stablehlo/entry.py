@@ -40,7 +40,11 @@ def import_jax(
         raise ImportFailure(
             f"importing a JAX function needs jax; pip install 'tapestry[jax]' ({error})"
         ) from None
-    lowered = jax.jit(function, keep_unused=True, **options).lower(*arguments, **keywords)
+    given = {name: value for name, value in options.items() if value not in ((), [])}
+    if hasattr(function, "lower") and not given:  # jitted already: what it says of its arguments holds
+        lowered = function.lower(*arguments, **keywords)
+    else:
+        lowered = jax.jit(function, keep_unused=True, **given).lower(*arguments, **keywords)
     mlir = bindings()
     parsed = lowered.compiler_ir("stablehlo")
     label = name or str(getattr(function, "__name__", "function"))

@@ -70,6 +70,16 @@ def test_donated_argument_is_carried() -> None:
     assert graph.sinks[0].definition.get("carries") == "state"
 
 
+def test_a_jitted_function_keeps_what_it_says_of_its_arguments() -> None:
+    def step(state: Any, unused: Any, count: int, x: Any) -> Any:
+        return state * 0.5 + x * count, x.sum()
+
+    jitted = jax.jit(step, static_argnums=2, donate_argnums=0)
+    graph = from_jax(jitted, normal(3), normal(7), 4, normal(3))
+    assert [s.site for s in graph.sources] == ["state", "x"]
+    assert graph.sinks[0].definition.get("carries") == "state"
+
+
 def test_scan_is_unrolled() -> None:
     def rnn(w: Any, xs: Any) -> Any:
         return lax.scan(lambda h, x: ((g := jnp.tanh(h @ w + x)), g * 2), jnp.zeros(4), xs)
