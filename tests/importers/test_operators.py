@@ -209,3 +209,14 @@ def test_unread_inputs_are_dropped() -> None:
     graph = from_onnx(model_of(nodes, {"x": X, "unused": X}, ["y"]))
     assert [s.site for s in graph.sources] == ["x"]
     run(graph, {"x": X, "unused": X})
+
+
+def test_a_query_that_may_attend_to_nothing_attends_to_nothing() -> None:
+    heads = np.linspace(-1, 1, 2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    mask = np.tril(np.ones((4, 4), bool), -1)
+
+    graph = one("Attention", {"q": heads, "k": heads, "v": heads, "mask": mask}, opset=23)
+
+    found = run(graph, {"q": heads, "k": heads, "v": heads, "mask": mask})["y"]
+    assert (found[:, :, 0] == 0).all()
+    np.testing.assert_allclose(found[:, :, 1], heads[:, :, 0], rtol=1e-6)

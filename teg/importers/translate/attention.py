@@ -52,6 +52,8 @@ def _attention(t: Translation, node: Node) -> None:
     t.emit(
         Compute(f"{node.name}.softmax", "softmax", (shaped,), weights, (SCORES,), SCORES, {"axes": ("k",)})
     )
+    if len(node.inputs) > 3 and node.inputs[3]:
+        weights = _unattended(t, node, shaped, weights)
     target = ("b", "q", "h", "g", "d") if flat else ("b", "h", "g", "q", "d")
     product = contract(t, node.name, (weights, values), (SCORES, K), f"{output}.product", target)
     depth = t.value(values).shape[-1]
@@ -90,6 +92,22 @@ def _masked(t: Translation, node: Node, scores: str, scale: float) -> str:
     if node.get("is_causal", 0):
         expr = ("where", ("le", ("index", "d4"), ("index", "d3")), expr, lowest)
     return t.cell(f"{node.name}.mask", inputs, output, expr, value.dtype)
+
+
+def _unattended(t: Translation, node: Node, scores: str, weights: str) -> str:
+    """Weights where a query to which the mask leaves no key at all attends to nothing, and not to NaN."""
+    value, output = t.value(weights), node.outputs[0]
+    rest = SCORES[:-1]
+    highest = t.declare(f"{output}.highest", value.shape[:-1], value.dtype)
+    attrs = {"monoid": "max", "scale": 1.0}
+    t.emit(Compute(f"{node.name}.highest", "reduce", (scores,), highest, (SCORES,), rest, attrs))
+    nothing = ("eq", ("input", 0), ("const", -math.inf))
+    attended = t.declare(f"{output}.attended", value.shape, value.dtype)
+    attrs = {"expr": ("where", nothing, ("const", 0.0), ("input", 1)), "dtype": value.dtype}
+    labels = (rest, SCORES)
+    return t.emit(
+        Compute(f"{node.name}.attended", "cell", (highest, weights), attended, labels, SCORES, attrs)
+    )
 
 
 def _grouped_mask(t: Translation, node: Node) -> str:
