@@ -116,7 +116,6 @@ class TensorBase:
         target: Labels | None = None,
         dtype: str | None = None,
         whole: frozenset[str] = frozenset(),
-        positional: bool = False,
     ) -> Self:
         """A tensor made by an operator from this one and `others`; `output` is its shape and names."""
         shape, names = output
@@ -129,7 +128,6 @@ class TensorBase:
             (shape, dtype or self.dtype, names),
             attributes,
             whole,
-            positional,
         )
         return self.made(value, names)
 

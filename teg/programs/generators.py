@@ -8,7 +8,8 @@ from typing import Any
 
 from teg.builder import define
 from teg.dtypes import NAMES, numpy_dtype
-from teg.graph import Attributes
+from teg.graph import attributes
+from teg.importers.program import Fixed
 from teg.programs.alignment import Aligned
 from teg.programs.base import labels_for, read_dims
 from teg.programs.cell import Cell, Scene
@@ -123,33 +124,37 @@ class Generators:
         plain = self.generate(place, *sizes, rank, name="coordinates")
         return plain.rename(*(names if dims else ("",) * rank), "coordinate" if dims else "")
 
-    def applied(
-        self, operator: str, tensors: Sequence[Handle], names: tuple[str, ...], attrs: Attributes
-    ) -> Handle:
-        """An operator of the catalogue over whole tensors by position; see `Program.apply`."""
+    def apply(self, operator: str, *tensors: Handle, names: Sequence[str] = (), **attrs: Any) -> Handle:
+        """Any operator of the catalogue by name, with its attributes and dimensions by position.
+
+        `names` name the dimensions of the result.
+
+        Raises:
+            ProgramError: there is none, it does not take these operands, or it has several results.
+        """
+        found = self.apply_all(operator, *tensors, **attrs)
+        if len(found) != 1:
+            raise ProgramError(f"operator {operator!r} has {len(found)} results here; see apply_all()")
+        if names and len(names) != found[0].rank:
+            raise ProgramError(f"the result has {found[0].rank} dimensions, not those called {tuple(names)}")
+        return found[0].rename(*names) if names else found[0]
+
+    def apply_all(self, operator: str, *tensors: Handle, **attrs: Any) -> tuple[Handle, ...]:
+        """All results of an operator of the catalogue; see `apply`."""
         if not tensors:
             raise ProgramError("an operator is applied to at least one tensor; see p.generate()")
+        frozen = attributes(**attrs)
         try:
-            _, types = define(operator, attrs, [t.type for t in tensors])
+            _, types = define(operator, frozen, [t.type for t in tensors])
         except (ValueError, KeyError, TypeError) as error:
             raise ProgramError(f"{error}; given are {list(tensors)}") from None
-        if len(types) != 1:
-            raise ProgramError(f"operator {operator!r} has {len(types)} results here; apply() takes one")
-        shape, dtype = types[0]
-        if names and len(names) != len(shape):
-            raise ProgramError(f"the result has {len(shape)} dimensions, not those called {names}")
-        labels = [tuple(f"i{n}d{k}" for k in range(t.rank)) for n, t in enumerate(tensors)]
-        target = tuple(f"o{k}" for k in range(len(shape)))
-        first, *others = tensors
-        return first.compute(
-            operator,
-            operator,
-            (shape, names or ("",) * len(shape)),
-            dict(attrs),
-            others=others,
-            labels=labels,
-            target=target,
-            dtype=dtype,
-            positional=True,
-            whole=frozenset((*(label for own in labels for label in own), *target)),
-        )
+        site = self.writer.site(operator)
+        made = [
+            self.writer.declare(
+                site if k == 0 else self.writer.site(operator), *kind, ("",) * len(kind.shape)
+            )
+            for k, kind in enumerate(types)
+        ]
+        inputs = tuple(t.value.name for t in tensors)
+        self.writer.emit(Fixed(site, operator, inputs, tuple(v.name for v in made), dict(frozen)))
+        return tuple(Handle(self.writer, value, value.names or ("",) * len(value.shape)) for value in made)

@@ -13,7 +13,7 @@ import numpy as np
 
 from teg.costs import CostTable
 from teg.evaluate import evaluate
-from teg.graph import Block, Graph, attributes
+from teg.graph import Block, Graph
 from teg.importers.absorbing import absorb_transpositions
 from teg.importers.factoring import Factoring
 from teg.importers.lowering.lower import lower
@@ -148,14 +148,6 @@ class Program(Boundary):
     def interleave(self, tensors: Sequence[Handle], dim: str | int = 0) -> Handle:
         """Element i of tensor k at i * count + k along a dimension."""
         return interleave(tensors, dim)
-
-    def apply(self, operator: str, *tensors: Handle, names: Sequence[str] = (), **attrs: Any) -> Handle:
-        """Any operator of the catalogue by name, with its attributes and dimensions by position.
-
-        Raises:
-            ProgramError: there is none, it does not take these operands, or it has several results.
-        """
-        return self.applied(operator, tensors, tuple(names), attributes(**attrs))
 
     @property
     def graph(self) -> Graph:

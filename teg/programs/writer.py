@@ -78,7 +78,6 @@ class Writer:
         output: tuple[Sequence[int], str, Sequence[str]],
         attributes: Mapping[str, Any],
         whole: frozenset[str] = frozenset(),
-        positional: bool = False,
     ) -> Value:
         """Append an operator; `output` is shape, element type and names of its result."""
         name = self.site(site)
@@ -93,7 +92,6 @@ class Writer:
                 output_labels,
                 attributes,
                 whole,
-                positional,
             )
         )
         return value

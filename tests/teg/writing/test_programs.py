@@ -191,6 +191,14 @@ def test_costs_and_pins_go_with_their_blocks() -> None:
         _ = p.pins
 
 
+def test_an_operator_may_have_several_results() -> None:
+    with teg.program() as p:
+        x = p.input("x", stack=4, row=6, column=5)
+        u, s, v = p.apply_all("factorise", x, function="svd")
+        p.output("y", (u * s[:, None]) @ v)
+    np.testing.assert_allclose(p.evaluate({"x": X})["y"], X, rtol=1e-4, atol=1e-4)
+
+
 def test_a_reversed_dimension_is_reversed_in_all_its_factors() -> None:
     with teg.program() as p:
         x = p.input("x", token=4, features=30)
