@@ -63,21 +63,29 @@ class Sharing:
     """Which values share storage, and when each is read for the last time."""
 
     def __init__(self, listing: Listing) -> None:
-        self._groups: dict[str, set[str]] = {}
+        self._parents: dict[str, str] = {}
         self._last_read = {o.ref: len(listing.calls) for o in listing.outputs}
         for k, call in reversed(list(enumerate(listing.calls))):
-            for ref in refs_in((call.args, tuple(call.kwargs.values()))):
+            refs = refs_in((call.args, call.kwargs))
+            for ref in refs:
                 self._last_read.setdefault(ref, k)
-            if call.target.partition(".")[2].partition(".")[0] in SHARING:
-                self._join(call)
+            if refs and call.target.partition(".")[2].partition(".")[0] in SHARING:
+                for recorded in call.outputs:
+                    if recorded is not None:
+                        self._parents[self._root(recorded.name)] = self._root(refs[0])
+        self._members: dict[str, list[str]] = {}
+        for name in list(self._parents):
+            self._members.setdefault(self._root(name), []).append(name)
 
-    def _join(self, call: Call) -> None:
-        first = next(iter(refs_in((call.args, tuple(call.kwargs.values())))), None)
-        group = {first} if first else set()
-        for name in (*group, *(o.name for o in call.outputs if o is not None)):
-            group = group | self._groups.get(name, {name})
-        for name in group:
-            self._groups[name] = group
+    def _root(self, name: str) -> str:
+        """The name that stands for all with its storage."""
+        parents = self._parents
+        root = parents.setdefault(name, name)
+        while parents[root] != root:
+            root = parents[root]
+        while parents[name] != root:
+            parents[name], name = root, parents[name]
+        return root
 
     def check(self, call: Call, position: int, written: str) -> None:
         """A value may be overwritten if nothing that shares its storage is read later.
@@ -86,8 +94,8 @@ class Sharing:
             ImportFailure: something is.
         """
         own = {written, *(o.name for o in call.outputs if o is not None)}
-        others = self._groups.get(written, set()) - own
-        later = sorted(o for o in others if self._last_read.get(o, -1) > position)
+        others = self._members.get(self._root(written), ())
+        later = sorted(o for o in others if o not in own and self._last_read.get(o, -1) > position)
         if later:
             raise ImportFailure(
                 f"{call.where} writes in place into storage that {later[0]!r} shares; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +52,7 @@ class _Translation:
     def __init__(self, listing: Listing, program: Program) -> None:
         self.listing = listing
         self.tracer = Tracer(FoldingTranslation(program))
+        self._check_names()
         self.sharing = Sharing(listing)
         self.names: dict[str, str] = {}
         self.sites = {i.value.name for i in listing.inputs}
@@ -61,8 +63,30 @@ class _Translation:
             self._add_input(given, mutable=bool({given.value.name, given.ref} & changed))
             self.names[given.ref] = given.value.name
 
+    def _check_names(self) -> None:
+        """Every name is made once, and what is observed is made."""
+        made: set[str] = set()
+        values = [(i.ref, i.value) for i in self.listing.inputs]
+        values += [(o.name, o) for c in self.listing.calls for o in c.outputs if o is not None]
+        for ref, value in values:
+            if ref in made:
+                raise ImportFailure(f"{self.listing.name}: {ref!r} is made twice; each name has one maker")
+            if any(n < 0 for n in value.shape) or math.prod(value.shape) >= 2**63:
+                raise ImportFailure(
+                    f"{self.listing.name}: {ref!r} has the impossible shape {list(value.shape)}: "
+                    "sizes are not negative, and their product is below 2^63"
+                )
+            made.add(ref)
+        for output in self.listing.outputs:
+            if output.ref not in made:
+                raise ImportFailure(f"{self.listing.name}: nothing makes output {output.ref!r}")
+
     def value(self, ref: str) -> str:
         """The name in the program of what a name of the listing stands for."""
+        if not self.names[ref]:
+            raise ImportFailure(
+                f"{self.listing.name}: output {ref!r} is a result that this import does not make"
+            )
         return self.tracer.translation.resolve(self.names[ref])
 
     def outputs(self) -> tuple[Output, ...]:

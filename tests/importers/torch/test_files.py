@@ -141,12 +141,30 @@ def unknown() -> dict[str, Any]:
     return document
 
 
+def changed(**values: Any) -> dict[str, Any]:
+    """`doubled` with other tensors, or another output."""
+    document = doubled()
+    graph = document["graph_module"]["graph"]
+    graph["tensor_values"].update({k: v for k, v in values.items() if isinstance(v, dict)})
+    if "observed" in values:
+        outputs = [{"user_output": {"arg": tensor(values["observed"])}}]
+        document["graph_module"]["signature"]["output_specs"] = outputs
+    if "again" in values:
+        graph["nodes"].append(graph["nodes"][0])
+    return document
+
+
 @pytest.mark.parametrize(
     ("document", "told"),
     [
         (dynamic(), r"dynamic shapes: 'x' \(s0\)"),
         (unknown(), r"mylib\.first\.default \(node 'mul'\), mylib\.second\.default \(node 'lonely'\)"),
         (doubled((2, 4)), "does not broadcast"),
+        (changed(x=meta((2**40, 2**40))), "impossible shape"),
+        (changed(x=meta((2, -3))), "impossible shape"),
+        (changed(mul=meta((2, 4))), "records a result of shape"),
+        (changed(observed="other"), "nothing makes output 'other'"),
+        (changed(again=True), "'mul' is made twice"),
         ({**doubled(), "schema_version": {"major": 99}}, "schema version 99"),
         ({"graph_module": {}, "schema_version": {"major": 8}}, "not an exported program"),
         ({"nodes": [{"op": "placeholder"}]}, "not a list of nodes"),
