@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,24 @@ def dtype_by_name(text: Any, where: str) -> str:
     if name not in BY_CODE.values():
         raise ImportFailure(f"{where} has unsupported element type {text!s}")
     return name
+
+
+def told_apart(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], dict[str, str]]:
+    """The inputs with names of their own, and the names of what is no activation by those it had.
+
+    The user's arguments keep their names; a parameter that is called like one is named as the calls name it.
+    """
+    taken = {i.value.name for i in inputs if i.role == "activation"}
+    apart, names = [], {}
+    for given in inputs:
+        if given.role != "activation":
+            name = given.ref if given.value.name in taken else given.value.name
+            names[given.value.name] = name
+            taken.add(name)
+            apart.append(replace(given, value=replace(given.value, name=name)))
+        else:
+            apart.append(given)
+    return tuple(apart), names
 
 
 def unique_outputs(found: Sequence[tuple[str, str, str | None]], taken: set[str]) -> tuple[Output, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from teg.dtypes import EXTENDED
 from teg.importers.failure import ImportFailure
 from teg.importers.program import Value
-from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, unique_outputs
+from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, told_apart, unique_outputs
 
 ROLE_BY_KIND = {
     "PARAMETER": "parameter",
@@ -29,7 +29,7 @@ def read_exported(exported: Any, name: str) -> Listing:
     """
     signature = exported.graph_signature
     holders = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
-    inputs, taken = [], set[str]()
+    inputs = []
     for spec in signature.input_specs:
         kind, ref = spec.kind.name, getattr(spec.arg, "name", "")
         if not hasattr(holders[ref].meta.get("val"), "dtype") or kind == "TOKEN":
@@ -37,15 +37,13 @@ def read_exported(exported: Any, name: str) -> Listing:
         if kind not in ROLE_BY_KIND:
             raise ImportFailure(f"{name}: input {ref!r} of kind {kind} is unsupported")
         site = ref if kind == "USER_INPUT" else spec.target
-        while site in taken:
-            site += ".input"
-        taken.add(site)
         data = _stored(exported, spec) if kind != "USER_INPUT" else None
         inputs.append(Input(ref, _value(holders[ref], site, name), ROLE_BY_KIND[kind], data))
+    apart, names = told_apart(inputs)
     calls, items = _calls(exported.graph, name)
-    found = [(o, items.get(ref, ref), carried) for o, ref, carried in _signed_outputs(signature, name)]
+    found = [(o, items.get(ref, ref), carried) for o, ref, carried in _signed_outputs(signature, names, name)]
     found.sort(key=lambda o: o[2] is not None)  # what the user sees first
-    return Listing(name, tuple(inputs), calls, unique_outputs(found, taken))
+    return Listing(name, apart, calls, unique_outputs(found, {i.value.name for i in apart}))
 
 
 def _stored(exported: Any, spec: Any) -> np.ndarray | None:
@@ -56,13 +54,16 @@ def _stored(exported: Any, spec: Any) -> np.ndarray | None:
     return None
 
 
-def _signed_outputs(signature: Any, name: str) -> Iterator[tuple[str, str, str | None]]:
+def _signed_outputs(
+    signature: Any, names: Mapping[str, str], name: str
+) -> Iterator[tuple[str, str, str | None]]:
     for spec in signature.output_specs:
         kind, ref = spec.kind.name, getattr(spec.arg, "name", None)
         if ref is None or kind == "TOKEN":
             continue  # a number or nothing
         if kind in MUTATIONS:
-            yield f"{spec.target}.next", ref, spec.target
+            site = spec.target if kind == "USER_INPUT_MUTATION" else names[spec.target]
+            yield f"{site}.next", ref, site
         elif kind in ("GRADIENT_TO_PARAMETER", "GRADIENT_TO_USER_INPUT"):
             yield f"{spec.target}.grad", ref, None
         elif kind in ("USER_OUTPUT", "LOSS_OUTPUT"):

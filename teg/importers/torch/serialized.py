@@ -14,7 +14,7 @@ import numpy as np
 
 from teg.importers.failure import ImportFailure
 from teg.importers.program import Value
-from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_code, unique_outputs
+from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_code, told_apart, unique_outputs
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 5, 8
 
@@ -58,22 +58,15 @@ class _Reader:
 
     def listing(self) -> Listing:
         self._refuse_dynamic()
-        inputs, seen = [], set()
-        for spec in self.signature["input_specs"]:
-            found = self._input(*next(iter(spec.items())))
-            if found is not None:
-                while found.value.name in seen:
-                    found = Input(found.ref, _renamed(found.value), found.role, found.data)
-                seen.add(found.value.name)
-                inputs.append(found)
+        found = (self._input(*next(iter(spec.items()))) for spec in self.signature["input_specs"])
+        inputs, names = told_apart([i for i in found if i is not None])
         calls = tuple(self._call(n, k) for k, n in enumerate(self.graph["nodes"]))
-        by_site = {i.value.name: i.value.name for i in inputs}
         outputs: list[tuple[str, str, str | None]] = []
         for spec in self.signature["output_specs"]:
             kind, given = next(iter(spec.items()))
-            outputs.extend(self._output(kind, given, by_site))
+            outputs.extend(self._output(kind, given, names))
         outputs.sort(key=lambda o: o[2] is not None)  # what the user sees first
-        return Listing(self.name, tuple(inputs), calls, unique_outputs(outputs, seen))
+        return Listing(self.name, inputs, calls, unique_outputs(outputs, {i.value.name for i in inputs}))
 
     def _refuse_dynamic(self) -> None:
         """Sizes must be numbers; all inputs whose are not are named."""
@@ -120,7 +113,7 @@ class _Reader:
         return Input(ref, self._value(ref, site), role, self.data.get(site))
 
     def _output(
-        self, kind: str, spec: Mapping[str, Any], sites: Mapping[str, str]
+        self, kind: str, spec: Mapping[str, Any], names: Mapping[str, str]
     ) -> Iterator[tuple[str, str, str | None]]:
         argument = spec["arg"]
         if "as_tensors" in argument:
@@ -136,9 +129,8 @@ class _Reader:
         elif kind == "gradient_to_user_input":
             yield f"{spec['user_input_name']}.grad", ref, None
         elif kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
-            site = sites[
-                next(spec[k] for k in ("buffer_name", "user_input_name", "parameter_name") if k in spec)
-            ]
+            state = spec.get("buffer_name", spec.get("parameter_name"))
+            site = spec["user_input_name"] if state is None else names[state]
             yield f"{site}.next", ref, site
         elif kind != "token":
             raise ImportFailure(f"{self.name}: outputs of kind {kind!r} are unsupported")
@@ -203,10 +195,6 @@ def _tensors_of(output: Mapping[str, Any]) -> Iterator[str | None]:
         yield from _tensors_of(value)
     else:
         yield None
-
-
-def _renamed(value: Value) -> Value:
-    return Value(f"{value.name}.input", value.shape, value.dtype)
 
 
 def looks_serialized(document: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from teg.document import MAX_BLOCKS
 from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal
 from teg.importers.program import Entry, Literal, Program, Value
@@ -64,7 +65,11 @@ class _Translation:
             self.names[given.ref] = given.value.name
 
     def _check_names(self) -> None:
-        """Every name is made once, and what is observed is made."""
+        """There are not too many calls, every name is made once, and what is observed is made."""
+        if len(self.listing.calls) > MAX_BLOCKS:
+            raise ImportFailure(
+                f"{self.listing.name} has {len(self.listing.calls)} calls; at most {MAX_BLOCKS} are accepted"
+            )
         made: set[str] = set()
         values = [(i.ref, i.value) for i in self.listing.inputs]
         values += [(o.name, o) for c in self.listing.calls for o in c.outputs if o is not None]

@@ -218,3 +218,30 @@ def test_a_module_with_example_arguments_is_exported() -> None:
     assert graph.name == "product"
     values = run(graph, {s.site: np.ones(s.definition["logical_shape"], np.float32) for s in graph.sources})
     assert [v.tolist() for v in values.values()] == [[[4, 4], [4, 4]]]
+
+
+class Clashing(nn.Module):  # type: ignore[misc]
+    """A parameter called like the argument, another like an operator, and an argument that is changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.x, self.add = nn.Parameter(torch.randn(3)), nn.Parameter(torch.randn(3))
+
+    def forward(self, x: Any) -> Any:
+        x.add_(1)
+        return x + self.x + self.add
+
+
+def test_the_users_arguments_keep_their_names_and_may_be_changed() -> None:
+    graph = check(Clashing(), torch.randn(3))
+    assert {s.site: s.definition["role"] for s in graph.sources} == {
+        "p_x": "parameter",
+        "add": "parameter",
+        "x": "activation",
+    }
+    assert {s.definition.get("carries") for s in graph.sinks} == {None, "x"}
+
+
+def test_values_without_elements_and_without_dimensions() -> None:
+    x = torch.randn(3, 4)
+    check(lambda x: (x[:0].sum(0), torch.cat([x[:0], x]), x.sum().cumsum(0), x.mean().softmax(0)), x)
