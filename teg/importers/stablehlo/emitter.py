@@ -226,10 +226,23 @@ class Emitter:
         wide = [n for s, g in zip(value.shape, gaps, strict=True) for n in (s, g + 1)]
         if not any(gaps):
             return value
+        if fill == 0 and value.dtype != "bool":
+            for axis, gap in enumerate(gaps):
+                value = self._dilated(value, axis, gap + 1) if gap else value
+            return self.slice(value, [range(n - g) for n, g in zip(value.shape, gaps, strict=True)])
         opened = self.reshape(value, [n for s in value.shape for n in (s, 1)])
         padded = self.pad(opened, [0] * len(wide), [n for g in gaps for n in (0, g)], fill)
         closed = self.reshape(padded, [a * b for a, b in zip(wide[::2], wide[1::2], strict=True)])
         return self.slice(closed, [range(n - g) for n, g in zip(closed.shape, gaps, strict=True)])
+
+    def _dilated(self, value: Value, axis: int, factor: int) -> Value:
+        """Each element followed by zeros along one dimension."""
+        labels = plain_labels(len(value.shape))
+        target = tuple("wide" if k == axis else d for k, d in enumerate(labels))
+        attributes = {"axis": labels[axis], "factor": factor}
+        sizes = {"wide": value.shape[axis] * factor}
+        whole = frozenset((labels[axis], "wide"))
+        return self.compute("dilate", [value], [labels], target, value.dtype, attributes, whole, sizes)
 
     def contract(self, values: Sequence[Value], labels: Sequence[Labels], target: Labels) -> Value:
         """The sum of products over all labels that `target` lacks."""

@@ -95,7 +95,8 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
     order = [*others, *sliding]
     turned = e.permute(value, order)
     space = turned.shape[len(others) :]
-    flat = e.reshape(turned, (1, math.prod(turned.shape[: len(others)]), *space))
+    lead = turned.shape[: len(others)]
+    flat = e.reshape(turned, (math.prod(lead[:-1]), math.prod(lead[-1:]), *space))
     extents = [(w.taps[k] - 1) * w.dilations[k] + 1 for k in sliding]
     out = [
         (s + w.low[k] + w.high[k] - n) // w.strides[k] + 1
@@ -110,7 +111,7 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
         min(s, (o - 1) * w.strides[k] + n - w.low[k])
         for o, k, n, s in zip(out, sliding, extents, space, strict=True)
     ]
-    flat = e.slice(flat, [range(1), range(flat.shape[1]), *(range(n) for n in kept)])
+    flat = e.slice(flat, [*(range(n) for n in flat.shape[:2]), *(range(n) for n in kept)])
     kernel = tuple(w.taps[k] for k in sliding)
     attributes = {
         "kind": "max" if monoid == "max" else "average",
@@ -124,7 +125,7 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
     whole = frozenset((*labels, *target))
     sizes = dict(zip(written, out, strict=True))
     made = e.compute("pool", [flat], [labels], target, value.dtype, attributes, whole, sizes)
-    opened = e.reshape(made, (*turned.shape[: len(others)], *out))
+    opened = e.reshape(made, (*lead, *out))
     back = e.permute(opened, [order.index(k) for k in range(w.rank)])
     taps = math.prod(kernel)
     return back if monoid == "max" else e.cell(("mul", X, ("const", float(taps))), back)
