@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.onnx_shapes import shape_differences
 from benchmarks.shardability import shardable
 from benchmarks.torch_programs import PROGRAMS, live
 from teg.evaluate import evaluate, random_inputs
@@ -161,6 +162,9 @@ def _timed(outcome: Outcome, load: Callable[[], Graph]) -> Graph:
 def _full(case: Case, outcome: Outcome) -> None:
     graph = _timed(outcome, lambda: from_onnx(_file(case)))
     admit(graph, outcome)
+    _, wrong = shape_differences(_file(case))
+    if wrong:
+        raise ValueError(f"{len(wrong)} shapes are not those that ONNX infers; the first: {wrong[0]}")
     share = shardable(graph)
     outcome.flops_share, outcome.bytes_share = share.flops_share, share.bytes_share
     outcome.unsplit_bytes = dict(share.unsplit_bytes)

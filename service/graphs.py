@@ -30,8 +30,10 @@ class GraphFileError(ValueError):
     """A file that holds no program we can read; the message is one line for the user."""
 
 
-def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
-    """The program in an ONNX, StableHLO or PyTorch file or a TEG document; `dims` sizes an ONNX file's open dimensions.
+def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: str | None = None) -> Graph:
+    """The program in an ONNX, StableHLO or PyTorch file or a TEG document.
+
+    `dims` sizes an ONNX file's open dimensions, `external_data` is the folder of its weights in other files.
 
     Raises:
         GraphFileError: no such file, another format, or a program that breaks a rule of the language.
@@ -47,9 +49,11 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None) -> Graph:
         raise GraphFileError(f"{path!r}: expected a file ending in {', '.join(ENDINGS)}")
     try:
         if file.suffix.lower() == ".onnx":
-            return from_onnx(file, dims=dims)
+            return from_onnx(file, dims=dims, external_data=external_data)
         if dims:
             raise GraphFileError(f"{path!r} has fixed dimensions; --dim is for ONNX files")
+        if external_data is not None:
+            raise GraphFileError(f"{path!r} keeps its data itself; --external-data is for ONNX files")
         if file.name.lower().endswith(STABLEHLO):
             return from_stablehlo(file)
         if file.suffix.lower() == ".pt2":

@@ -147,6 +147,11 @@ def _graph(parser: Parser, optional: bool = False) -> None:
         metavar="NAME=SIZE",
         help="the size of a dynamic dimension, e.g. batch=8; may be repeated",
     )
+    parser.add_argument(
+        "--external-data",
+        metavar="FOLDER",
+        help="where an ONNX file's data in other files lies; no other file is read (default: none is)",
+    )
 
 
 def _demo(parser: Parser) -> None:

@@ -67,10 +67,10 @@ def open_store(url: str | None) -> Store:
         raise CommandError(str(error)) from error
 
 
-def read_graph(path: str, dims: Sequence[tuple[str, int]]) -> Graph:
+def read_graph(path: str, dims: Sequence[tuple[str, int]], external_data: str | None = None) -> Graph:
     """The program in a file."""
     try:
-        return load_graph(path, dict(dims))
+        return load_graph(path, dict(dims), external_data)
     except GraphFileError as error:
         raise CommandError(str(error)) from error
 

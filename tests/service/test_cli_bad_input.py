@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -57,6 +58,19 @@ def test_files_that_are_no_program(tapestry: Run, tmp_path: Path, command: tuple
 def test_an_unsupported_operator(tapestry: Run, tmp_path: Path) -> None:
     path = write_relu(tmp_path / "model.onnx", [2, 2], "SequenceConstruct")
     assert "(SequenceConstruct) makes a sequence, not a tensor" in complaint(tapestry(*OPTIMIZE, path))
+
+
+def test_data_in_other_files_is_read_from_a_named_folder_only(tapestry: Run, tmp_path: Path) -> None:
+    path = write_relu(tmp_path / "model.onnx", [2, 2], "Relu")
+    model = onnx.load(path)
+    model.graph.node[0].CopyFrom(helper.make_node("Add", ["x", "w"], ["y"]))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+    assert "--external-data FOLDER" in complaint(tapestry("import", path))
+    assert "there is no folder" in complaint(tapestry("import", path, "--external-data", tmp_path / "absent"))
+    found = tapestry("import", path, "--external-data", tmp_path, "--json").json
+    assert [s["site"] for s in found["sources"]] == ["x", "w"]
 
 
 def test_a_dynamic_dimension_says_how_to_give_its_size(tapestry: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from teg.graph import Graph
 
 def run(arguments: Namespace) -> int:
     """Read, write if asked to, and sum up."""
-    graph = read_graph(arguments.graph, arguments.dim)
+    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     if arguments.output is not None:
         _write(graph, arguments.output)
     summary = summarise(graph)

@@ -54,7 +54,7 @@ def run(arguments: Namespace) -> int:
 
 def _request(arguments: Namespace, store: Store | None) -> Request:
     mesh = read_mesh(arguments.mesh)
-    graph = read_graph(arguments.graph, arguments.dim)
+    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     start_from = plans_of(store, arguments.start_from, graph) if store and arguments.start_from else ()
     unlimited = arguments.seconds is None and arguments.evaluations is None
     return Request(

@@ -76,7 +76,7 @@ def _given(arguments: Namespace) -> tuple[Graph, Mesh]:
             "give a GRAPH and a --mesh, or a stored --plan or --run; see tapestry simulate --help"
         )
     mesh = read_mesh(arguments.mesh)
-    return read_graph(arguments.graph, arguments.dim), mesh
+    return read_graph(arguments.graph, arguments.dim, arguments.external_data), mesh
 
 
 def _abstract(graph: Graph, mesh: Mesh, arguments: Namespace) -> Subject:
@@ -102,7 +102,7 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
         mesh = mesh_of(run.mesh)
     graph = store.graphs.load(run.summary.graph_id)
     if arguments.graph is not None:
-        given = read_graph(arguments.graph, arguments.dim)
+        given = read_graph(arguments.graph, arguments.dim, arguments.external_data)
         if given.structural_hash != graph.structural_hash:
             raise CommandError(
                 f"plan {found.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"

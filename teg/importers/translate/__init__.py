@@ -58,6 +58,25 @@ def translate(model: Model) -> Program:
     Raises:
         ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
     """
+    t = _translation(model)
+    t.program.outputs |= {output: t.resolve(name) for output, name in model.outputs.items()}
+    program = settle_roles(t.program.pruned(), model.initializer_roles)
+    return with_carried_state(program, model.carries)
+
+
+def translated_values(model: Model) -> dict[str, Value]:
+    """Shape and element type here of every value that a node of the model makes, by the model's name for it.
+
+    Raises:
+        ImportFailure: as `translate` does.
+    """
+    t = _translation(model)
+    made = {o for node in model.nodes for o in node.outputs if o}
+    return {name: t.value(name) for name in made if t.resolve(name) in t.program.values}
+
+
+def _translation(model: Model) -> Translation:
+    """All nodes of the model translated, those that nobody reads too."""
     program = Program(model.name)
     t = Translation(program, model.opset, model.versions)
     for value, role in model.inputs:
@@ -71,9 +90,7 @@ def translate(model: Model) -> Program:
         _add_initializer(t, name, array, model.initializer_roles.get(name), unnamed)
     t.translate_node = lambda node, read: _translate_node(t, node, model, read)
     _translate_nodes(t, model)
-    program.outputs |= {output: t.resolve(name) for output, name in model.outputs.items()}
-    program = settle_roles(program.pruned(), model.initializer_roles)
-    return with_carried_state(program, model.carries)
+    return t
 
 
 def _translate_nodes(t: Translation, model: Model) -> None:

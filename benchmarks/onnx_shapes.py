@@ -1,0 +1,37 @@
+"""Whether our shapes and element types of an ONNX model's values are those that ONNX's own inference gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from teg.importers.onnx_reader import read_model
+from teg.importers.onnx_tensors import element_type
+from teg.importers.translate import translated_values
+
+
+def shape_differences(source: str | Path | Any) -> tuple[int, list[str]]:
+    """How many values ONNX infers a static shape for, and one line for each that has another one here.
+
+    Values that are only computed away (functions unfolded, nodes whose results nobody reads) do not count.
+    """
+    proto = onnx.load(source, load_external_data=False) if isinstance(source, (str, Path)) else source
+    inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=False, data_prop=True).graph
+    ours = translated_values(read_model(source))
+    compared, wrong = 0, []
+    for info in (*inferred.value_info, *inferred.output):
+        kind = info.type.tensor_type
+        static = kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
+        if not static or info.name not in ours:
+            continue
+        compared += 1
+        shape = tuple(int(d.dim_value) for d in kind.shape.dim)
+        found = ours[info.name]
+        dtype = element_type(kind.elem_type, f"value {info.name!r}")
+        if (found.shape, found.dtype) != (shape, dtype):
+            wrong.append(
+                f"value {info.name!r} is {found.dtype}{list(found.shape)}, ONNX infers {dtype}{list(shape)}"
+            )
+    return compared, wrong
