@@ -296,5 +296,8 @@ def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | N
 
 
 def nodes_of(graph: Any, name: str, versions: Mapping[str, int]) -> tuple[Node, ...]:
-    """The nodes of a body in order; `name` comes before theirs."""
-    return tuple(replace(n, name=f"{name}/{n.name}") for n in _nodes(graph, versions, name, None))
+    """The nodes of a body in order; `name` comes before theirs, where they are not called after such values anyway."""
+    return tuple(
+        n if n.name.startswith(f"{name}/") else replace(n, name=f"{name}/{n.name}")
+        for n in _nodes(graph, versions, name, None)
+    )
