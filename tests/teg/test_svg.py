@@ -12,6 +12,12 @@ from teg.builder import GraphBuilder
 from teg.drawing import to_svg
 from teg.graph import Graph
 from teg.layered import Box, layered
+from teg.sharding.expand import expand
+from teg.sharding.materialise import materialise
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.spec import Split
+from teg.sharding.strategy import Strategy
 from teg.svg import repetition
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -96,3 +102,12 @@ def test_boxes_do_not_overlap_and_arrows_go_down() -> None:
 
 def test_coordinates_are_numbers() -> None:
     assert not re.search(r'="(nan|inf)', to_svg(chain(3)))
+
+
+def test_explicit_graphs_show_parts_and_devices() -> None:
+    graph, mesh = chain(1), MeshShape.of(gpu=2)
+    split = Strategy((Split(("gpu.0",)),))
+    explicit = expand(graph, Placements({"exp0": Placement(split), "neg0": Placement(split)}), mesh)
+    shown = texts(to_svg(materialise(explicit).graph))
+    assert {"device 0", "device 1"} <= set(shown)
+    assert sum(text == "cell exp" for text in shown) == 2
