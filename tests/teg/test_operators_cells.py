@@ -32,6 +32,19 @@ def digamma(x: float) -> float:
     return math.log(y) - 0.5 / y - series - sum(1 / s for s in steps)
 
 
+def splitmix(seed: int, counter: int) -> int:
+    """64 bits by the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), on unbounded integers."""
+    word, golden = 2**64 - 1, 0x9E3779B97F4A7C15
+
+    def mixed(z: int) -> int:
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & word
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & word
+        return z ^ z >> 31
+
+    stream = mixed(seed + golden & word)
+    return mixed(mixed(counter * golden + stream & word) ^ stream)
+
+
 # What each function means, on Python numbers.
 MEANINGS = {
     "identity": lambda a: a,
@@ -95,6 +108,8 @@ MEANINGS = {
         * sum((a / 2) ** (2 * k + 1) / (math.factorial(k) * math.factorial(k + 1)) for k in range(20))
     ),
     "zeta": hurwitz_zeta,
+    "random_bits": splitmix,
+    "random_uniform": lambda seed, counter: (splitmix(seed, counter) >> 11) / 2**53,
     "polygamma": lambda n, x: math.gamma(n + 1) * hurwitz_zeta(n + 1, x),
     "floor_div": lambda a, b: a // b,
     "round_away": lambda a: math.floor(a + 0.5),
@@ -107,7 +122,7 @@ MEANINGS = {
     "popcount": int.bit_count,
     "count_leading_zeros": lambda a: 64 - a.bit_length(),
 }
-ON_INTEGERS = ("bit_", "shift_", "popcount", "count_")
+ON_INTEGERS = ("bit_", "shift_", "popcount", "count_", "random_")
 
 
 def cell(expr, *inputs, dtype=None, index=None):
