@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from teg.graph import Graph
-from teg.importers import from_onnx
+from teg.importers import ImportFailure, from_onnx
 from teg.signature import PARALLEL
 from tests.importers.models import check_against_reference, model_of, run
 
@@ -311,3 +311,20 @@ def test_what_depends_on_known_values_only_is_known(op: str) -> None:
     graph = check_against_reference(model_of(nodes, inputs, ["y"], {"c": ints(0, 3, 3, 0, 7)}), inputs)
 
     assert operators(graph) == ["cell"] or set(operators(graph)) == {"cell", "view"}
+
+
+def test_positions_on_both_sides_of_zero_address_by_position() -> None:
+    """-1, 0, 1: the last row and the first two."""
+    index = ints(-1, 0, 1).reshape(3, 1)
+
+    assert operators(one("GatherND", {"x": X}, {"i": index})) == ["gather"]
+    one("ScatterND", {"x": X, "u": X * 2}, {"i": index}, order=["x", "i", "u"])
+
+
+def test_known_positions_outside_are_refused() -> None:
+    model = model_of(
+        [helper.make_node("GatherND", ["x", "i"], ["y"])], {"x": X}, ["y"], {"i": ints(3).reshape(1, 1)}
+    )
+
+    with pytest.raises(ImportFailure, match="indices 3 to 3 lie outside axis 0 of size 3"):
+        from_onnx(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from teg.importers.carrying import with_carried_state
-from teg.importers.failure import ImportFailure
+from teg.importers.failure import ImportFailure, WrongProgramError
 from teg.importers.literals import literal, nothing
 from teg.importers.onnx_names import reads_of
 from teg.importers.onnx_reader import Model, Node
@@ -146,6 +146,8 @@ def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) ->
             translator.translate(t, node)
             _check_outputs(t, node, read)
             return
+        except WrongProgramError:
+            raise
         except Exception as error:
             t.undo(node, before)
             refusal = _refusal(node, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from teg.importers.constants import affine
-from teg.importers.failure import ImportFailure
+from teg.importers.failure import ImportFailure, WrongProgramError
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Literal
 from teg.importers.translate.laws import law_of
@@ -69,7 +69,9 @@ def _progression(flat: np.ndarray) -> range | None:
 def _check_span(node: Node, span: range, axis: int, size: int) -> None:
     low, high = min(span[0], span[-1]), max(span[0], span[-1])
     if low < 0 or high >= size:
-        raise ImportFailure(f"{node.where}: indices {low} to {high} lie outside axis {axis} of size {size}")
+        raise WrongProgramError(
+            f"{node.where}: indices {low} to {high} lie outside axis {axis} of size {size}"
+        )
 
 
 def _gather_elements(t: Translation, node: Node) -> None:

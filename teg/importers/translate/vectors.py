@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teg.importers.failure import ImportFailure
+from teg.importers.failure import WrongProgramError
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Concat, Literal
 from teg.importers.translate.laws import Law, known_law, law_of
@@ -61,7 +61,7 @@ def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0)
     """How the node's second input addresses a table of this shape, after `first` dimensions that run together.
 
     Raises:
-        ImportFailure: a known position lies outside.
+        WrongProgramError: a known position lies outside.
     """
     index = t.value(node.inputs[1])
     outer, depth = index.shape[:-1], index.shape[-1]
@@ -72,13 +72,13 @@ def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0)
         if law is not None and len(law.along) <= 1:
             size = table[first + k]
             inside = law.within(outer, size)
-            if inside is None:
-                low, high = law.bounds(outer)
-                raise ImportFailure(
+            low, high = law.bounds(outer)
+            if low < -size or high >= size:
+                raise WrongProgramError(
                     f"{node.where}: indices {low} to {high} lie outside axis {first + k} of size {size}"
                 )
             d = law.along[0] if law.along else -1
-            if d < 0 or (d >= first and d not in along):
+            if inside is not None and (d < 0 or (d >= first and d not in along)):
                 step, count = (inside.strides[d], outer[d]) if d >= 0 else (1, 1)
                 span = range(inside.start, inside.start + step * count, step)
         spans.append(span)
