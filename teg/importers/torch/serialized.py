@@ -25,6 +25,7 @@ PLAIN = frozenset(
         *("as_scalar_type", "as_memory_format", "as_layout", "as_int_lists", "as_float_lists", "as_operator"),
     )
 )
+NUMBER_KINDS = ("as_sym_int", "as_sym_float", "as_sym_bool")
 NUMBERS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
@@ -138,7 +139,10 @@ class _Reader:
     def _call(self, node: Mapping[str, Any], position: int) -> Call:
         target = node["target"].removeprefix("torch.ops.")
         refs = [r for o in node["outputs"] for r in _tensors_of(o)]
-        name = node.get("name") or next((r for r in refs if r), "") or f"call_{position}"
+        numbers = (
+            o[k]["as_name"] for o in node["outputs"] for k in NUMBER_KINDS if "as_name" in o.get(k, {})
+        )
+        name = next(numbers, "") or node.get("name") or next((r for r in refs if r), "") or f"call_{position}"
         where = f"node {name!r} ({target})"
         named = {i["name"]: self._argument(i["arg"], where) for i in node["inputs"]}
         outputs = tuple(None if r is None else self._value(r, r) for r in refs)
@@ -168,18 +172,16 @@ class _Reader:
         if kind == "as_complex":
             return complex(value["real"], value["imag"])
         if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
-            return self._number(value, where)
+            return self._number(value)
         if kind in ("as_sym_ints", "as_sym_floats", "as_sym_bools"):
-            return tuple(self._number(v, where) for v in value)
+            return tuple(self._number(v) for v in value)
         if kind == "as_graph":
             raise ImportFailure(f"{self.name}: {where} has an inner graph, which is unsupported")
         raise ImportFailure(f"{self.name}: {where} has an argument of kind {kind!r}, which is unsupported")
 
-    def _number(self, given: Mapping[str, Any], where: str) -> Any:
+    def _number(self, given: Mapping[str, Any]) -> Any:
         kind, value = next(iter(given.items()))
-        if kind != "as_name":
-            return value
-        raise ImportFailure(f"{self.name}: {where} depends on {value!r}, which is computed at run time")
+        return Ref(value) if kind == "as_name" else value
 
 
 def _tensors_of(output: Mapping[str, Any]) -> Iterator[str | None]:

@@ -56,6 +56,8 @@ class _Translation:
         self._check_names()
         self.sharing = Sharing(listing)
         self.names: dict[str, str] = {}
+        # Results that are numbers: sizes and the like.
+        self.numbers: dict[str, Any] = {}
         self.sites = {i.value.name for i in listing.inputs}
         changed = {o.carries for o in listing.outputs} | {
             ref for c in listing.calls if functional(c.target) for ref in refs_in((c.args, c.kwargs))[:1]
@@ -129,7 +131,7 @@ class _Translation:
                     continue
             except ImportFailure as failure:
                 refused.append(str(failure))
-            lost.update(o.name for o in call.outputs if o is not None)
+            lost.update((call.name, *(o.name for o in call.outputs if o is not None)))
         if missing or refused:
             listed = ([_list_missing(missing)] if missing else []) + refused[:SHOWN_REFUSALS]
             more = f"; and {len(refused) - SHOWN_REFUSALS} more" if len(refused) > SHOWN_REFUSALS else ""
@@ -146,6 +148,9 @@ class _Translation:
             if isinstance(error, ImportFailure):
                 raise
             raise tracer.refuse(f"has arguments that do not fit: {error!r}") from error
+        if isinstance(found, (int, float, complex)):
+            self.numbers[call.name] = found
+            return
         results = found if isinstance(found, (tuple, list)) else (found,)
         for recorded, result in zip(call.outputs, results, strict=False):
             if recorded is not None and result is not None:
@@ -195,6 +200,8 @@ class _Translation:
     def _resolved(self, argument: Any) -> Any:
         """The argument with values in the place of references."""
         if isinstance(argument, Ref):
+            if argument.name in self.numbers:
+                return self.numbers[argument.name]
             if not self.names.get(argument.name):
                 raise self.tracer.refuse(f"reads {argument.name!r}, which this import does not make")
             return self.tracer.value(self.names[argument.name])

@@ -11,6 +11,7 @@ from teg.importers.torch.families.columns import COLUMNS
 from teg.importers.torch.families.convolution import CONVOLUTION
 from teg.importers.torch.families.creation import CREATION
 from teg.importers.torch.families.distances import DISTANCES
+from teg.importers.torch.families.dynamic import DYNAMIC
 from teg.importers.torch.families.elementwise import ELEMENTWISE
 from teg.importers.torch.families.indexing import INDEXING
 from teg.importers.torch.families.linear import LINEAR
@@ -36,6 +37,7 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *ACTIVATIONS,
     *CREATION,
     *MOVEMENT,
+    *DYNAMIC,
     *DISTANCES,
     *COLUMNS,
     *BORDERS,

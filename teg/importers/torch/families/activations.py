@@ -37,8 +37,6 @@ PLAIN: dict[str, Callable[[Expr], Expr]] = {
     "relu6": lambda a: call("min", call("relu", a), 6.0),
     "selu": lambda a: 1.0507009873554804934 * where(a > 0, a, 1.6732632423543772848 * call("expm1", a)),
     "log_sigmoid": lambda a: -_softplus(-a),
-    "softsign": lambda a: a / (1 + call("abs", a)),
-    "tanhshrink": lambda a: a - call("tanh", a),
 }
 # Of a gradient and the result, or the operand, of the forward pass.
 GRADIENTS: dict[str, Callable[[Expr, Expr], Expr]] = {

@@ -277,14 +277,23 @@ def _forms(name: str, *overloads: str) -> tuple[str, ...]:
     return aten(*(f"{name}.{o}" for o in overloads))
 
 
-_TENSOR_OR_NUMBER = ("Tensor", "Scalar", "Scalar_Tensor", "default", "Tensor_Scalar")
+def _overloads(name: str) -> tuple[str, ...]:
+    """In which forms an operator of two operands exists."""
+    if name in ("maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor"):
+        return ("default",)
+    if name in ("mul", "fmod") or name in COMPARISONS or name.startswith("__"):
+        return ("Tensor", "Scalar")
+    if name.endswith("_shift"):
+        return ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    return ("Tensor", "Scalar", "Scalar_Tensor")
+
 
 ELEMENTWISE: tuple[TorchOperator, ...] = (
     *(TorchOperator(aten(name), partial(_unary, fn)) for name, fn in UNARY.items()),
     *(TorchOperator(aten(name), partial(_test, name)) for name in TESTS),
-    *(TorchOperator(_forms(name, *_TENSOR_OR_NUMBER), partial(_binary, fn)) for name, fn in BINARY.items()),
+    *(TorchOperator(_forms(name, *_overloads(name)), partial(_binary, fn)) for name, fn in BINARY.items()),
     *(
-        TorchOperator(_forms(name, *_TENSOR_OR_NUMBER), partial(_compare, fn))
+        TorchOperator(_forms(name, *_overloads(name)), partial(_compare, fn))
         for name, fn in COMPARISONS.items()
     ),
     TorchOperator(aten("log10"), _log10),

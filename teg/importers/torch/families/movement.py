@@ -241,7 +241,7 @@ MOVEMENT: tuple[TorchOperator, ...] = (
     TorchOperator(aten("pixel_shuffle"), _pixel_shuffle),
     TorchOperator(aten("pixel_unshuffle"), _pixel_unshuffle),
     TorchOperator(aten("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
-    TorchOperator(aten("copy", "expand_as_copy"), _copy),
+    TorchOperator(aten("copy"), _copy),
     TorchOperator(aten("broadcast_tensors"), _broadcast_tensors),
     TorchOperator(aten("meshgrid", "meshgrid.indexing"), _meshgrid),
 )

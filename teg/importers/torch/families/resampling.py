@@ -191,11 +191,16 @@ def _affine_grid(t: Tracer, theta: Value, size: Sequence[int], align_corners: bo
 def _names(mode: str, ranks: Sequence[int], suffix: str = "") -> tuple[str, ...]:
     names = {"linear": {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}}
     stems = [names.get(mode, {}).get(n, f"{mode}{n}d") for n in ranks]
-    return aten(*(f"upsample_{s}{suffix}{o}" for s in stems for o in ("", ".vec")))
+    return aten(*(f"upsample_{s}{suffix}{o}" for s in stems for o in _forms(suffix)))
 
 
 def _exact(suffix: str) -> tuple[str, ...]:
-    return aten(*(f"_upsample_nearest_exact{n}d{suffix}{o}" for n in (1, 2, 3) for o in ("", ".vec")))
+    return aten(*(f"_upsample_nearest_exact{n}d{suffix}{o}" for n in (1, 2, 3) for o in _forms(suffix)))
+
+
+def _forms(suffix: str) -> tuple[str, ...]:
+    """Factors as a list are stated forwards only."""
+    return ("",) if suffix else ("", ".vec")
 
 
 RESAMPLING: tuple[TorchOperator, ...] = (
