@@ -82,6 +82,8 @@ class Boundary(Generators):
             raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
         if role not in ROLES:
             raise ProgramError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
+        if name in self.writer.program.outputs:
+            raise ProgramError(f"an output is called {name!r}; give the source another name")
         site = self.writer.own_site(name)
         value = self.writer.declare(site, sizes, dtype, names)
         self.writer.enter(site, value, role, array)
@@ -92,6 +94,8 @@ class Boundary(Generators):
         self._own(tensor)
         if name in self.writer.program.outputs:
             raise ProgramError(f"there is an output {name!r} already")
+        if name in self.writer.program.entries:
+            raise ProgramError(f"an input or parameter is called {name!r}; give the output another name")
         if not name or not name.isprintable():
             raise ProgramError(f"a name is printable text, not {name!r}")
         self.writer.program.outputs[name] = tensor.value.name

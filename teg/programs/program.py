@@ -97,17 +97,17 @@ class Program(Boundary):
         Raises:
             ProgramError: a pinned tensor is a view, or nothing needs it: it has no block of its own.
         """
-        for site in self._pins:
-            self._block(self.graph, site)
-        return dict(self._pins)
+        return {self._block(self.graph, site).site: spec for site, spec in self._pins.items()}
 
     def _block(self, graph: Graph, site: str) -> Block:
-        if site not in graph.by_site:
+        """The block that makes a tensor; one that would be called like an output is called `NAME.value`."""
+        found = graph.by_site.get(f"{site}.value" if site in self.writer.program.outputs else site)
+        if found is None:
             raise ProgramError(
                 f"tensor {site!r} has no block of its own in the graph (a view, absorbed or not needed); "
                 "name the tensor that is computed"
             )
-        return graph.by_site[site]
+        return found
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -171,7 +171,7 @@ class Program(Boundary):
     def _priced(self, graph: Graph) -> Graph:
         """The graph with the costs that the program brings along."""
         changed = {
-            site: replace(block, definition=replace(block.definition, costs=table))
+            block.site: replace(block, definition=replace(block.definition, costs=table))
             for site, table in self._costs.items()
             for block in [self._block(graph, site)]
         }

@@ -47,6 +47,7 @@ MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
     "reshape": (lambda _, x: x.reshape(5, 5), "has 4096 elements, but shape (5, 5) has 25"),
     "operator": (lambda p, x: p.apply("sofmax", x), "unknown operator 'sofmax'"),
     "name taken": (lambda p, _: p.input("x", 3), "the name 'x' is taken"),
+    "output called as an input": (lambda p, x: p.output("x", x), "an input or parameter is called 'x'"),
     "dtype": (lambda _, x: x.cast("float31"), "there is no element type 'float31'"),
     "no update": (lambda p, x: p.update(x, x), "is no parameter or state"),
     "matmul names": (lambda p, x: x @ p.input("z", a=128, b=3), "'features' is a dimension of the left"),

@@ -186,6 +186,8 @@ def test_costs_and_pins_go_with_their_blocks() -> None:
     (table,) = [b.definition.costs for b in p.graph.blocks if b.definition.costs]
     assert table.price({"row": 8, "column": 4}) == {"licence": 19}
     assert p.pins == {"sum": "[gpu.0]"}
+    p.output("sum", y)
+    assert p.pins == {"sum.value": "[gpu.0]"}
     p.pin(x[:2], "[-, -]")
     with pytest.raises(ProgramError, match="has no block of its own"):
         _ = p.pins
