@@ -203,7 +203,7 @@ def uses(graph: Graph, site: str, combined: bool = False) -> Iterator[tuple[Bloc
                 len(block.inputs) == 1
                 or (combined and numpy_dtype(graph.tensors[block.outputs[0]].dtype).kind in "iu")
             )
-            if alone or block.operator in ("view", "reshape", "concat", "pad"):
+            if alone or block.operator in ("view", "reshape", "concat", "interleave", "pad", "dilate"):
                 reached += [t for t in block.outputs if t not in reached]
 
 

@@ -20,7 +20,9 @@ MESHES = (
     MeshShape.of(gpu=1),
     MeshShape.of(gpu=2),
     MeshShape.of(gpu=4),
+    MeshShape.of(gpu=5),
     MeshShape.of(gpu=6),
+    MeshShape.of(gpu=7),
     MeshShape.of(gpu=8),
     MeshShape.of(node=2, gpu=3),
     MeshShape.of(node=2, gpu=4),
@@ -157,8 +159,9 @@ def _looked_up(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str
 
 
 def _padded(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str) -> str:
-    low, high = ([int(rng.integers(0, 2)) for _ in range(3)] for _ in range(2))
-    return b.apply("pad", (tensor,), site=site, low=low, high=high, mode="constant", value=0.5)[0]
+    """Wide enough for shards that see nothing of the tensor."""
+    low, high = (tuple(int(rng.integers(0, 4)) for _ in range(3)) for _ in range(2))
+    return b.apply("pad", (tensor,), site=site, low=low, high=high, value=0.5)[0]
 
 
 def _flattened(b: GraphBuilder, _: np.random.Generator, tensor: str, site: str) -> str:
