@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,12 +45,19 @@ def _shifted(definition: Definition, array: np.ndarray) -> tuple[np.ndarray, tup
 def _evaluate_softmax(
     definition: Definition, _: ZRange, operands: Sequence[Operand]
 ) -> tuple[np.ndarray, ...]:
+    """Exponentials and sums are rounded to the element type, as they are where the softmax is written out."""
     array = operands[0].array
     with np.errstate(invalid="ignore"):
         values, axes = _shifted(definition, array)
         np.exp(values, out=values)
-        values /= np.sum(values, axis=axes, keepdims=True)
+        values = _rounded(values, array.dtype)
+        values /= _rounded(np.sum(values, axis=axes, keepdims=True), array.dtype)
     return (values.astype(array.dtype, copy=False),)
+
+
+def _rounded(wide: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Values that `dtype` can hold, still in their wider type."""
+    return wide if wide.dtype == dtype else wide.astype(dtype).astype(wide.dtype)
 
 
 def _evaluate_log_softmax(

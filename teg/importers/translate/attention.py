@@ -10,6 +10,7 @@ from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute
 from teg.importers.translate.linear import contract
 from teg.importers.translate.translation import Translation, Translator
+from teg.operators.monoids import HALF
 
 Q, K = ("b", "h", "g", "q", "d"), ("b", "h", "k", "d")
 SCORES = ("b", "h", "g", "q", "k")
@@ -45,8 +46,16 @@ def _attention(t: Translation, node: Node) -> None:
     grouped = t.reshape(
         f"{node.name}.groups", queries, f"{output}.groups", (batch, shared, count // shared, length, width)
     )
+    scale = float(node.get("scale", 1 / math.sqrt(width)))
+    if dtype in HALF:  # the standard scales before the product, so that scores stay in range
+        root = ("mul", ("input", 0), ("const", math.sqrt(scale)))
+        grouped, keys = (
+            t.cell(f"{node.name}.{what}", (name,), f"{output}.{what}", root, dtype)
+            for name, what in ((grouped, "scaled_queries"), (keys, "scaled_keys"))
+        )
+        scale = 1.0
     scores = contract(t, f"{node.name}.scores", (grouped, keys), (Q, K), f"{output}.scores", SCORES)
-    shaped = _masked(t, node, scores, float(node.get("scale", 1 / math.sqrt(width))))
+    shaped = _masked(t, node, scores, scale)
     value_shape = t.value(shaped).shape
     weights = t.declare(f"{output}.weights", value_shape, dtype)
     t.emit(
@@ -79,7 +88,7 @@ def _masked(t: Translation, node: Node, scores: str, scale: float) -> str:
     """Scaled scores, capped, with the mask added (or applied) and later positions left out."""
     value, output = t.value(scores), f"{node.outputs[0]}.masked"
     lowest = ("const", -math.inf)
-    expr: Any = ("mul", ("input", 0), ("const", scale))
+    expr: Any = ("mul", ("input", 0), ("const", scale)) if scale != 1 else ("input", 0)
     inputs = [scores]
     if node.get("softcap", 0.0):
         cap = float(node.get("softcap"))
