@@ -1,73 +1,195 @@
-"""The Attention operator (opset 23) in its parts: two contractions around a softmax."""
+"""The Attention operator in its parts: two contractions around a masked softmax.
+
+Query heads are kept as groups per key head, so that sharing key heads is a broadcast; a score's dimensions are
+batch, key head, group, query and key position.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
+from teg.importers.onnx_tensors import element_type
 from teg.importers.program import Compute
 from teg.importers.translate.linear import contract
-from teg.importers.translate.translation import Translation, Translator
-from teg.operators.monoids import HALF
+from teg.importers.translate.movement import pad
+from teg.importers.translate.translation import Translation, Translator, plain_labels
+
+Expr = tuple[Any, ...]
 
 Q, K = ("b", "h", "g", "q", "d"), ("b", "h", "k", "d")
 SCORES = ("b", "h", "g", "q", "k")
+QUERY: Expr = ("index", plain_labels(5)[3])
+KEY: Expr = ("index", plain_labels(5)[4])
 
-# Those that change the outputs we have; the mode and precision of further outputs do not matter.
 KNOWN = frozenset(
     (
-        "is_causal",
-        "kv_num_heads",
-        "q_num_heads",
-        "qk_matmul_output_mode",
-        "scale",
-        "softcap",
-        "softmax_precision",
+        *("is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap"),
+        *("softmax_precision", "left_window_size", "right_window_size"),
     )
 )
+HALF = ("float16", "bfloat16")
+
+# What the fourth output shows (attribute qk_matmul_output_mode).
+RAW, CAPPED, BIASED, WEIGHTS = range(4)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The operands of one node as `(batch, heads, length, width)`, and what lies before the keys of this call."""
+
+    queries: str
+    keys: str
+    values: str
+    past: int
+
+
+class _Mask:
+    """Which keys a query may see, as an expression over operands, and what is added to its scores."""
+
+    def __init__(self, t: Translation, node: Node, scores: str, past: int) -> None:
+        self.names = [scores]
+        self.allowed: list[Expr] = []
+        self.added: Expr | None = None
+        self._t, self._node = t, node
+        _, _, _, self._queries, self._keys = t.value(scores).shape
+        mask = _input(node, 3)
+        if mask:
+            self._add_mask(mask)
+        lengths = _input(node, 6)
+        offset: Expr = ("const", past)
+        if lengths:
+            batch = t.value(lengths).shape[0]
+            count = t.reshape(
+                f"{node.name}.lengths", lengths, f"{node.outputs[0]}.lengths", (batch, 1, 1, 1, 1)
+            )
+            seen = self._operand(count)
+            self.allowed.append(("lt", KEY, seen))
+            offset = ("sub", seen, ("const", self._queries))
+        place: Expr = ("add", QUERY, offset) if lengths or past else QUERY
+        if node.get("is_causal", 0):
+            self.allowed.append(("le", KEY, place))
+        left, right = (int(node.get(f"{side}_window_size", -1)) for side in ("left", "right"))
+        if left >= 0:
+            self.allowed.append(("le", ("sub", place, KEY), ("const", left)))
+        if right >= 0:
+            self.allowed.append(("le", ("sub", KEY, place), ("const", right)))
+        # The first key is seen by every query when only later ones are hidden.
+        only_causal = not mask and not lengths and left < 0 and right < 0
+        self.may_hide_all = bool(self.allowed or mask) and not only_causal
+
+    def _operand(self, name: str) -> Expr:
+        self.names.append(name)
+        return ("input", len(self.names) - 1)
+
+    def _add_mask(self, name: str) -> None:
+        """A mask `(..., q, k)`; keys beyond its end are hidden."""
+        t, node = self._t, self._node
+        value = t.value(name)
+        missing = self._keys - value.shape[-1]
+        boolean = value.dtype == "bool"
+        if missing > 0 and value.shape[-1] > 1:
+            hidden = False if boolean else -math.inf
+            low, high = [0] * len(value.shape), [0] * (len(value.shape) - 1) + [missing]
+            name = pad(
+                t, f"{node.name}.mask_end", name, f"{node.name}.mask_end.value", low, high, fill=hidden
+            )
+            value = t.value(name)
+        shape = (1,) * (4 - len(value.shape)) + value.shape
+        shared = t.value(self.names[0]).shape[1]
+        heads = (1, 1) if shape[1] == 1 else (shared, shape[1] // shared)
+        grouped = t.reshape(
+            f"{node.name}.mask_groups",
+            value.name,
+            f"{node.outputs[0]}.mask_groups",
+            (shape[0], *heads, *shape[2:]),
+        )
+        operand = self._operand(grouped)
+        if boolean:
+            self.allowed.append(operand)
+        else:
+            self.added = operand
+
+    @property
+    def condition(self) -> Expr | None:
+        """Whether a query may see a key; None where nothing is hidden but by what is added."""
+        found = None
+        for one in self.allowed:
+            found = one if found is None else ("and", found, one)
+        return found
+
+    def applied(self, score: Expr) -> Expr:
+        """The score with what is added, and minus infinity for what is hidden."""
+        total = score if self.added is None else ("add", score, self.added)
+        hidden = self.condition
+        return total if hidden is None else ("where", hidden, total, ("const", -math.inf))
+
+    def shown(self, weight: Expr) -> Expr:
+        """The weight, zero for what is hidden: where all is hidden the softmax is no number."""
+        seen = self.condition
+        if self.added is not None:
+            finite: Expr = ("gt", self.added, ("const", -math.inf))
+            seen = finite if seen is None else ("and", seen, finite)
+        return weight if seen is None else ("where", seen, weight, ("const", 0))
 
 
 def _attention(t: Translation, node: Node) -> None:
-    """Query heads are kept as groups per key head, so that sharing key heads is a broadcast."""
     unknown = sorted(set(node.attributes) - KNOWN)
     if unknown:
         raise ImportFailure(f"{node.where} is unsupported with attribute {unknown[0]!r}")
-    if any(n for n in node.inputs[4:]):
-        raise ImportFailure(f"{node.where} is unsupported with past keys and values")
+    parts = _operands(t, node)
+    dtype = t.value(parts.queries).dtype
+    scores, scaled = _scores(t, node, parts)
+    capped = _capped(node, scaled)
+    mask = _Mask(t, node, scores, parts.past)
+    biased = _cell(t, node, "mask", mask.names, mask.applied(capped), dtype)
+    given = node.get("softmax_precision")
+    precision = dtype if given is None else element_type(int(given), node.where)
+    weights = _weights(t, node, biased, mask, precision, dtype)
+    if len(node.outputs) > 3 and node.outputs[3]:
+        mode = int(node.get("qk_matmul_output_mode", RAW))
+        early = {RAW: scaled, CAPPED: capped}
+        late = {BIASED: biased, WEIGHTS: weights}
+        chosen = late[mode] if mode in late else _cell(t, node, "early", (scores,), early[mode], dtype)
+        batch, shared, groups, length, count = t.value(scores).shape
+        t.reshape(f"{node.name}.shown", chosen, node.outputs[3], (batch, shared * groups, length, count))
     flat = len(t.value(node.inputs[0]).shape) == 3
-    queries, keys, values = (
-        _heads(t, node, k, name) for k, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
-    )
-    output, dtype = node.outputs[0], t.value(queries).dtype
-    batch, count, length, width = t.value(queries).shape
-    shared = t.value(keys).shape[1]
-    grouped = t.reshape(
-        f"{node.name}.groups", queries, f"{output}.groups", (batch, shared, count // shared, length, width)
-    )
-    scale = float(node.get("scale", 1 / math.sqrt(width)))
-    if dtype in HALF:  # the standard scales before the product, so that scores stay in range
-        root = ("mul", ("input", 0), ("const", math.sqrt(scale)))
-        grouped, keys = (
-            t.cell(f"{node.name}.{what}", (name,), f"{output}.{what}", root, dtype)
-            for name, what in ((grouped, "scaled_queries"), (keys, "scaled_keys"))
-        )
-        scale = 1.0
-    scores = contract(t, f"{node.name}.scores", (grouped, keys), (Q, K), f"{output}.scores", SCORES)
-    shaped = _masked(t, node, scores, scale)
-    value_shape = t.value(shaped).shape
-    weights = t.declare(f"{output}.weights", value_shape, dtype)
-    t.emit(
-        Compute(f"{node.name}.softmax", "softmax", (shaped,), weights, (SCORES,), SCORES, {"axes": ("k",)})
-    )
-    if len(node.inputs) > 3 and node.inputs[3]:
-        weights = _unattended(t, node, shaped, weights)
     target = ("b", "q", "h", "g", "d") if flat else ("b", "h", "g", "q", "d")
-    product = contract(t, node.name, (weights, values), (SCORES, K), f"{output}.product", target)
-    depth = t.value(values).shape[-1]
-    shape = (batch, length, count * depth) if flat else (batch, count, length, depth)
-    t.reshape(f"{node.name}.join", product, output, shape)
+    product = contract(t, node.name, (weights, parts.values), (SCORES, K), f"{node.name}.product", target)
+    t.reshape(f"{node.name}.join", product, node.outputs[0], _joined(t, parts, flat))
+
+
+def _joined(t: Translation, parts: _Parts, flat: bool) -> tuple[int, ...]:
+    batch, count, length, _ = t.value(parts.queries).shape
+    depth = t.value(parts.values).shape[-1]
+    return (batch, length, count * depth) if flat else (batch, count, length, depth)
+
+
+def _input(node: Node, position: int) -> str:
+    return node.inputs[position] if position < len(node.inputs) else ""
+
+
+def _operands(t: Translation, node: Node) -> _Parts:
+    """Queries, and keys and values after those of earlier calls, which are outputs too."""
+    names = ("q_num_heads", "kv_num_heads", "kv_num_heads")
+    queries, keys, values = (_heads(t, node, k, name) for k, name in enumerate(names))
+    past = 0
+    joined = []
+    for k, (what, own) in enumerate((("key", keys), ("value", values))):
+        before = _input(node, 4 + k)
+        output = node.outputs[1 + k] if len(node.outputs) > 1 + k else ""
+        name = output or f"{node.name}.present_{what}"
+        if before:
+            past = t.value(before).shape[2]
+            joined.append(t.concat(f"{node.name}.{what}s", (before, own), name, 2))
+        else:
+            if output:
+                t.alias(output, own)
+            joined.append(own)
+    return _Parts(queries, joined[0], joined[1], past)
 
 
 def _heads(t: Translation, node: Node, position: int, attribute: str) -> str:
@@ -84,51 +206,46 @@ def _heads(t: Translation, node: Node, position: int, attribute: str) -> str:
     return t.relabel(f"{node.name}.turn", split, f"{output}.turned{position}", labels, target, sizes)
 
 
-def _masked(t: Translation, node: Node, scores: str, scale: float) -> str:
-    """Scaled scores, capped, with the mask added (or applied) and later positions left out."""
-    value, output = t.value(scores), f"{node.outputs[0]}.masked"
-    lowest = ("const", -math.inf)
-    expr: Any = ("mul", ("input", 0), ("const", scale)) if scale != 1 else ("input", 0)
-    inputs = [scores]
-    if node.get("softcap", 0.0):
-        cap = float(node.get("softcap"))
-        expr = ("mul", ("tanh", ("div", expr, ("const", cap))), ("const", cap))
-    if len(node.inputs) > 3 and node.inputs[3]:
-        mask = _grouped_mask(t, node)
-        inputs.append(mask)
-        boolean = t.value(mask).dtype == "bool"
-        expr = ("where", ("input", 1), expr, lowest) if boolean else ("add", expr, ("input", 1))
-    if node.get("is_causal", 0):
-        expr = ("where", ("le", ("index", "d4"), ("index", "d3")), expr, lowest)
-    return t.cell(f"{node.name}.mask", inputs, output, expr, value.dtype)
+def _scores(t: Translation, node: Node, parts: _Parts) -> tuple[str, Expr]:
+    """Products `(b, h, g, q, k)`, and what scales them; short floats are scaled before, so that products stay small."""
+    batch, count, length, width = t.value(parts.queries).shape
+    shared, dtype = t.value(parts.keys).shape[1], t.value(parts.queries).dtype
+    scale = float(node.get("scale", 1 / math.sqrt(width)))
+    queries, keys = parts.queries, parts.keys
+    if dtype in HALF:
+        half: Expr = ("mul", ("input", 0), ("const", math.sqrt(scale)))
+        queries = _cell(t, node, "scaled_queries", (queries,), half, dtype)
+        keys = _cell(t, node, "scaled_keys", (keys,), half, dtype)
+    shape = (batch, shared, count // shared, length, width)
+    grouped = t.reshape(f"{node.name}.groups", queries, f"{node.outputs[0]}.groups", shape)
+    scores = contract(t, f"{node.name}.scores", (grouped, keys), (Q, K), f"{node.name}.products", SCORES)
+    product: Expr = ("input", 0)
+    return scores, product if dtype in HALF else ("mul", product, ("const", scale))
 
 
-def _unattended(t: Translation, node: Node, scores: str, weights: str) -> str:
-    """Weights where a query to which the mask leaves no key at all attends to nothing, and not to NaN."""
-    value, output = t.value(weights), node.outputs[0]
-    rest = SCORES[:-1]
-    highest = t.declare(f"{output}.highest", value.shape[:-1], value.dtype)
-    attrs = {"monoid": "max", "scale": 1.0}
-    t.emit(Compute(f"{node.name}.highest", "reduce", (scores,), highest, (SCORES,), rest, attrs))
-    nothing = ("eq", ("input", 0), ("const", -math.inf))
-    attended = t.declare(f"{output}.attended", value.shape, value.dtype)
-    attrs = {"expr": ("where", nothing, ("const", 0.0), ("input", 1)), "dtype": value.dtype}
-    labels = (rest, SCORES)
-    return t.emit(
-        Compute(f"{node.name}.attended", "cell", (highest, weights), attended, labels, SCORES, attrs)
-    )
+def _capped(node: Node, score: Expr) -> Expr:
+    cap = float(node.get("softcap", 0.0))
+    return ("mul", ("tanh", ("div", score, ("const", cap))), ("const", cap)) if cap else score
 
 
-def _grouped_mask(t: Translation, node: Node) -> str:
-    """The mask `(..., q, k)` with the head dimension split like the scores'."""
-    value, output = t.value(node.inputs[3]), node.outputs[0]
-    shape = (1,) * (4 - len(value.shape)) + value.shape
-    keys = t.value(node.inputs[1])
-    count = keys.shape[1] if len(keys.shape) == 4 else int(node.get("kv_num_heads"))
-    heads = (1, 1) if shape[1] == 1 else (count, shape[1] // count)
-    return t.reshape(
-        f"{node.name}.mask_groups", value.name, f"{output}.mask_groups", (shape[0], *heads, *shape[2:])
-    )
+def _weights(t: Translation, node: Node, biased: str, mask: _Mask, precision: str, dtype: str) -> str:
+    """The softmax over keys, computed in `precision`."""
+    if precision != dtype:
+        biased = _cell(t, node, "precise", (biased,), ("cast", precision, ("input", 0)), precision)
+    raw = t.declare(f"{node.name}.raw_weights", t.value(biased).shape, precision)
+    attrs = {"axes": ("k",)}
+    t.emit(Compute(f"{node.name}.softmax", "softmax", (biased,), raw, (SCORES,), SCORES, attrs))
+    if mask.may_hide_all:
+        raw = _cell(t, node, "shown_weights", (raw, *mask.names[1:]), mask.shown(("input", 0)), precision)
+    if precision != dtype:
+        raw = _cell(t, node, "weights", (raw,), ("cast", dtype, ("input", 0)), dtype)
+    return raw
+
+
+def _cell(t: Translation, node: Node, what: str, names: Any, expr: Expr, dtype: str) -> str:
+    if expr == ("input", 0) and len(names) == 1:
+        return str(names[0])
+    return t.cell(f"{node.name}.{what}", names, f"{node.name}.{what}.value", expr, dtype)
 
 
 ATTENTION: tuple[Translator, ...] = (Translator(("Attention",), _attention),)
