@@ -50,14 +50,14 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: 
     try:
         if file.suffix.lower() == ".onnx":
             return from_onnx(file, dims=dims, external_data=external_data)
+        if file.suffix.lower() == ".pt2":
+            return from_torch(file, dims=dims)
         if dims:
             raise GraphFileError(f"{path!r} has fixed dimensions; --dim is for ONNX files")
         if external_data is not None:
             raise GraphFileError(f"{path!r} keeps its data itself; --external-data is for ONNX files")
         if file.name.lower().endswith(STABLEHLO):
             return from_stablehlo(file)
-        if file.suffix.lower() == ".pt2":
-            return from_torch(file)
         graph = from_json(read_content(file), name=file.name.partition(".json")[0])
     except InvalidLoom as error:
         raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error

@@ -63,6 +63,7 @@ def from_torch(
     name: str | None = None,
     roles: Mapping[str, str] | None = None,
     carries: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a PyTorch program.
 
@@ -74,7 +75,8 @@ def from_torch(
     Sources are named as the program's signature names parameters, buffers and constants, else after the user's
     arguments. Sinks are the user's outputs in order, named after their nodes; gradients are `NAME.grad`; the next
     value of a state is `NAME.next` and carries the source. A `GraphModule` has no signature: `roles` give its
-    placeholders roles, `carries` its outputs the placeholder whose next value they are.
+    placeholders roles, `carries` its outputs the placeholder whose next value they are. `dims` gives sizes to the
+    symbols of dynamic shapes. Operators that draw random numbers are refused.
 
     Raises:
         ImportFailure: the file is missing, damaged or foreign, shapes are dynamic, or operators are unsupported;
@@ -82,7 +84,7 @@ def from_torch(
     """
     from teg.importers.torch_import import import_torch
 
-    return import_torch(source, example, name, roles, carries)
+    return import_torch(source, example, name, roles, carries, dims)
 
 
 def from_json(

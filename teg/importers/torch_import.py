@@ -27,14 +27,15 @@ def import_torch(
     source: Any,
     example: tuple[Any, ...],
     name: str | None,
-    roles: Mapping[str, str] | None,
-    carries: Mapping[str, str] | None,
+    roles: Mapping[str, str] | None = None,
+    carries: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a PyTorch program; see `teg.importers.from_torch`."""
     wrong = sorted(set((roles or {}).values()) - set(ROLES))
     if wrong:
         raise ImportFailure(f"unknown role {wrong[0]!r}; use {', '.join(ROLES)}")
-    listing = read_listing(source, example, name, roles or {}, carries or {})
+    listing = read_listing(source, example, name, roles, carries, dims)
     program = translate(listing)
     program = absorb_transpositions(program)
     return lower(program, Factoring(program))
@@ -46,29 +47,30 @@ def read_listing(
     name: str | None = None,
     roles: Mapping[str, str] | None = None,
     carries: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Listing:
     """Any form of a PyTorch program as one plain list of calls."""
     if isinstance(source, (str, Path)):
-        return _read_file(Path(source), name)
+        return _read_file(Path(source), name, dims)
     if isinstance(source, Mapping):
-        return _read_document(source, name or "program")
+        return _read_document(source, name or "program", dims)
     if hasattr(source, "graph_signature") and hasattr(source, "run_decompositions"):
-        return _read_live(source, name or "program")
+        return _read_live(source, name or "program", dims)
     if hasattr(source, "graph") and hasattr(source, "code") and not example:
         return read_module(source, name or "program", roles or {}, carries or {})
     if callable(source):
-        return _read_live(_exported(source, example), name or type(source).__name__)
+        return _read_live(_exported(source, example), name or type(source).__name__, dims)
     raise ImportFailure(
         "expected an ExportedProgram, a GraphModule, a module with example arguments, or a file "
         f"(.pt2, .json, .json.gz), not {type(source).__name__}"
     )
 
 
-def _read_live(exported: Any, name: str) -> Listing:
+def _read_live(exported: Any, name: str, dims: Mapping[str, int] | None) -> Listing:
     """Operators that have no translation are decomposed by torch first."""
-    listing = read_exported(exported, name)
+    listing = read_exported(exported, name, dims)
     if unsupported(listing):
-        listing = read_exported(exported.run_decompositions(), name)
+        listing = read_exported(exported.run_decompositions(), name, dims)
     return listing
 
 
@@ -89,12 +91,12 @@ def _exported(source: Any, example: tuple[Any, ...]) -> Any:
         raise ImportFailure(f"torch.export cannot export {type(source).__name__}: {reason}") from error
 
 
-def _read_file(path: Path, name: str | None) -> Listing:
+def _read_file(path: Path, name: str | None, dims: Mapping[str, int] | None) -> Listing:
     label = name or path.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt2")
     if not path.exists():
         raise ImportFailure(f"there is no file {str(path)!r}")
     if path.suffix.lower() == ".pt2":
-        return read_archive(path, label)
+        return read_archive(path, label, dims)
     try:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
@@ -106,12 +108,12 @@ def _read_file(path: Path, name: str | None) -> Listing:
         ) from None
     if len(content) > LARGEST_DUMP_BYTES:
         raise ImportFailure(f"file {str(path)!r} unpacks to more than {LARGEST_DUMP_BYTES} bytes")
-    return _read_document(parse_json(content, f"file {str(path)!r}"), label)
+    return _read_document(parse_json(content, f"file {str(path)!r}"), label, dims)
 
 
-def _read_document(document: Any, name: str) -> Listing:
+def _read_document(document: Any, name: str, dims: Mapping[str, int] | None) -> Listing:
     if looks_serialized(document):
-        return read_serialized(document, name)
+        return read_serialized(document, name, dims=dims)
     if isinstance(document, Mapping) and "nodes" in document:
         return read_dump(document, name)
     raise ImportFailure(

@@ -19,15 +19,15 @@ from teg.importers.torch.serialized import parse_json, read_serialized
 LARGEST_JSON_BYTES = 2 * 1024**3
 
 
-def read_archive(path: Path, name: str) -> Listing:
-    """The program in a `.pt2` file, with its weights and constants.
+def read_archive(path: Path, name: str, dims: Mapping[str, int] | None = None) -> Listing:
+    """The program in a `.pt2` file, with its weights and constants; `dims` as in `read_serialized`.
 
     Raises:
         ImportFailure: it is no such archive, is damaged, holds several models, or its weights are pickled.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            return _Archive(archive, name).listing()
+            return _Archive(archive, name).listing(dims)
     except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error) as error:
         raise ImportFailure(f"file {str(path)!r} is not a .pt2 archive, or it is damaged: {error}") from None
     except OSError as error:
@@ -41,7 +41,7 @@ class _Archive:
         self.archive, self.name = archive, name
         self.members = {i.filename.partition("/")[2]: i for i in archive.infolist() if not i.is_dir()}
 
-    def listing(self) -> Listing:
+    def listing(self, dims: Mapping[str, int] | None) -> Listing:
         models = [m for m in self.members if m.startswith("models/") and m.endswith(".json")]
         if not models:
             cure = "save it with torch.export.save of PyTorch 2.8 or later"
@@ -56,7 +56,7 @@ class _Archive:
         model = models[0].removeprefix("models/").removesuffix(".json")
         data = self._tensors(f"data/weights/{model}_weights_config.json", "data/weights")
         data |= self._tensors(f"data/constants/{model}_constants_config.json", "data/constants")
-        return read_serialized(document, self.name, data)
+        return read_serialized(document, self.name, data, dims)
 
     def _bytes(self, member: str) -> bytes:
         info = self.members[member]

@@ -11,6 +11,7 @@ from teg.dtypes import EXTENDED
 from teg.importers.failure import ImportFailure
 from teg.importers.program import Value
 from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, told_apart, unique_outputs
+from teg.importers.torch.sizes import Sizes
 
 ROLE_BY_KIND = {
     "PARAMETER": "parameter",
@@ -21,13 +22,13 @@ ROLE_BY_KIND = {
 MUTATIONS = ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
 
 
-def read_exported(exported: Any, name: str) -> Listing:
-    """The program of a live `ExportedProgram`.
+def read_exported(exported: Any, name: str, dims: Mapping[str, int] | None = None) -> Listing:
+    """The program of a live `ExportedProgram`; `dims` gives numbers to the symbols of sizes that are open.
 
     Raises:
         ImportFailure: it has dynamic shapes, inner graphs, or inputs that are no tensors.
     """
-    signature = exported.graph_signature
+    signature, sizes = exported.graph_signature, Sizes(dims, name)
     holders = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
     inputs = []
     for spec in signature.input_specs:
@@ -38,9 +39,9 @@ def read_exported(exported: Any, name: str) -> Listing:
             raise ImportFailure(f"{name}: input {ref!r} of kind {kind} is unsupported")
         site = ref if kind == "USER_INPUT" else spec.target
         data = _stored(exported, spec) if kind != "USER_INPUT" else None
-        inputs.append(Input(ref, _value(holders[ref], site, name), ROLE_BY_KIND[kind], data))
+        inputs.append(Input(ref, _value(holders[ref], site, name, sizes), ROLE_BY_KIND[kind], data))
     apart, names = told_apart(inputs)
-    calls, items = _calls(exported.graph, name)
+    calls, items = _calls(exported.graph, name, sizes)
     found = [(o, items.get(ref, ref), carried) for o, ref, carried in _signed_outputs(signature, names, name)]
     found.sort(key=lambda o: o[2] is not None)  # what the user sees first
     return Listing(name, apart, calls, unique_outputs(found, {i.value.name for i in apart}))
@@ -81,8 +82,9 @@ def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mappi
     Raises:
         ImportFailure: a placeholder records no shape, or there are nodes of another kind than calls.
     """
+    sizes = Sizes(None, name)
     inputs = [
-        Input(n.name, _value(n, n.name, name), roles.get(n.name, "activation"))
+        Input(n.name, _value(n, n.name, name, sizes), roles.get(n.name, "activation"))
         for n in module.graph.nodes
         if n.op == "placeholder" and n.users
     ]
@@ -94,7 +96,7 @@ def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mappi
             value = Value(str(n.target), tuple(found.shape), dtype_by_name(found.dtype, f"node {n.name!r}"))
             inputs.append(Input(n.name, value, "constant", to_numpy(found)))
     (end,) = [n for n in module.graph.nodes if n.op == "output"]
-    calls, items = _calls(module.graph, name)
+    calls, items = _calls(module.graph, name, sizes)
     observed = [(n.name, items.get(n.name, n.name), None) for n in _nodes_in(end.args)]
     outputs = unique_outputs(observed, {i.value.name for i in inputs})
     return Listing(name, tuple(inputs), calls, outputs, carries)
@@ -117,68 +119,77 @@ def _nodes_in(argument: Any) -> Iterator[Any]:
         yield argument
 
 
-def _calls(graph: Any, name: str) -> tuple[tuple[Call, ...], dict[str, str]]:
+def _calls(graph: Any, name: str, sizes: Sizes) -> tuple[tuple[Call, ...], dict[str, str]]:
     """The calls, and for nodes that take one result of a call its name."""
     items: dict[str, str] = {}
     calls = []
     for node in graph.nodes:
         if node.op not in ("call_function", "placeholder", "output", "get_attr"):
             raise ImportFailure(f"{name}: node {node.name!r} of kind {node.op!r} is unsupported")
-        if node.op != "call_function":
-            continue
+        if node.op != "call_function" or _is_number(node.meta.get("val")):
+            continue  # computed from sizes, where it is read
         if getattr(node.target, "__name__", "") == "getitem" and hasattr(node.args[0], "op"):
             items[node.name] = f"{node.args[0].name}.{node.args[1]}"
         else:
-            calls.append(_call(node, items, name))
+            calls.append(_call(node, items, name, sizes))
     return tuple(calls), items
 
 
-def _call(node: Any, items: Mapping[str, str], name: str) -> Call:
+def _call(node: Any, items: Mapping[str, str], name: str, sizes: Sizes) -> Call:
     recorded = node.meta.get("val")
     target = str(node.target)
     if isinstance(recorded, (tuple, list)):
         outputs = tuple(
-            _recorded(r, f"{node.name}.{k}", node, name) if hasattr(r, "dtype") else None
+            _recorded(r, f"{node.name}.{k}", node, name, sizes) if hasattr(r, "dtype") else None
             for k, r in enumerate(recorded)
         )
         values = recorded
     else:
-        outputs = (_recorded(recorded, node.name, node, name),) if hasattr(recorded, "dtype") else ()
+        outputs = (_recorded(recorded, node.name, node, name, sizes),) if hasattr(recorded, "dtype") else ()
         values = (recorded,)
     strides = {
-        o.name: tuple(int(s) for s in v.stride())
+        o.name: tuple(_number(s, sizes, o.name) for s in v.stride())
         for o, v in zip(outputs, values, strict=False)
         if o is not None
     }
-    args = tuple(_argument(a, items) for a in node.args)
-    kwargs = {k: _argument(a, items) for k, a in node.kwargs.items()}
+    args = tuple(_argument(a, items, sizes) for a in node.args)
+    kwargs = {k: _argument(a, items, sizes) for k, a in node.kwargs.items()}
     return Call(node.name, target, args, kwargs, outputs, strides)
 
 
-def _argument(given: Any, items: Mapping[str, str]) -> Any:
+def _is_number(value: Any) -> bool:
+    """Whether a recorded result is a number that torch computes from sizes."""
+    return hasattr(value, "node") and not hasattr(value, "dtype")
+
+
+def _number(value: Any, sizes: Sizes, where: str) -> int:
+    """A size: a number, or an expression over symbols that have numbers."""
+    return value if isinstance(value, int) else sizes.number(str(value), f"node {where!r}")
+
+
+def _argument(given: Any, items: Mapping[str, str], sizes: Sizes) -> Any:
     if hasattr(given, "op") and hasattr(given, "meta"):
+        recorded = given.meta.get("val")
+        if _is_number(recorded):
+            return _number(recorded, sizes, given.name)
         return Ref(items.get(given.name, given.name))
     if isinstance(given, (tuple, list)):
-        return tuple(_argument(a, items) for a in given)
+        return tuple(_argument(a, items, sizes) for a in given)
     if given is None or isinstance(given, (bool, int, float, complex, str)):
         return given
     return str(given)
 
 
-def _value(node: Any, site: str, name: str) -> Value:
-    return _recorded(node.meta.get("val"), site, node, name)
+def _value(node: Any, site: str, name: str, sizes: Sizes) -> Value:
+    return _recorded(node.meta.get("val"), site, node, name, sizes)
 
 
-def _recorded(value: Any, site: str, node: Any, name: str) -> Value:
+def _recorded(value: Any, site: str, node: Any, name: str, sizes: Sizes) -> Value:
     where = f"{name}: node {node.name!r}"
     if value is None or not hasattr(value, "dtype"):
         raise ImportFailure(f"{where} records no shape; trace the program with fake or example tensors")
-    if not all(isinstance(s, int) for s in value.shape):
-        raise ImportFailure(
-            f"{where} has the dynamic shape {[str(s) for s in value.shape]}; "
-            "export it with fixed sizes (without dynamic_shapes)"
-        )
-    return Value(site, tuple(int(s) for s in value.shape), dtype_by_name(value.dtype, where))
+    shape = tuple(_number(s, sizes, node.name) for s in value.shape)
+    return Value(site, shape, dtype_by_name(value.dtype, where))
 
 
 def to_numpy(tensor: Any) -> np.ndarray:

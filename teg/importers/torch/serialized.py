@@ -15,6 +15,7 @@ import numpy as np
 from teg.importers.failure import ImportFailure
 from teg.importers.program import Value
 from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_code, told_apart, unique_outputs
+from teg.importers.torch.sizes import Sizes
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 5, 8
 
@@ -30,9 +31,14 @@ NUMBERS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def read_serialized(
-    document: Mapping[str, Any], name: str, data: Mapping[str, np.ndarray] | None = None
+    document: Mapping[str, Any],
+    name: str,
+    data: Mapping[str, np.ndarray] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Listing:
     """The program of a serialised `ExportedProgram`; `data` are weights and constants by their names in it.
+
+    `dims` gives numbers to the symbols of sizes that are open.
 
     Raises:
         ImportFailure: it is of another form or version, has dynamic shapes or inner graphs.
@@ -44,7 +50,7 @@ def read_serialized(
             "export it again with a current PyTorch"
         )
     try:
-        return _Reader(document["graph_module"], name, data or {}).listing()
+        return _Reader(document["graph_module"], name, data or {}, Sizes(dims, name)).listing()
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ImportFailure(f"{name}: not an exported program as torch serialises it: {error!r}") from None
 
@@ -52,16 +58,18 @@ def read_serialized(
 class _Reader:
     """One graph module of the document."""
 
-    def __init__(self, module: Mapping[str, Any], name: str, data: Mapping[str, np.ndarray]) -> None:
-        self.name, self.data = name, data
+    def __init__(
+        self, module: Mapping[str, Any], name: str, data: Mapping[str, np.ndarray], sizes: Sizes
+    ) -> None:
+        self.name, self.data, self.sizes = name, data, sizes
         self.graph, self.signature = module["graph"], module["signature"]
         self.module = module
 
     def listing(self) -> Listing:
-        self._refuse_dynamic()
         found = (self._input(*next(iter(spec.items()))) for spec in self.signature["input_specs"])
         inputs, names = told_apart([i for i in found if i is not None])
-        calls = tuple(self._call(n, k) for k, n in enumerate(self.graph["nodes"]))
+        nodes = [n for n in self.graph["nodes"] if not _is_about_sizes(n)]
+        calls = tuple(self._call(n, k) for k, n in enumerate(nodes))
         outputs: list[tuple[str, str, str | None]] = []
         for spec in self.signature["output_specs"]:
             kind, given = next(iter(spec.items()))
@@ -69,24 +77,15 @@ class _Reader:
         outputs.sort(key=lambda o: o[2] is not None)  # what the user sees first
         return Listing(self.name, inputs, calls, unique_outputs(outputs, {i.value.name for i in inputs}))
 
-    def _refuse_dynamic(self) -> None:
-        """Sizes must be numbers; all inputs whose are not are named."""
-        found = {}
-        for name, meta in self.graph["tensor_values"].items():
-            symbols = [s["as_expr"]["expr_str"] for s in meta["sizes"] if "as_int" not in s]
-            if symbols:
-                found[name] = symbols
-        if found:
-            listed = ", ".join(
-                f"{name!r} ({', '.join(symbols)})" for name, symbols in list(found.items())[:3]
-            )
-            raise ImportFailure(
-                f"{self.name} has dynamic shapes: {listed}; export it with fixed sizes (without dynamic_shapes)"
-            )
+    def _size(self, given: Mapping[str, Any], where: str) -> int:
+        """A size: a number, or an expression over symbols that have numbers."""
+        if "as_int" in given:
+            return int(given["as_int"])
+        return self.sizes.number(str(given["as_expr"]["expr_str"]), where)
 
     def _value(self, ref: str, name: str) -> Value:
         meta = self.graph["tensor_values"][ref]
-        shape = tuple(int(s["as_int"]) for s in meta["sizes"])
+        shape = tuple(self._size(s, f"value {ref!r}") for s in meta["sizes"])
         return Value(name, shape, dtype_by_code(meta["dtype"], f"{self.name}: value {ref!r}"))
 
     def _input(self, kind: str, spec: Mapping[str, Any]) -> Input | None:
@@ -139,10 +138,7 @@ class _Reader:
     def _call(self, node: Mapping[str, Any], position: int) -> Call:
         target = node["target"].removeprefix("torch.ops.")
         refs = [r for o in node["outputs"] for r in _tensors_of(o)]
-        numbers = (
-            o[k]["as_name"] for o in node["outputs"] for k in NUMBER_KINDS if "as_name" in o.get(k, {})
-        )
-        name = next(numbers, "") or node.get("name") or next((r for r in refs if r), "") or f"call_{position}"
+        name = node.get("name") or next((r for r in refs if r), "") or f"call_{position}"
         where = f"node {name!r} ({target})"
         named = {i["name"]: self._argument(i["arg"], where) for i in node["inputs"]}
         outputs = tuple(None if r is None else self._value(r, r) for r in refs)
@@ -151,7 +147,7 @@ class _Reader:
 
     def _strides(self, ref: str) -> tuple[int, ...] | None:
         found = self.graph["tensor_values"][ref].get("strides") or ()
-        return tuple(int(s["as_int"]) for s in found) if all("as_int" in s for s in found) else None
+        return tuple(self._size(s, f"value {ref!r}") for s in found) if found else None
 
     def _argument(self, given: Mapping[str, Any], where: str) -> Any:
         kind, value = next(iter(given.items()))
@@ -172,16 +168,28 @@ class _Reader:
         if kind == "as_complex":
             return complex(value["real"], value["imag"])
         if kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
-            return self._number(value)
+            return self._number(value, where)
         if kind in ("as_sym_ints", "as_sym_floats", "as_sym_bools"):
-            return tuple(self._number(v) for v in value)
+            return tuple(self._number(v, where) for v in value)
         if kind == "as_graph":
             raise ImportFailure(f"{self.name}: {where} has an inner graph, which is unsupported")
         raise ImportFailure(f"{self.name}: {where} has an argument of kind {kind!r}, which is unsupported")
 
-    def _number(self, given: Mapping[str, Any]) -> Any:
+    def _number(self, given: Mapping[str, Any], where: str) -> Any:
+        """A number, or the name of one that is computed from sizes."""
         kind, value = next(iter(given.items()))
-        return Ref(value) if kind == "as_name" else value
+        if kind != "as_name":
+            return value
+        stated = self.graph.get("sym_int_values", {}).get(value)
+        return Ref(value) if stated is None else self._size(stated, where)
+
+
+def _is_about_sizes(node: Mapping[str, Any]) -> bool:
+    """Whether a call only computes or checks sizes."""
+    kinds = {k for o in node["outputs"] for k in o}
+    return node["target"].startswith("torch.ops.aten._assert_scalar") or (
+        bool(kinds) and kinds <= {*NUMBER_KINDS}
+    )
 
 
 def _tensors_of(output: Mapping[str, Any]) -> Iterator[str | None]:

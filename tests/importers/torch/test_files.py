@@ -126,10 +126,10 @@ def test_weights_that_are_pickled_or_missing_are_refused(
         from_torch(archive(tmp_path / "bad.pt2", entry, data))
 
 
-def dynamic() -> dict[str, Any]:
+def dynamic(expression: str = "s0") -> dict[str, Any]:
     document = doubled()
     values = document["graph_module"]["graph"]["tensor_values"]
-    values["x"]["sizes"][0] = {"as_expr": {"expr_str": "s0", "hint": {"as_int": 2}}}
+    values["x"]["sizes"][0] = {"as_expr": {"expr_str": expression, "hint": {"as_int": 2}}}
     return document
 
 
@@ -157,7 +157,8 @@ def changed(**values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        (dynamic(), r"dynamic shapes: 'x' \(s0\)"),
+        (dynamic(), r"dynamic shapes: value 'x' has a size that depends on 's0'"),
+        (dynamic("__import__('os').getcwd()"), "no expression"),
         (unknown(), r"mylib\.first\.default \(node 'mul'\), mylib\.second\.default \(node 'lonely'\)"),
         (doubled((2, 4)), "does not broadcast"),
         (changed(x=meta((2**40, 2**40))), "impossible shape"),
@@ -178,6 +179,14 @@ def test_programs_that_cannot_come_in_say_why(tmp_path: Path, document: Any, tol
     with pytest.raises(ImportFailure, match=told) as failure:
         from_torch(path)
     assert "\n" not in str(failure.value)
+
+
+def test_sizes_that_are_left_open_can_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "open.json"
+    path.write_text(json.dumps(dynamic("FloorDiv(Mul(Integer(4), Symbol('s0', integer=True)), 2) - s0")))
+    assert from_torch(path, dims={"s0": 2}).by_site["x"].definition["logical_shape"] == (2, 3)
+    with pytest.raises(ImportFailure, match="does not broadcast"):
+        from_torch(path, dims={"s0": 5})
 
 
 def test_damaged_files_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -207,8 +207,10 @@ def test_what_cannot_come_in_is_refused_with_the_reason() -> None:
     with pytest.raises(ImportFailure, match="draws random numbers"):
         from_torch(nn.Dropout().train(), x)
     dynamic = torch.export.export(nn.Linear(4, 2), (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
-    with pytest.raises(ImportFailure, match="dynamic shape"):
+    with pytest.raises(ImportFailure, match="dynamic shapes") as failure:
         from_torch(dynamic)
+    symbol = str(failure.value).partition("depends on '")[2].partition("'")[0]
+    assert from_torch(dynamic, dims={symbol: 3}).by_site["input"].definition["logical_shape"] == (3, 4)
     with pytest.raises(ImportFailure, match="expected an ExportedProgram"):
         from_torch(7)
 
