@@ -26,6 +26,7 @@ def check_model(proto: Any, label: str) -> None:
         raise ImportFailure(
             f"{label} is not an ONNX model (it has no graph, outputs or opset), or it is truncated"
         )
+    _check_names(proto, label)
     count = _node_count(proto, label)
     if count > LARGEST_NODE_COUNT:
         raise ImportFailure(
@@ -33,6 +34,22 @@ def check_model(proto: Any, label: str) -> None:
             "import it in parts"
         )
     _check_values(proto.graph, label)
+
+
+def _check_names(proto: Any, label: str) -> None:
+    """Names are printable text: they name sites and stand in messages."""
+    graph = proto.graph
+    named = (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *proto.functions)
+    names = [m.name for m in named] + [t.values.name for t in graph.sparse_initializer]
+    for nodes in (graph.node, *(f.node for f in proto.functions)):
+        for node in _all_nodes(nodes):
+            names += (node.name, node.op_type, node.domain, *node.input, *node.output)
+            names += (a.name for a in node.attribute)
+    for name in names:
+        if not isinstance(name, str) or not name.isprintable():  # bytes where the file holds no UTF-8
+            raise ImportFailure(
+                f"{label}: {name!r} is no name: names are printable text; the file may be damaged"
+            )
 
 
 def _check_values(graph: Any, label: str) -> None:

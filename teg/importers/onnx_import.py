@@ -28,3 +28,8 @@ def import_onnx(
         return lower(program, Factoring(program))
     except ValueError as error:  # an operator refuses attributes that the model states
         raise ImportFailure(f"{model.name}: {' '.join(str(error).split())}") from error
+    except (KeyError, IndexError, TypeError, AssertionError, OverflowError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ImportFailure(
+            f"{model.name} cannot be laid out, perhaps because it is damaged ({reason})"
+        ) from error

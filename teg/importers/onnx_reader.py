@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -260,14 +260,42 @@ def _input_value(info: Any, dims: Mapping[str, int], label: str) -> Value:
     return Value(info.name, checked_shape(sizes, where), element_type(kind.elem_type, where))
 
 
+class _Takes(NamedTuple):
+    """What an operator takes: kinds of attributes by name, numbers of inputs and outputs."""
+
+    kinds: Mapping[str, int]
+    inputs: range
+    outputs: range
+
+
 @cache
-def _attribute_kinds(op: str, version: int, domain: str) -> Mapping[str, int]:
-    """The kinds of an operator's attributes by name; nothing for operators that ONNX does not know."""
+def _takes(op: str, version: int, domain: str) -> _Takes | None:
+    """What an operator takes; None for operators that ONNX does not know."""
     domain = "" if domain in STANDARD_DOMAINS else domain
     if not onnx.defs.has(op, version, domain):
-        return {}
+        return None
     schema = onnx.defs.get_schema(op, version, domain)
-    return {name: int(a.type.value) for name, a in schema.attributes.items()}
+    kinds = {name: int(a.type.value) for name, a in schema.attributes.items()}
+    inputs, outputs = ((schema.min_input, schema.max_input), (schema.min_output, schema.max_output))
+    return _Takes(kinds, range(inputs[0], inputs[1] + 1), range(outputs[0], outputs[1] + 1))
+
+
+def _check_node(node: Any, where: str, version: int) -> None:
+    """Attributes are of the kinds, inputs and outputs as many as the operator takes."""
+    takes = _takes(node.op_type, version, node.domain)
+    if takes is None:
+        return
+    for a in node.attribute:
+        if takes.kinds.get(a.name, a.type) != a.type:
+            raise ImportFailure(f"{where} has attribute {a.name!r} of another kind than the operator takes")
+    for what, names, counts in (
+        ("inputs", node.input, takes.inputs),
+        ("outputs", node.output, takes.outputs),
+    ):
+        given = max((k + 1 for k, name in enumerate(names) if name), default=0)
+        if given not in counts and (given > 0 or counts.start > 0):
+            wanted = f"{counts.start}" if len(counts) == 1 else f"{counts.start} to {counts.stop - 1}"
+            raise ImportFailure(f"{where} has {given} {what}; the operator takes {wanted}")
 
 
 def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | None) -> Iterator[Node]:
@@ -284,12 +312,7 @@ def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | N
         name = node.name or (f"{first}.{node.op_type}" if first else f"{node.op_type}.{position}")
         name = free_node_name(name, values)
         where = f"node {name!r} ({node.op_type})"
-        kinds = _attribute_kinds(node.op_type, versions.get(node.domain, 1), node.domain)
-        for a in node.attribute:
-            if kinds.get(a.name, a.type) != a.type:
-                raise ImportFailure(
-                    f"{label}: {where} has attribute {a.name!r} of another kind than the operator takes"
-                )
+        _check_node(node, f"{label}: {where}", versions.get(node.domain, 1))
         attributes = {a.name: attribute_value(a, where, folder) for a in node.attribute}
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
         yield Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)

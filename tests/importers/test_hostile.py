@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from teg.importers import ImportFailure, from_onnx
-from tests.importers.models import model_of, run
+from tests.importers.models import GRAPHS, model_of, run
 from tests.importers.test_bad_input import failure
 
 WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -132,6 +132,26 @@ def test_doubled_inputs_initializers_and_outputs() -> None:
     assert "output 'y' stands there twice" in failure(model)
 
 
+def test_names_that_are_no_text() -> None:
+    content = relu().SerializeToString()
+    assert "is no name: names are printable text" in failure(content.replace(b"Relu", b"Re\nu"))
+    assert "is no name: names are printable text" in failure(content.replace(b"Relu", b"Re\xffu"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_files_are_imported_or_refused_in_one_line(seed: int) -> None:
+    content = (GRAPHS / "tiny_train_heat_inverse_20steps_grads.onnx").read_bytes()
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        damaged = np.frombuffer(content, np.uint8).copy()
+        places = rng.integers(0, len(content), rng.integers(1, 6))
+        damaged[places] = rng.integers(0, 256, len(places))
+        try:
+            from_onnx(damaged.tobytes())
+        except ImportFailure as refusal:
+            assert "\n" not in str(refusal)
+
+
 def test_names_that_meet_those_made_here() -> None:
     """A mean of squares is made in steps called `y.each`, which is what a weight is called here."""
     nodes = [
@@ -199,6 +219,12 @@ def test_attributes_that_are_no_numbers_keep_their_meaning(value: float) -> None
 def test_attributes_of_the_wrong_kind_are_told() -> None:
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=float("nan"), name="soft")]
     assert "node 'soft' (Softmax)" in failure(model_of(nodes, {"x": [2, 3]}, ["y"]))
+
+
+def test_operands_that_are_missing_are_told() -> None:
+    nodes = [helper.make_node("Where", ["c", "x"], ["y"], name="choose")]
+    text = failure(model_of(nodes, {"c": np.array(True), "x": [2]}, ["y"]))
+    assert "node 'choose' (Where) has 2 inputs; the operator takes 3" in text
 
 
 def test_a_file_of_two_gibibytes_is_refused_unread(tmp_path: Path) -> None:
