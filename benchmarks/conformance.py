@@ -81,9 +81,7 @@ def onnx_suite() -> dict[str, Any]:
 
 def _line(o: Outcome) -> str:
     state = "failed" if o.reason else "matched" if o.matched else "imported"
-    share = (
-        f"  flops {o.flops_share:.4f}  bytes {o.bytes_share:.4f}" if o.kind == "full" and o.imported else ""
-    )
+    share = f"  flops {o.flops_share:.4f}  bytes {o.bytes_share:.4f}" if o.blocks and o.flops_share else ""
     return (
         f"{o.kind:9s} {o.name:44s} {state:8s} {o.seconds:6.2f} s{share}{'  ' + o.reason if o.reason else ''}"
     )

@@ -58,6 +58,7 @@ class Outcome:
     valued: bool = False
     matched: bool = False
     blocks: int = 0
+    shapes: int = 0
     carried: int = 0
     flops_share: float = 0.0
     bytes_share: float = 0.0
@@ -162,9 +163,14 @@ def _timed(outcome: Outcome, load: Callable[[], Graph]) -> Graph:
 def _full(case: Case, outcome: Outcome) -> None:
     graph = _timed(outcome, lambda: from_onnx(_file(case)))
     admit(graph, outcome)
-    _, wrong = shape_differences(_file(case))
+    outcome.shapes, wrong = shape_differences(_file(case))
     if wrong:
         raise ValueError(f"{len(wrong)} shapes are not those that ONNX infers; the first: {wrong[0]}")
+    _measure(graph, outcome)
+
+
+def _measure(graph: Graph, outcome: Outcome) -> None:
+    """Note how much of a program's work splits."""
     share = shardable(graph)
     outcome.flops_share, outcome.bytes_share = share.flops_share, share.bytes_share
     outcome.unsplit_bytes = dict(share.unsplit_bytes)
@@ -195,8 +201,9 @@ def _tiny(case: Case, outcome: Outcome) -> None:
 
 def _stablehlo(case: Case, outcome: Outcome) -> None:
     """The program itself comes in; its tiny form gives the recorded values, which count inputs and results."""
-
-    admit(_timed(outcome, lambda: from_stablehlo(_file(case))), outcome)
+    whole = _timed(outcome, lambda: from_stablehlo(_file(case)))
+    admit(whole, outcome)
+    _measure(whole, outcome)
     if case.values is None:
         return
     tiny = _file(case).with_name(f"{case.name}.tiny{STABLEHLO}")
@@ -216,6 +223,7 @@ def _torch(case: Case, outcome: Outcome) -> None:
         return
     graph = _timed(outcome, lambda: from_torch(_file(case)))
     admit(graph, outcome)
+    _measure(graph, outcome)
     if case.twin is None or shardable(graph).flops > MOST_FLOPS:
         return
     twin = from_onnx(case.twin)
