@@ -26,6 +26,7 @@ from teg.importers.translate.recurrent import RECURRENT
 from teg.importers.translate.reductions import REDUCTIONS
 from teg.importers.translate.roles import settle_roles
 from teg.importers.translate.scattering import SCATTERING
+from teg.importers.translate.standard import expand_node
 from teg.importers.translate.tiling import TILING
 from teg.importers.translate.translation import Translation, Translator
 from teg.importers.translate.windows import WINDOWS
@@ -131,7 +132,7 @@ def _list_refusals(refused: dict[str, list[str]]) -> str:
 
 
 def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) -> None:
-    """The node as a constant, as steps of ours, or as a fixed block.
+    """The node as a constant, as steps of ours, as what the standard defines it by, or as a fixed block.
 
     Raises:
         ImportFailure: it is none of them.
@@ -151,6 +152,15 @@ def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) ->
         except Exception as error:
             t.undo(node, before)
             refusal = _refusal(node, error)
+    before = t.progress()
+    try:
+        expand_node(t, node)
+        _check_outputs(t, node, read)
+        return
+    except WrongProgramError:
+        raise
+    except Exception:  # the body may be written for operands of other kinds
+        t.undo(node, before)
     try:
         fix_node(t, node, model.declared)
     except ImportFailure as failure:

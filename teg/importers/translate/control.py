@@ -29,6 +29,15 @@ def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], pr
     t.unrolled_nodes += len(body.node)
     if t.unrolled_nodes > MOST_NODES:
         raise ImportFailure(f"{node.where}: the bodies of loops unroll to more than {MOST_NODES} nodes")
+    return inline(t, body, given, prefix)
+
+
+def inline(t: Translation, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
+    """Translate the nodes of a body, whose inputs are called `given` outside; gives the names of its outputs.
+
+    Raises:
+        ImportFailure: a node of the body is refused.
+    """
     names = {**given}
     own = [*(i.name for i in body.initializer), *(o for n in body.node for o in n.output if o)]
     names.update((name, f"{prefix}/{name}") for name in own)
