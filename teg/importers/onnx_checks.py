@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
+
+import onnx
 
 from teg.importers.failure import ImportFailure
 
@@ -11,6 +14,8 @@ from teg.importers.failure import ImportFailure
 LARGEST_NODE_COUNT = 250_000
 # Bytes that a protobuf message may have.
 LARGEST_FILE_BYTES = 2**31 - 1
+
+STANDARD_DOMAINS = ("", "ai.onnx")
 
 FunctionKey = tuple[str, str, str]
 
@@ -42,7 +47,7 @@ def _check_names(proto: Any, label: str) -> None:
     named = (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *proto.functions)
     names = [m.name for m in named] + [t.values.name for t in graph.sparse_initializer]
     for nodes in (graph.node, *(f.node for f in proto.functions)):
-        for node in _all_nodes(nodes):
+        for node in all_nodes(nodes):
             names += (node.name, node.op_type, node.domain, *node.input, *node.output)
             names += (a.name for a in node.attribute)
     for name in names:
@@ -110,7 +115,7 @@ def _node_count(proto: Any, label: str) -> int:
 
 
 def _unfolded(nodes: Any, counts: Mapping[FunctionKey, int]) -> int:
-    return sum(counts.get((n.domain, n.op_type, n.overload), 1) for n in _all_nodes(nodes))
+    return sum(counts.get((n.domain, n.op_type, n.overload), 1) for n in all_nodes(nodes))
 
 
 def _callees_first(functions: Mapping[FunctionKey, Any], label: str) -> Iterator[FunctionKey]:
@@ -124,7 +129,7 @@ def _callees_first(functions: Mapping[FunctionKey, Any], label: str) -> Iterator
             if key in done:
                 path.pop()
                 continue
-            calls = {(n.domain, n.op_type, n.overload) for n in _all_nodes(functions[key].node)}
+            calls = {(n.domain, n.op_type, n.overload) for n in all_nodes(functions[key].node)}
             waiting = [c for c in calls if c in functions and c not in done]
             if (key in inside and waiting) or key in calls:
                 raise ImportFailure(
@@ -138,7 +143,7 @@ def _callees_first(functions: Mapping[FunctionKey, Any], label: str) -> Iterator
             path.extend(waiting)
 
 
-def _all_nodes(nodes: Any) -> Iterator[Any]:
+def all_nodes(nodes: Any) -> Iterator[Any]:
     """The nodes of a graph and of all graphs inside it."""
     waiting = [nodes]
     while waiting:
@@ -148,3 +153,45 @@ def _all_nodes(nodes: Any) -> Iterator[Any]:
                 if attribute.HasField("g"):
                     waiting.append(attribute.g.node)
                 waiting.extend(g.node for g in attribute.graphs)
+
+
+class _Takes(NamedTuple):
+    """What an operator takes: kinds of attributes by name, numbers of inputs and outputs."""
+
+    kinds: Mapping[str, int]
+    inputs: range
+    outputs: range
+
+
+@cache
+def _takes(op: str, version: int, domain: str) -> _Takes | None:
+    """What an operator takes; None for operators that ONNX does not know."""
+    domain = "" if domain in STANDARD_DOMAINS else domain
+    if not onnx.defs.has(op, version, domain):
+        return None
+    schema = onnx.defs.get_schema(op, version, domain)
+    kinds = {name: int(a.type.value) for name, a in schema.attributes.items()}
+    inputs, outputs = ((schema.min_input, schema.max_input), (schema.min_output, schema.max_output))
+    return _Takes(kinds, range(inputs[0], inputs[1] + 1), range(outputs[0], outputs[1] + 1))
+
+
+def check_node(node: Any, where: str, version: int) -> None:
+    """Attributes are of the kinds, inputs and outputs as many as the operator takes.
+
+    Raises:
+        ImportFailure: they are not.
+    """
+    takes = _takes(node.op_type, version, node.domain)
+    if takes is None:
+        return
+    for a in node.attribute:
+        if takes.kinds.get(a.name, a.type) != a.type:
+            raise ImportFailure(f"{where} has attribute {a.name!r} of another kind than the operator takes")
+    for what, names, counts in (
+        ("inputs", node.input, takes.inputs),
+        ("outputs", node.output, takes.outputs),
+    ):
+        given = max((k + 1 for k, name in enumerate(names) if name), default=0)
+        if given not in counts and (given > 0 or counts.start > 0):
+            wanted = f"{counts.start}" if len(counts) == 1 else f"{counts.start} to {counts.stop - 1}"
+            raise ImportFailure(f"{where} has {given} {what}; the operator takes {wanted}")

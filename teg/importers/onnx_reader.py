@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
-import onnx.inliner
 
 from teg.graph import ROLES
 from teg.importers.failure import ImportFailure
-from teg.importers.onnx_checks import LARGEST_FILE_BYTES, check_model
+from teg.importers.onnx_checks import LARGEST_FILE_BYTES, STANDARD_DOMAINS, check_model, check_node
+from teg.importers.onnx_functions import unfolded
 from teg.importers.onnx_names import free_node_name, rename_values, renamings
 from teg.importers.onnx_tensors import (
     attribute_value,
@@ -27,7 +26,6 @@ from teg.importers.onnx_tensors import (
 from teg.importers.program import Value
 
 OLDEST_OPSET = 7
-STANDARD_DOMAINS = ("", "ai.onnx")
 # Domains of ONNX itself, whose operators its reference knows.
 OTHER_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
@@ -90,7 +88,7 @@ def read_model(
     folder = _folder(external_data)
     given, place, label = _load(source)
     check_model(given, place)
-    proto = _inlined(given, label)
+    proto = unfolded(given, label, _opset(given, label))
     outputs = tuple(o.name for o in proto.graph.output)
     new = renamings(proto)
     if new:
@@ -166,18 +164,6 @@ def _parse(content: bytes, label: str) -> Any:
     except Exception:  # protobuf has several builds, each with an error of its own
         raise ImportFailure(f"{label} is not an ONNX model, or it is truncated") from None
     return proto
-
-
-def _inlined(proto: Any, label: str) -> Any:
-    """The model without functions of its own."""
-    if not proto.functions:
-        return proto
-    try:
-        return onnx.inliner.inline_local_functions(proto, convert_version=True)
-    except Exception as error:  # whatever the inliner raises
-        raise ImportFailure(
-            f"{label}: its functions cannot be unfolded: {' '.join(str(error).split())}"
-        ) from None
 
 
 def _copy(proto: Any) -> Any:
@@ -260,44 +246,6 @@ def _input_value(info: Any, dims: Mapping[str, int], label: str) -> Value:
     return Value(info.name, checked_shape(sizes, where), element_type(kind.elem_type, where))
 
 
-class _Takes(NamedTuple):
-    """What an operator takes: kinds of attributes by name, numbers of inputs and outputs."""
-
-    kinds: Mapping[str, int]
-    inputs: range
-    outputs: range
-
-
-@cache
-def _takes(op: str, version: int, domain: str) -> _Takes | None:
-    """What an operator takes; None for operators that ONNX does not know."""
-    domain = "" if domain in STANDARD_DOMAINS else domain
-    if not onnx.defs.has(op, version, domain):
-        return None
-    schema = onnx.defs.get_schema(op, version, domain)
-    kinds = {name: int(a.type.value) for name, a in schema.attributes.items()}
-    inputs, outputs = ((schema.min_input, schema.max_input), (schema.min_output, schema.max_output))
-    return _Takes(kinds, range(inputs[0], inputs[1] + 1), range(outputs[0], outputs[1] + 1))
-
-
-def _check_node(node: Any, where: str, version: int) -> None:
-    """Attributes are of the kinds, inputs and outputs as many as the operator takes."""
-    takes = _takes(node.op_type, version, node.domain)
-    if takes is None:
-        return
-    for a in node.attribute:
-        if takes.kinds.get(a.name, a.type) != a.type:
-            raise ImportFailure(f"{where} has attribute {a.name!r} of another kind than the operator takes")
-    for what, names, counts in (
-        ("inputs", node.input, takes.inputs),
-        ("outputs", node.output, takes.outputs),
-    ):
-        given = max((k + 1 for k, name in enumerate(names) if name), default=0)
-        if given not in counts and (given > 0 or counts.start > 0):
-            wanted = f"{counts.start}" if len(counts) == 1 else f"{counts.start} to {counts.stop - 1}"
-            raise ImportFailure(f"{where} has {given} {what}; the operator takes {wanted}")
-
-
 def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | None) -> Iterator[Node]:
     known = (*STANDARD_DOMAINS, *OTHER_DOMAINS)
     foreign = sorted({f"{n.domain}.{n.op_type}" for n in graph.node if n.domain not in known})
@@ -312,7 +260,7 @@ def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | N
         name = node.name or (f"{first}.{node.op_type}" if first else f"{node.op_type}.{position}")
         name = free_node_name(name, values)
         where = f"node {name!r} ({node.op_type})"
-        _check_node(node, f"{label}: {where}", versions.get(node.domain, 1))
+        check_node(node, f"{label}: {where}", versions.get(node.domain, 1))
         attributes = {a.name: attribute_value(a, where, folder) for a in node.attribute}
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain
         yield Node(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, domain)
