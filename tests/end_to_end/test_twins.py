@@ -11,7 +11,7 @@ from hardware.simulator import simulate
 from teg.interface import unpack_outputs
 from teg.sharding.expand import expand
 from teg.sharding.verify import verify
-from tests.end_to_end.twins import FORMS, MESHES, MODELS, load_twin, mesh_of, random_plans, space_of
+from tests.end_to_end.twins import FORMS, MESHES, MODELS, TRAINING, load_twin, mesh_of, random_plans, space_of
 
 TOLERANCE = 1e-4
 
@@ -56,6 +56,14 @@ def test_a_few_random_plans(model: str, mesh: str) -> None:
     space = space_of(model, ".winputs", mesh)
     for genes in random_plans(space, 2, seed=3):
         check_plan(model, ".winputs", mesh, genes)
+
+
+@pytest.mark.parametrize("mesh", ["3", "2x4"])
+@pytest.mark.parametrize("model", TRAINING)
+def test_training_steps_under_random_plans(model: str, mesh: str) -> None:
+    space = space_of(model, "", mesh)
+    for genes in random_plans(space, 3, seed=5):
+        check_plan(model, "", mesh, genes)
 
 
 @pytest.mark.slow

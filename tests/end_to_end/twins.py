@@ -23,6 +23,8 @@ from tests.importers.models import GRAPHS
 
 MODELS = ("gpt2_small_b1_s1024", "resnet50_b16_224", "llama2_7b_1layer_b1_s2048")
 FORMS = ("", ".winputs")
+# Whole training steps: forward, loss, gradients and update, with all weights as inputs.
+TRAINING = ("train_mlp_784_4x4096_b1024_sgd", "train_heat_inverse_20steps_grads")
 MESHES = ("2", "4", "6", "8", "2x4")
 MOVES = 12
 
