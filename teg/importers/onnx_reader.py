@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from teg.dtypes import item_bytes
 from teg.graph import ROLES
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_checks import LARGEST_FILE_BYTES, STANDARD_DOMAINS, check_model, check_node
@@ -243,7 +244,8 @@ def _input_value(info: Any, dims: Mapping[str, int], label: str) -> Value:
         dims[symbol] if (symbol := _symbol(info.name, k, d)) else int(d.dim_value)
         for k, d in enumerate(kind.shape.dim)
     ]
-    return Value(info.name, checked_shape(sizes, where), element_type(kind.elem_type, where))
+    dtype = element_type(kind.elem_type, where)
+    return Value(info.name, checked_shape(sizes, where, item_bytes(dtype)), dtype)
 
 
 def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | None) -> Iterator[Node]:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from teg.dtypes import NAMES, numpy_dtype
+from teg.dtypes import NAMES, item_bytes, numpy_dtype
 from teg.importers.failure import ImportFailure
 from teg.importers.program import LARGEST_COUNT
 
@@ -46,18 +46,18 @@ def element_type(code: int, where: str) -> str:
     return name
 
 
-def checked_shape(sizes: Any, where: str) -> tuple[int, ...]:
+def checked_shape(sizes: Any, where: str, item_size_bytes: int = 1) -> tuple[int, ...]:
     """The sizes as a shape.
 
     Raises:
-        ImportFailure: one is negative, or there are more elements than can be counted.
+        ImportFailure: one is negative, or the tensor would have more bytes than can be counted.
     """
     shape = tuple(int(s) for s in sizes)
     if any(s < 0 for s in shape):
         raise ImportFailure(f"{where} has shape {list(shape)}; sizes are not negative")
-    if math.prod(s for s in shape if s) > LARGEST_COUNT:
+    if math.prod(s for s in shape if s) * item_size_bytes > LARGEST_COUNT:
         raise ImportFailure(
-            f"{where} has shape {list(shape)}, more elements than 2^63: no such tensor exists"
+            f"{where} has shape {list(shape)}, which is more than 2^63 bytes: no such tensor exists"
         )
     return shape
 
@@ -69,7 +69,7 @@ def to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
         ImportFailure: the type is unknown, the data is elsewhere, or there is too little or too much of it.
     """
     name = element_type(tensor.data_type, where)
-    shape = checked_shape(tensor.dims, where)
+    shape = checked_shape(tensor.dims, where, item_bytes(name))
     bits = BITS_PER_ELEMENT.get(tensor.data_type, numpy_dtype(name).itemsize * 8)
     wanted = (math.prod(shape) * bits + 7) // 8
     whole = tensor

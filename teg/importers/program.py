@@ -16,7 +16,7 @@ import numpy as np
 
 Labels = tuple[str, ...]
 
-# Elements are counted by 64-bit numbers.
+# Elements and bytes of one tensor are counted by 64-bit numbers.
 LARGEST_COUNT = 2**63 - 1
 
 

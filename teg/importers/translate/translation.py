@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from teg.dtypes import item_bytes
 from teg.importers.failure import ImportFailure
 from teg.importers.literals import literal, nothing
 from teg.importers.onnx_reader import Node
@@ -96,13 +97,13 @@ class Translation:
         """Announce a value that the next step makes.
 
         Raises:
-            ImportFailure: there is one of this name, or it has more elements than can be counted.
+            ImportFailure: there is one of this name, or it has more bytes than can be counted.
         """
         sizes = tuple(int(s) for s in shape)
         if name in self.program.values:
             raise ImportFailure(f"value {name!r} would be made twice; rename it in the program")
-        if math.prod(s for s in sizes if s) > LARGEST_COUNT:
-            raise ImportFailure(f"value {name!r} of shape {list(sizes)} has more than 2^63 elements")
+        if math.prod(s for s in sizes if s) * item_bytes(dtype) > LARGEST_COUNT:
+            raise ImportFailure(f"value {name!r} of shape {list(sizes)} has more than 2^63 bytes")
         self.program.values[name] = Value(name, sizes, dtype)
         return name
 
