@@ -22,6 +22,7 @@ from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.losses import LOSSES
 from teg.importers.translate.movement import MOVEMENT
 from teg.importers.translate.ordering import ORDERING
+from teg.importers.translate.quantised import QUANTISED
 from teg.importers.translate.recurrent import RECURRENT
 from teg.importers.translate.reductions import REDUCTIONS
 from teg.importers.translate.roles import settle_roles
@@ -47,6 +48,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *REDUCTIONS,
     *WINDOWS,
     *RECURRENT,
+    *QUANTISED,
 )
 BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
 

@@ -22,6 +22,11 @@ def _between(e: Expr, low: float, high: float) -> Expr:
     return ("max", ("min", e, ("const", high)), ("const", low))
 
 
+def saturated(e: Expr, dtype: str) -> Expr:
+    """The expression inside what a short float holds, where casts to it stop there."""
+    return _between(e, *bounds(dtype)) if dtype in SATURATING else e
+
+
 def _power_of_two(node: Node, saturate: bool) -> Expr:
     """The magnitude as a power of two; what is infinite is no number, and zero is the smallest power."""
     size: Expr = ("abs", ("cast", "float64", X))
@@ -52,8 +57,8 @@ def _cast(t: Translation, node: Node) -> None:
     bounded = X
     if wanted == POWERS:
         bounded = _power_of_two(node, saturate)
-    elif wanted in SATURATING and saturate:
-        bounded = _between(X, *bounds(wanted))
+    elif saturate:
+        bounded = saturated(X, wanted)
     t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, bounded), wanted)
 
 

@@ -23,7 +23,8 @@ def contract(
     return t.emit(Compute(site, "contract", tuple(v.name for v in values), output, tuple(labels), target))
 
 
-def _matmul(t: Translation, node: Node) -> None:
+def matmul(t: Translation, node: Node) -> None:
+    """numpy's product of stacked matrices."""
     a, b = (t.value(n).shape for n in node.inputs)
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ImportFailure(f"{node.where}: shapes {list(a)} and {list(b)} do not multiply")
@@ -105,7 +106,7 @@ def _einsum_default(labels: Sequence[Labels], dots: int) -> Labels:
 
 
 LINEAR: tuple[Translator, ...] = (
-    Translator(("MatMul",), _matmul),
+    Translator(("MatMul",), matmul),
     Translator(("Gemm",), _gemm),
     Translator(("Einsum",), _einsum),
 )

@@ -81,7 +81,8 @@ def _labels(rank: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(f"x{k}" for k in range(rank)), tuple(f"y{k}" for k in range(rank))
 
 
-def _conv(t: Translation, node: Node) -> None:
+def convolve(t: Translation, node: Node) -> None:
+    """ONNX's Conv; the elements may be integers too."""
     value, weight = t.value(node.inputs[0]), t.value(node.inputs[1])
     rank, groups = len(value.shape) - 2, int(node.get("group", 1))
     if not 1 <= rank <= 3 or len(weight.shape) != rank + 2 or value.shape[1] != weight.shape[1] * groups:
@@ -141,6 +142,6 @@ def _pool(t: Translation, node: Node) -> None:
 
 
 WINDOWS: tuple[Translator, ...] = (
-    Translator(("Conv",), _conv),
+    Translator(("Conv",), convolve),
     Translator(("MaxPool", "AveragePool"), _pool),
 )
