@@ -30,6 +30,7 @@ from teg.importers.translate.scattering import SCATTERING
 from teg.importers.translate.standard import expand_node
 from teg.importers.translate.tiling import TILING
 from teg.importers.translate.translation import Translation, Translator
+from teg.importers.translate.transposed import TRANSPOSED
 from teg.importers.translate.windows import WINDOWS
 
 TRANSLATORS: tuple[Translator, ...] = (
@@ -49,6 +50,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *WINDOWS,
     *RECURRENT,
     *QUANTISED,
+    *TRANSPOSED,
 )
 BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
 
