@@ -23,7 +23,8 @@ STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
 # Blocks of a sharded program that are verified when it comes in, and issues that are told then.
 MOST_VERIFIED = 50_000
 MOST_ISSUES = 10
-ENDINGS = (".onnx", ".pt2", ".json", ".json.gz", *STABLEHLO)
+PYTORCH = ".pt2"
+ENDINGS = (".onnx", PYTORCH, ".json", ".json.gz", *STABLEHLO)
 
 
 class GraphFileError(ValueError):
@@ -50,7 +51,7 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: 
     try:
         if file.suffix.lower() == ".onnx":
             return from_onnx(file, dims=dims, external_data=external_data)
-        if file.suffix.lower() == ".pt2":
+        if file.suffix.lower() == PYTORCH:
             return from_torch(file, dims=dims)
         if dims:
             raise GraphFileError(f"{path!r} has fixed dimensions; --dim is for ONNX files")

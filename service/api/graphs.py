@@ -32,6 +32,7 @@ from service.api.limits import body_of
 from service.api.models import GraphAnswer, GraphsAnswer
 from service.api.pages import cursor_of, read_cursor
 from service.api.problems import Problem
+from service.graphs import PYTORCH, STABLEHLO
 from service.requests import Fault
 from service.store import GraphSummary
 
@@ -87,21 +88,24 @@ async def post_graph(request: Request, parts: Parts) -> Response:
 )
 def import_graph(
     parts: Parts,
-    file: Annotated[UploadFile, File(description="an ONNX model with its weights inside, or none")],
+    file: Annotated[UploadFile, File(description="a program with its weights inside, or none")],
     dims: Annotated[
         list[str] | None,
         Form(description="sizes of dynamic dimensions, such as batch=8; the field may be repeated"),
     ] = None,
     name: Annotated[str | None, Form(description="the program's name; default: the file's")] = None,
 ) -> Response:
-    """Hand in a program as an ONNX file. No other file is read: external data is refused."""
+    """Hand in a program as a file: ONNX, or by its ending StableHLO (.mlir, .mlir.gz, .mlirbc) or PyTorch (.pt2).
+
+    No other file is read: external data is refused.
+    """
     sizes, called = _dims(dims or []), _name(name, file.filename)
-    with _private_file() as path:
+    with _private_file(_ending(file.filename)) as path:
         with path.open("wb") as target:
             while portion := file.file.read(PORTION):
                 target.write(portion)
         url, blocks = parts.settings.database_url, parts.settings.limits.graph_blocks
-        saved = parts.desk.do(tasks.save_onnx, str(path), url, blocks, sizes, called)
+        saved = parts.desk.do(tasks.save_file, str(path), url, blocks, sizes, called)
     return _answer(parts, saved)
 
 
@@ -179,10 +183,17 @@ def _dims(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
+def _ending(filename: str | None) -> str:
+    """The ending that says what a file is; none for ONNX."""
+    lower = (filename or "").lower()
+    return next((e for e in (PYTORCH, *STABLEHLO) if lower.endswith(e)), "")
+
+
 def _name(given: str | None, filename: str | None) -> str:
     """The program's name: as given, else the file's without folders and ending."""
     if given is None:
-        stem = Path((filename or "").replace("\\", "/")).stem
+        file = Path((filename or "").replace("\\", "/"))
+        stem = file.name[: -len(ending)] if (ending := _ending(filename)) else file.stem
         return "".join(c for c in stem if c.isprintable())[:LONGEST_NAME] or "model"
     if not 0 < len(given) <= LONGEST_NAME or not given.isprintable():
         fault = Fault("/name", f"expected 1 to {LONGEST_NAME} printable characters")
@@ -191,9 +202,9 @@ def _name(given: str | None, filename: str | None) -> str:
 
 
 @contextmanager
-def _private_file() -> Iterator[Path]:
+def _private_file(ending: str = "") -> Iterator[Path]:
     """A file that nobody else can read, gone afterwards."""
-    handle, name = tempfile.mkstemp(prefix="tapestry-upload-")
+    handle, name = tempfile.mkstemp(ending, prefix="tapestry-upload-")
     os.close(handle)
     try:
         yield Path(name)

@@ -14,13 +14,14 @@ from typing import Any
 from costmodel.strategies import PinError
 from optimizer import searched
 from optimizer.optimize import check_pins, compile_pinned
-from service.graphs import summarise
+from service.graphs import PYTORCH, STABLEHLO, summarise
 from service.requests import Fault, escape
 from service.store import Store, mesh_of
 from teg.document import DocumentError, dumps
 from teg.drawing import to_dot
 from teg.graph import Graph
-from teg.importers import ImportFailure, from_json, from_onnx
+from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
+from teg.importers.failure import ExternalDataError
 from teg.importers.loom.reading import InvalidLoom
 from teg.sharding.expand import expand
 from teg.sharding.materialise import materialise
@@ -54,9 +55,23 @@ def save_document(path: str, url: str, blocks: int, size: int) -> Saved:
     return _save(lambda: _document(Path(path), size), url, blocks, "")
 
 
-def save_onnx(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> Saved:
-    """Keep the program of an ONNX model in a private file; no other file is read."""
-    return _save(lambda: from_onnx(Path(path).read_bytes(), dims=dims, name=name), url, blocks, "/file")
+def save_file(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> Saved:
+    """Keep the program in a private file, whose ending says of which kind it is; no other file is read."""
+    return _save(lambda: _program(Path(path), dims, name), url, blocks, "/file")
+
+
+def _program(file: Path, dims: Mapping[str, int], name: str) -> Graph:
+    if file.suffix == PYTORCH:
+        try:
+            return from_torch(file, dims=dims, name=name)
+        except ImportFailure as error:
+            # The private file is nobody's business.
+            raise ImportFailure(str(error).replace(str(file), name)) from None
+    if file.name.endswith(STABLEHLO):
+        if dims:
+            raise ImportFailure("a StableHLO program has fixed dimensions; 'dims' is for ONNX and PyTorch")
+        return from_stablehlo(file.read_bytes(), name=name)
+    return from_onnx(file.read_bytes(), dims=dims, name=name)
 
 
 def _document(path: Path, size: int) -> Graph:
@@ -77,6 +92,11 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
     except (DocumentError, InvalidGraph, InvalidLoom) as error:
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
         return Saved(faults=tuple(found))
+    except ExternalDataError as error:
+        said = (
+            f"the data of {error.where} lies in another file, which is not read here; put it into the program"
+        )
+        return Saved(faults=(Fault(where, said),))
     except ImportFailure as error:
         # The importer speaks to people at a command line.
         said = " ".join(str(error).split()).replace("--dim ", "-F dims=")

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from teg.dtypes import NAMES, item_bytes, numpy_dtype
-from teg.importers.failure import ImportFailure
+from teg.importers.failure import ExternalDataError, ImportFailure
 from teg.importers.program import LARGEST_COUNT
 
 # Sparse tensors are written out: their zeros are no data of the file, so there may not be many.
@@ -93,10 +93,7 @@ def to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
 def _external(tensor: Any, where: str, folder: Path | None, wanted: int) -> bytes:
     """The bytes of a tensor that lie in a file of `folder`, and nowhere else."""
     if folder is None:
-        raise ImportFailure(
-            f"the data of {where} lies in another file, which is read only from a folder that you name "
-            "(external_data=FOLDER, --external-data FOLDER); or put the data into the model itself"
-        )
+        raise ExternalDataError(where)
     entries = {e.key: e.value for e in tensor.external_data}
     location = entries.get("location", "")
     path = (folder / location).resolve() if location and "\0" not in location else folder

@@ -10,10 +10,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from service.settings import Limits
 from teg.document import dumps, from_document
+from tests.importers.models import GRAPHS
 from tests.importers.test_loom import layer
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import two_layers
@@ -98,6 +100,28 @@ def test_a_program_of_too_many_blocks_is_too_large(serve: Serve) -> None:
     assert said == "the program has 7 blocks; at most 3 are accepted here"
     said = complaint(upload(service, model().SerializeToString()), 413, "too_large")["errors"][0]["detail"]
     assert said == "the program has 4 blocks; at most 3 are accepted here"
+
+
+def test_stablehlo_comes_in_by_its_ending(shared: Service) -> None:
+    pytest.importorskip("jaxlib")
+    program = GRAPHS / "jax" / "jax_kmeans_5iter.stablehlo.mlir.gz"
+
+    answer = upload(shared, program.read_bytes(), filename="k means.v2.mlir.gz")
+
+    assert answer.status_code == 201
+    assert answer.json()["name"] == "k means.v2"
+    assert answer.json()["summary"]["sinks"] == ["result"]
+
+
+@pytest.mark.parametrize("filename", ["damaged.pt2", "damaged.mlir"])
+def test_what_is_no_program_is_told_by_its_own_name(shared: Service, filename: str) -> None:
+    pytest.importorskip("jaxlib")
+
+    answer = upload(shared, b"PK nothing", filename=filename)
+
+    assert answer.status_code == 422
+    assert "tapestry-upload" not in answer.text
+    assert answer.json()["errors"][0]["pointer"] == "/file"
 
 
 def test_an_onnx_file_is_imported_under_its_own_name(shared: Service) -> None:

@@ -96,12 +96,12 @@ export class GraphPicker {
   /** @param {File | undefined} file */
   #file(file) {
     if (!file) return;
-    if (!/\.(onnx|json)$/i.test(file.name)) {
+    if (!/\.(onnx|pt2|mlir|mlir\.gz|mlirbc|json)$/i.test(file.name)) {
       fill(
         byId("graph-said"),
         problemNotice({
           title: "Another kind of file",
-          detail: `expected an .onnx model or a TEG document (.json), not ${file.name}`,
+          detail: `expected ONNX (.onnx), PyTorch (.pt2), StableHLO (.mlir) or a TEG document (.json), not ${file.name}`,
         }),
       );
       return;
