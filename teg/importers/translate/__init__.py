@@ -25,6 +25,7 @@ from teg.importers.translate.ordering import ORDERING
 from teg.importers.translate.quantised import QUANTISED
 from teg.importers.translate.recurrent import RECURRENT
 from teg.importers.translate.reductions import REDUCTIONS
+from teg.importers.translate.resizing import RESIZING
 from teg.importers.translate.roles import settle_roles
 from teg.importers.translate.scattering import SCATTERING
 from teg.importers.translate.standard import expand_node
@@ -51,6 +52,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *RECURRENT,
     *QUANTISED,
     *TRANSPOSED,
+    *RESIZING,
 )
 BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
 

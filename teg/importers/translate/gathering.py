@@ -27,14 +27,15 @@ def _gather(t: Translation, node: Node) -> None:
     known = t.literal(node.inputs[1])
     if known is not None and _sliced(t, node, axis, known.full):
         return
-    _read(t, node, node.inputs[0], node.inputs[1], axis)
+    read_rows(t, node.name, node.inputs[0], node.inputs[1], node.outputs[0], axis)
 
 
-def _read(t: Translation, node: Node, table: str, indices: str, axis: int) -> None:
+def read_rows(t: Translation, site: str, table: str, indices: str, output: str, axis: int) -> str:
     """The slices of a table that indices name: a view, if these are regular."""
-    law, output = law_of(t, indices), node.outputs[0]
-    if law is None or not strided(t, node.name, table, output, axis, law, t.value(indices).shape):
-        gather(t, node.name, table, indices, output, axis)
+    law = law_of(t, indices)
+    if law is None or not strided(t, site, table, output, axis, law, t.value(indices).shape):
+        gather(t, site, table, indices, output, axis)
+    return t.resolve(output)
 
 
 def _sliced(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
@@ -136,7 +137,7 @@ def _compress(t: Translation, node: Node) -> None:
         name = t.reshape(f"{node.name}.flat", name, f"{output}.flat", (value.size,))
     k = normal_axis(node, int(axis or 0), len(t.value(name).shape))
     places = t.add_literal(f"{output}.places", np.flatnonzero(condition))
-    _read(t, node, name, places, k)
+    read_rows(t, node.name, name, places, output, k)
 
 
 GATHERING: tuple[Translator, ...] = (

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call, where
 from teg.importers.torch.families.reductions import softmax
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call, where
 
 LOWEST = ("const", -math.inf)
 

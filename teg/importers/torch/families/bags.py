@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call, where
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call, where
 
 SUM, MEAN, MAX = 0, 1, 2
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call
 from teg.importers.torch.families.reductions import mean, variance
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call
 from teg.operators.monoids import HALF
 
 

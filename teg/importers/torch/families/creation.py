@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call, cast, coordinate, tree_of
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call, cast, coordinate, tree_of
 
 
 def _full(t: Tracer, size: Sequence[int], fill_value: Any) -> Value:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call, where
 from teg.importers.torch.families.reductions import norm, reduced
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call, where
 
 MEAN = 1
 

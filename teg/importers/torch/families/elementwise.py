@@ -11,10 +11,11 @@ import numpy as np
 
 from teg.dtypes import numpy_dtype
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call, equal, where
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.promotion import category, promoted
-from teg.importers.torch.tracer import Operand, Tracer
+from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call, equal, where
+from teg.importers.translate.builder import Operand
 
 UNARY = {
     "abs": "abs",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call
 
 
 def matmul(t: Tracer, x: Value, other: Value) -> Value:

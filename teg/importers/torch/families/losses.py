@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call, where
 from teg.importers.torch.families.reductions import reduced, softmax
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call, where
 
 MEAN, SUM = 1, 2
 

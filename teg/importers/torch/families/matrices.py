@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call
 
 
 def _linalg(t: Tracer, function: str, values: list[Value], **options: Any) -> Value:

@@ -9,11 +9,11 @@ import numpy as np
 
 from teg.dtypes import numpy_dtype
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call
 from teg.importers.torch.families import reductions
 from teg.importers.torch.families.reductions import variance
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call
 from teg.importers.translate.translation import plain_labels
 from teg.operators.monoids import HALF
 

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call
 
 
 def scan(t: Tracer, x: Value, axis: int, monoid: str) -> Value:

@@ -14,6 +14,7 @@ from teg.importers.torch.families.convolution import spread
 from teg.importers.torch.families.indexing import take
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.resampling import multiplied
 from teg.operators.monoids import identity
 from teg.operators.windows import read_extent
 
@@ -234,14 +235,6 @@ def _means(size: int, out: int) -> np.ndarray:
     return matrix
 
 
-def along(t: Tracer, x: Value, axis: int, matrix: np.ndarray) -> Value:
-    """Every line along `axis` multiplied by a matrix `(out, size)`."""
-    labels = tuple(f"d{k}" for k in range(len(x.shape)))
-    target = tuple("o" if k == axis else d for k, d in enumerate(labels))
-    weights = t.cast(t.literal(matrix), x.dtype)
-    return t.contract([x, weights], [labels, ("o", labels[axis])], target)
-
-
 def _adaptive_average(t: Tracer, x: Value, output_size: Ints) -> Value:
     """Means of equal parts by windows; of unequal ones by a matrix per dimension."""
     rank = len(output_size)
@@ -251,7 +244,7 @@ def _adaptive_average(t: Tracer, x: Value, output_size: Ints) -> Value:
         return t.reduce(x, range(lead, len(x.shape)), keep=True, scale=1 / math.prod(x.shape[lead:]))
     for k, n in enumerate(out):
         if x.shape[lead + k] != n:
-            x = along(t, x, lead + k, _means(x.shape[lead + k], n))
+            x = multiplied(t, x, lead + k, _means(x.shape[lead + k], n))
     return x
 
 
@@ -259,7 +252,7 @@ def _adaptive_average_backward(t: Tracer, grad_output: Value, x: Value) -> Value
     rank = 2 if t.call.target.startswith(("aten._adaptive_avg_pool2d",)) else 3
     lead = len(x.shape) - rank
     for k in range(lead, len(x.shape)):
-        grad_output = along(t, grad_output, k, _means(x.shape[k], grad_output.shape[k]).T)
+        grad_output = multiplied(t, grad_output, k, _means(x.shape[k], grad_output.shape[k]).T)
     return grad_output
 
 

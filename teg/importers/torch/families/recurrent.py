@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call
 from teg.importers.torch.families.linear import linear
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call
 
 
 class Direction(NamedTuple):

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call
 from teg.importers.translate.translation import plain_labels
 
 

@@ -9,14 +9,12 @@ import numpy as np
 
 from teg.importers.program import Value
 from teg.importers.torch.families.indexing import take
-from teg.importers.torch.families.pooling import along
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
 
 # Keys' parameter of the cubic kernel, without and with antialiasing, as torch has them.
 CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5
-
-Kernel = Callable[[np.ndarray], np.ndarray]
 
 
 def _ratio(size: int, out: int, factor: float | None, corners: bool = False) -> float:
@@ -24,22 +22,6 @@ def _ratio(size: int, out: int, factor: float | None, corners: bool = False) -> 
     if corners:
         return (size - 1) / (out - 1) if out > 1 else 0.0
     return 1 / factor if factor else size / out
-
-
-def _linear_kernel(x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.maximum(1 - np.abs(x), 0))
-
-
-def cubic_kernel(a: float) -> Kernel:
-    """Keys' cubic convolution (IEEE Trans. ASSP 29, 1981, equation 15)."""
-
-    def kernel(x: np.ndarray) -> np.ndarray:
-        x = np.abs(x)
-        near = ((a + 2) * x - (a + 3)) * x * x + 1
-        far = (((x - 5) * x + 8) * x - 4) * a
-        return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
-
-    return kernel
 
 
 def _places(size: int, out: int, factor: float | None, corners: bool) -> np.ndarray:
@@ -55,7 +37,7 @@ def _weights(size: int, out: int, factor: float | None, corners: bool, cubic: bo
         places = np.maximum(places, 0)
     first = np.floor(places).astype(int)
     matrix = np.zeros((out, size))
-    kernel, taps = (cubic_kernel(CUBIC), range(-1, 3)) if cubic else (_linear_kernel, range(2))
+    kernel, taps = (cubic_kernel(CUBIC), range(-1, 3)) if cubic else (linear_kernel, range(2))
     for tap in taps:
         at = np.clip(first + tap, 0, size - 1)
         np.add.at(matrix, (np.arange(out), at), kernel(places - first - tap))
@@ -67,7 +49,7 @@ def _smoothed(size: int, out: int, factor: float | None, corners: bool, cubic: b
     ratio = _ratio(size, out, factor, corners)
     wide = max(ratio, 1.0)
     reach = (2 if cubic else 1) * wide
-    kernel = cubic_kernel(CUBIC_ANTIALIASED) if cubic else _linear_kernel
+    kernel = cubic_kernel(CUBIC_ANTIALIASED) if cubic else linear_kernel
     matrix = np.zeros((out, size))
     for i in range(out):
         centre = ratio * (i + 0.5)
@@ -101,7 +83,7 @@ def _by_matrix(cubic: bool, antialias: bool) -> Callable[..., Value]:
         for k in range(rank):
             size, out = input.shape[2 + k], t.shape[2 + k]
             if size != out or antialias:
-                input = along(t, input, 2 + k, build(size, out, factors[k], align_corners, cubic))
+                input = multiplied(t, input, 2 + k, build(size, out, factors[k], align_corners, cubic))
         return input
 
     return resize
@@ -126,7 +108,7 @@ def _by_matrix_backward(cubic: bool, antialias: bool = False) -> Callable[..., V
             size, out = input_size[2 + k], grad_output.shape[2 + k]
             if size != out or antialias:
                 matrix = build(size, out, factors[k], align_corners, cubic)
-                grad_output = along(t, grad_output, 2 + k, matrix.T)
+                grad_output = multiplied(t, grad_output, 2 + k, matrix.T)
         return grad_output
 
     return resize
@@ -169,7 +151,7 @@ def _nearest_backward(exact: bool) -> Callable[..., Value]:
             if size != out:
                 matrix = np.zeros((size, out))
                 matrix[_nearest_places(size, out, factors[k], exact), np.arange(out)] = 1
-                grad_output = along(t, grad_output, 2 + k, matrix)
+                grad_output = multiplied(t, grad_output, 2 + k, matrix)
         return grad_output
 
     return resize

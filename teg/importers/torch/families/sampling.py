@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call, where
 from teg.importers.torch.families.resampling import CUBIC
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call, where
 
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 BILINEAR, NEAREST = 0, 1

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import call
 from teg.importers.torch.families.indexing import flat_index, opened_mask
 from teg.importers.torch.families.placing import replaced
 from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Operand, Tracer
+from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import call
+from teg.importers.translate.builder import Operand
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 MONOIDS = {"add": "sum", "multiply": "prod", "sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from teg.importers.program import Value
-from teg.importers.torch.expressions import Expr, call, tree_of, where
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
+from teg.importers.translate.arithmetic import Expr, call, tree_of, where
 
 WIDE = {"float32": "complex64", "float64": "complex128"}
 REAL = {"complex64": "float32", "complex128": "float64"}

@@ -1,0 +1,46 @@
+"""ONNX operators written as functions of values, with the builder that other front ends use too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from teg.importers.failure import ImportFailure
+from teg.importers.onnx_reader import Node
+from teg.importers.program import Value
+from teg.importers.translate.builder import Builder
+from teg.importers.translate.translation import Translation
+
+Results = Value | Sequence[Value | None]
+
+
+def composed(build: Callable[[Builder, Node], Results]) -> Callable[[Translation, Node], None]:
+    """A translator from a function that gives the node's results, None for those that it cannot give."""
+
+    def translate(t: Translation, node: Node) -> None:
+        b = Builder(t)
+        b.enter(node.name, node.where)
+        found = build(b, node)
+        results = [found] if isinstance(found, Value) else list(found)
+        for name, result in zip(node.outputs, results, strict=False):
+            if name and result is not None:
+                b.finish(result, name, node.name)
+
+    return translate
+
+
+def operand(b: Builder, node: Node, position: int) -> Value:
+    """An input that must be there.
+
+    Raises:
+        ImportFailure: it is left out.
+    """
+    found = optional_operand(b, node, position)
+    if found is None:
+        raise ImportFailure(f"{node.where} needs its input {position}")
+    return found
+
+
+def optional_operand(b: Builder, node: Node, position: int) -> Value | None:
+    """An input, or None where it is left out."""
+    given = position < len(node.inputs) and node.inputs[position]
+    return b.value(node.inputs[position]) if given else None
