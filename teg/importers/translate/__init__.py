@@ -22,6 +22,7 @@ from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.losses import LOSSES
 from teg.importers.translate.movement import MOVEMENT
 from teg.importers.translate.ordering import ORDERING
+from teg.importers.translate.pooling import POOLING
 from teg.importers.translate.quantised import QUANTISED
 from teg.importers.translate.recurrent import RECURRENT
 from teg.importers.translate.reductions import REDUCTIONS
@@ -52,6 +53,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *RECURRENT,
     *QUANTISED,
     *TRANSPOSED,
+    *POOLING,
     *RESIZING,
 )
 BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}

@@ -1,4 +1,4 @@
-"""Convolution and pooling: padding made explicit, unread margins cropped, biases added separately."""
+"""Convolution: padding made explicit, unread margins cropped, biases added separately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ class Geometry(NamedTuple):
     out: tuple[int, ...]
 
 
-def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Geometry:
+def geometry_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Geometry:
+    """The windows that a node's attributes describe.
+
+    Raises:
+        ImportFailure: none fits.
+    """
     rank = len(spatial)
     strides = tuple(int(s) for s in node.get("strides") or (1,) * rank)
     dilations = tuple(int(d) for d in node.get("dilations") or (1,) * rank)
@@ -89,7 +94,7 @@ def convolve(t: Translation, node: Node) -> None:
         raise ImportFailure(
             f"{node.where}: weights {list(weight.shape)} in {groups} groups do not fit {list(value.shape)}"
         )
-    name, g = _crop(t, node, _geometry(node, value.shape[2:], weight.shape[2:]))
+    name, g = _crop(t, node, geometry_of(node, value.shape[2:], weight.shape[2:]))
     read, written = _labels(rank)
     taps = tuple(f"t{k}" for k in range(rank))
     channels = "c" if groups == 1 else "cg"
@@ -115,33 +120,4 @@ def convolve(t: Translation, node: Node) -> None:
         t.emit(Compute(f"{node.name}.bias", "cell", names, node.outputs[0], (dims, dims[1:2]), dims, add))
 
 
-def _pool(t: Translation, node: Node) -> None:
-    value = t.value(node.inputs[0])
-    if any(o for o in node.outputs[1:]):
-        raise ImportFailure(f"{node.where} is unsupported with an output of indices")
-    kernel = tuple(int(k) for k in node.get("kernel_shape"))
-    geometry = _geometry(node, value.shape[2:], kernel)
-    name, g = _crop(t, node, geometry)
-    average, included = node.op == "AveragePool", bool(node.get("count_include_pad", 0))
-    if average and included and any(a > b for a, b in zip(g.high, geometry.high, strict=True)):
-        raise ImportFailure(f"{node.where} is unsupported with ceil_mode and count_include_pad together")
-    read, written = _labels(len(kernel))
-    attrs: dict[str, Any] = {
-        "kind": "average" if average else "max",
-        "kernel": kernel,
-        "strides": g.strides,
-        "pads": (*g.low, *g.high),
-        "dilations": g.dilations,
-    }
-    if average:
-        attrs |= {"count_include_pad": included} if included else {"size": t.value(name).shape[2:]}
-    labels, target = ("n", "c", *read), ("n", "c", *written)
-    t.declare(node.outputs[0], (*value.shape[:2], *g.out), value.dtype)
-    whole = frozenset((*labels, *target))
-    t.emit(Compute(node.name, "pool", (name,), node.outputs[0], (labels,), target, attrs, whole))
-
-
-WINDOWS: tuple[Translator, ...] = (
-    Translator(("Conv",), convolve),
-    Translator(("MaxPool", "AveragePool"), _pool),
-)
+WINDOWS: tuple[Translator, ...] = (Translator(("Conv",), convolve),)
