@@ -29,6 +29,7 @@ from teg.importers.translate.reductions import REDUCTIONS
 from teg.importers.translate.resizing import RESIZING
 from teg.importers.translate.roles import settle_roles
 from teg.importers.translate.scattering import SCATTERING
+from teg.importers.translate.spectral import SPECTRAL
 from teg.importers.translate.standard import expand_node
 from teg.importers.translate.tiling import TILING
 from teg.importers.translate.translation import Translation, Translator
@@ -55,6 +56,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *TRANSPOSED,
     *POOLING,
     *RESIZING,
+    *SPECTRAL,
 )
 BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
 

@@ -11,35 +11,24 @@ from teg.importers.program import Value
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
 from teg.importers.translate.arithmetic import Expr, call, tree_of, where
-
-WIDE = {"float32": "complex64", "float64": "complex128"}
-REAL = {"complex64": "float32", "complex128": "float64"}
+from teg.importers.translate.spectral import (
+    REAL,
+    WIDE,
+    from_pairs,
+    mirrored,
+    pairs,
+    part_of,
+    sized,
+    transformed,
+)
 
 
 def _complex(t: Tracer, real: Value, imag: Value) -> Value:
     return t.elements(("complex", ("input", 0), ("input", 1)), [real, imag], t.dtype)
 
 
-def _part(name: str, t: Tracer, x: Value) -> Value:
-    """The real or the imaginary part; a real number is its own real part."""
-    if x.dtype not in REAL:
-        return x if name == "real" else t.full(x.shape, 0, x.dtype)
-    return t.elements((name, ("input", 0)), [x], REAL[x.dtype])
-
-
 def _conj(t: Tracer, x: Value) -> Value:
     return t.elements(("conj", ("input", 0)), [x], x.dtype) if x.dtype in REAL else x
-
-
-def _view_as_real(t: Tracer, x: Value) -> Value:
-    rank = len(x.shape)
-    return t.concat([t.unsqueeze(_part(name, t, x), rank) for name in ("real", "imag")], rank)
-
-
-def _view_as_complex(t: Tracer, x: Value) -> Value:
-    axis = len(x.shape) - 1
-    parts = [t.squeeze(t.part(x, axis, range(k, k + 1)), axis) for k in range(2)]
-    return t.elements(("complex", ("input", 0), ("input", 1)), parts, WIDE[x.dtype])
 
 
 def _polar(t: Tracer, abs: Value, angle: Value) -> Value:
@@ -57,12 +46,6 @@ def _angle(t: Tracer, x: Value) -> Value:
     return t.cells(lambda a: where(a < 0, math.pi, where(call("is_nan", a), a, 0.0)), x, dtype=t.dtype)
 
 
-def _transformed(t: Tracer, x: Value, axes: Sequence[int], inverse: bool) -> Value:
-    for axis in axes:
-        x = t.along("fft", x, axis, x.dtype, {"inverse": inverse})
-    return x
-
-
 def _scaled(t: Tracer, x: Value, count: int, normalization: int, inverse: bool) -> Value:
     """torch's codes: 0 none, 1 by the root of the count, 2 by the count; our inverse divides by it already."""
     factor = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[normalization] * (count if inverse else 1)
@@ -75,44 +58,33 @@ def _scaled(t: Tracer, x: Value, count: int, normalization: int, inverse: bool) 
 def _c2c(t: Tracer, x: Value, dim: Sequence[int], normalization: int, forward: bool) -> Value:
     axes = [t.axis(d, len(x.shape)) for d in dim]
     count = math.prod(x.shape[a] for a in axes)
-    return _scaled(t, _transformed(t, x, axes, not forward), count, normalization, not forward)
+    return _scaled(t, transformed(t, x, axes, not forward), count, normalization, not forward)
 
 
 def _r2c(t: Tracer, x: Value, dim: Sequence[int], normalization: int, onesided: bool) -> Value:
     """Of real numbers: the last dimension's second half mirrors its first."""
     axes = [t.axis(d, len(x.shape)) for d in dim]
     count = math.prod(x.shape[a] for a in axes)
-    found = _transformed(t, t.cast(x, t.dtype), axes[-1:], inverse=False)
+    found = transformed(t, t.cast(x, t.dtype), axes[-1:], inverse=False)
     if onesided:
         found = t.part(found, axes[-1], range(x.shape[axes[-1]] // 2 + 1))
-    return _scaled(t, _transformed(t, found, axes[:-1], inverse=False), count, normalization, inverse=False)
+    return _scaled(t, transformed(t, found, axes[:-1], inverse=False), count, normalization, inverse=False)
 
 
 def _c2r(t: Tracer, x: Value, dim: Sequence[int], normalization: int, last_dim_size: int) -> Value:
     """To real numbers: the mirrored half of the last dimension is put back first."""
     axes = [t.axis(d, len(x.shape)) for d in dim]
     last, half = axes[-1], last_dim_size // 2 + 1
-    found = t.part(_transformed(t, x, axes[:-1], inverse=True), last, range(half))
+    found = t.part(transformed(t, x, axes[:-1], inverse=True), last, range(half))
     count = math.prod(last_dim_size if a == last else x.shape[a] for a in axes)
-    rest = last_dim_size - half
-    if rest:
-        mirrored = t.part(found, last, range(rest, 0, -1))
-        found = t.concat([found, t.elements(("conj", ("input", 0)), [mirrored], x.dtype)], last)
-    whole = _scaled(t, _transformed(t, found, axes[-1:], inverse=True), count, normalization, inverse=True)
+    found = mirrored(t, found, last, last_dim_size)
+    whole = _scaled(t, transformed(t, found, axes[-1:], inverse=True), count, normalization, inverse=True)
     return t.elements(("real", ("input", 0)), [whole], t.dtype)
 
 
 # torch's codes of a scaling by its names; which direction is scaled decides what they mean.
 FORWARD = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 BACKWARD = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
-
-
-def _sized(t: Tracer, x: Value, sizes: Sequence[int | None], axes: Sequence[int]) -> Value:
-    """Lines cut or filled up with zeros to the sizes that are transformed."""
-    low, high = [0] * len(x.shape), [0] * len(x.shape)
-    for size, axis in zip(sizes, axes, strict=True):
-        high[axis] = 0 if size is None or size < 0 else size - x.shape[axis]
-    return t.pad(x, low, high) if any(high) else x
 
 
 def _along(t: Tracer, x: Value, s: Any, dim: Any, last: int | None) -> tuple[list[int], list[int | None]]:
@@ -137,7 +109,7 @@ def _fft(
     **given: Any,
 ) -> Value:
     axes, sizes = _along(t, x, given.get("n", s), dim, many)
-    value = _sized(t, t.cast(x, t.dtype), sizes, axes)
+    value = sized(t, t.cast(x, t.dtype), sizes, axes)
     return _c2c(t, value, axes, (BACKWARD if inverse else FORWARD)[norm], not inverse)
 
 
@@ -145,7 +117,7 @@ def _rfft(
     many: int | None, t: Tracer, x: Value, s: Any = None, dim: Any = None, norm: Any = None, **given: Any
 ) -> Value:
     axes, sizes = _along(t, x, given.get("n", s), dim, many)
-    return _r2c(t, _sized(t, x, sizes, axes), axes, FORWARD[norm], onesided=True)
+    return _r2c(t, sized(t, x, sizes, axes), axes, FORWARD[norm], onesided=True)
 
 
 def _irfft(
@@ -154,16 +126,16 @@ def _irfft(
     axes, sizes = _along(t, x, given.get("n", s), dim, many)
     size = t.shape[axes[-1]]
     halves = [*sizes[:-1], size // 2 + 1]
-    return _c2r(t, _sized(t, t.cast(x, WIDE.get(x.dtype, x.dtype)), halves, axes), axes, BACKWARD[norm], size)
+    return _c2r(t, sized(t, t.cast(x, WIDE.get(x.dtype, x.dtype)), halves, axes), axes, BACKWARD[norm], size)
 
 
 SPECTRAL: tuple[TorchOperator, ...] = (
     TorchOperator(aten("complex"), _complex),
-    TorchOperator(aten("real"), partial(_part, "real")),
-    TorchOperator(aten("imag"), partial(_part, "imag")),
+    TorchOperator(aten("real"), partial(part_of, "real")),
+    TorchOperator(aten("imag"), partial(part_of, "imag")),
     TorchOperator(aten("_conj", "conj", "conj_physical", "_conj_physical", "_conj_copy"), _conj),
-    TorchOperator(aten("view_as_real", "view_as_real_copy"), _view_as_real),
-    TorchOperator(aten("view_as_complex", "view_as_complex_copy"), _view_as_complex),
+    TorchOperator(aten("view_as_real", "view_as_real_copy"), pairs),
+    TorchOperator(aten("view_as_complex", "view_as_complex_copy"), from_pairs),
     TorchOperator(aten("polar"), _polar),
     TorchOperator(aten("angle"), _angle),
     TorchOperator(aten("_fft_c2c"), _c2c),
