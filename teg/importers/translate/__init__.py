@@ -32,6 +32,7 @@ from teg.importers.translate.scattering import SCATTERING
 from teg.importers.translate.spectral import SPECTRAL
 from teg.importers.translate.standard import expand_node
 from teg.importers.translate.tiling import TILING
+from teg.importers.translate.training import TRAINING
 from teg.importers.translate.translation import Translation, Translator
 from teg.importers.translate.transposed import TRANSPOSED
 from teg.importers.translate.windows import WINDOWS
@@ -55,10 +56,11 @@ TRANSLATORS: tuple[Translator, ...] = (
     *QUANTISED,
     *TRANSPOSED,
     *POOLING,
+    *TRAINING,
     *RESIZING,
     *SPECTRAL,
 )
-BY_OP = {op: translator for translator in TRANSLATORS for op in translator.ops}
+BY_OP = {(translator.domain, op): translator for translator in TRANSLATORS for op in translator.ops}
 
 SHOWN_REFUSALS = 3
 
@@ -147,7 +149,7 @@ def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) ->
     Raises:
         ImportFailure: it is none of them.
     """
-    translator = None if node.domain else BY_OP.get(node.op)
+    translator = BY_OP.get((node.domain, node.op))
     if fold_node(t, node, translator is not None):
         return
     refusal: ImportFailure | None = None

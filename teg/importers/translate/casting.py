@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from teg.dtypes import bounds
+from teg.dtypes import bounds, item_bytes
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.onnx_tensors import element_type
@@ -62,4 +62,15 @@ def _cast(t: Translation, node: Node) -> None:
     t.cell(node.name, node.inputs[:1], node.outputs[0], ("cast", wanted, bounded), wanted)
 
 
-CASTING: tuple[Translator, ...] = (Translator(("Cast", "CastLike"), _cast),)
+def _bit_cast(t: Translation, node: Node) -> None:
+    """The same bits as elements of another type of the same size."""
+    given, wanted = t.value(node.inputs[0]).dtype, element_type(int(node.get("to")), node.where)
+    if item_bytes(given) != item_bytes(wanted):
+        raise ImportFailure(f"{node.where}: elements of {given} have not as many bits as those of {wanted}")
+    t.cell(node.name, node.inputs, node.outputs[0], ("bitcast", wanted, X), wanted)
+
+
+CASTING: tuple[Translator, ...] = (
+    Translator(("Cast", "CastLike"), _cast),
+    Translator(("BitCast",), _bit_cast),
+)

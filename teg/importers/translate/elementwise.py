@@ -6,8 +6,12 @@ import math
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
+from teg.dtypes import numpy_dtype
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
+from teg.importers.program import Literal
 from teg.importers.translate.translation import Translation, Translator
 
 Expr = tuple[Any, ...]
@@ -15,8 +19,11 @@ Expr = tuple[Any, ...]
 UNARY = {
     "Abs": "abs",
     "Acos": "acos",
+    "Acosh": "acosh",
     "Asin": "asin",
+    "Asinh": "asinh",
     "Atan": "atan",
+    "Atanh": "atanh",
     "BitwiseNot": "bit_not",
     "Ceil": "ceil",
     "Cos": "cos",
@@ -107,11 +114,30 @@ def _identity(t: Translation, node: Node) -> None:
 
 
 def _dropout(t: Translation, node: Node) -> None:
-    """Dropout at inference is the identity; a mask that is read, or training, is refused."""
+    """Dropout at inference, or of nothing, is the identity, and its mask keeps everything."""
     training = t.constant(node, 2, "training mode")
     if training is not None and bool(training.reshape(-1)[0]):
-        raise ImportFailure(f"{node.where} is unsupported in training mode")
+        ratio = t.constant(node, 1, "ratio")
+        if ratio is None or ratio.reshape(-1)[0] != 0:
+            raise ImportFailure(f"{node.where} is unsupported in training mode")
     t.alias(node.outputs[0], node.inputs[0])
+    mask = node.outputs[1] if len(node.outputs) > 1 else ""
+    if mask:
+        value = t.value(node.inputs[0])
+        # Before version 10 the mask had the type of the data.
+        kept = np.ones((1,) * len(value.shape), bool if t.opset >= 10 else numpy_dtype(value.dtype))
+        t.know(mask, Literal(kept, value.shape))
+
+
+def _is_infinite(t: Translation, node: Node) -> None:
+    """Infinite, with a sign that counts."""
+    up, down = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
+    expr: Expr = ("is_inf", X)
+    if up != down:
+        expr = ("eq", X, const(math.inf if up else -math.inf))
+    elif not up:
+        expr = ("and", ("is_inf", X), ("const", False))
+    t.cell(node.name, node.inputs, node.outputs[0], expr, "bool")
 
 
 def _clip(t: Translation, node: Node) -> None:
@@ -183,6 +209,7 @@ ELEMENTWISE: tuple[Translator, ...] = (
     Translator(("Where",), _where),
     Translator(("Identity",), _identity),
     Translator(("Dropout",), _dropout),
+    Translator(("IsInf",), _is_infinite),
     Translator(("Clip",), _clip),
     Translator(("Gelu",), _gelu),
     Translator(_ACTIVATIONS, _activation),

@@ -227,10 +227,11 @@ def broadcast_labels(shape: Sequence[int], wanted: Sequence[int]) -> Labels:
 
 
 class Translator(NamedTuple):
-    """How some ONNX operators become steps."""
+    """How some ONNX operators become steps; the standard's own have the domain `""`."""
 
     ops: tuple[str, ...]
     translate: Callable[[Translation, Node], None]
+    domain: str = ""
 
 
 def normal_axis(node: Node, axis: int, rank: int) -> int:
