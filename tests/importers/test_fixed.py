@@ -21,14 +21,15 @@ from tests.importers.models import check_against_reference, model_of, run
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 4, 6) % 7
 
 
-def pooled() -> onnx.ModelProto:
+def dropped() -> onnx.ModelProto:
     """A node with two outputs between an add before and a product behind it."""
     nodes = [
         helper.make_node("Add", ["x", "x"], ["twice"]),
-        helper.make_node("MaxPool", ["twice"], ["p", "i"], name="pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Dropout", ["twice", "ratio", "training"], ["p", "i"], name="drop", seed=7),
         helper.make_node("Mul", ["p", "p"], ["y"]),
     ]
-    return model_of(nodes, {"x": X}, ["y", "i"])
+    constants = {"ratio": np.array(0.25, np.float32), "training": np.array(True)}
+    return model_of(nodes, {"x": X}, ["y", "i"], constants)
 
 
 def fixed_blocks(graph: Graph) -> list[str]:
@@ -36,24 +37,24 @@ def fixed_blocks(graph: Graph) -> list[str]:
 
 
 def test_a_node_with_two_outputs_is_one_fixed_block() -> None:
-    graph = check_against_reference(pooled(), {"x": X})
+    graph = check_against_reference(dropped(), {"x": X})
 
     assert validate(graph) == []
-    assert fixed_blocks(graph) == ["pool"]
+    assert fixed_blocks(graph) == ["drop"]
     (block,) = [b for b in graph.blocks if b.operator == "onnx"]
     assert block.signature is None
-    assert block.definition["types"] == (((1, 2, 2, 3), "float32"), ((1, 2, 2, 3), "int64"))
+    assert block.definition["types"] == (((1, 2, 4, 6), "float32"), ((1, 2, 4, 6), "bool"))
 
 
 def test_a_fixed_block_survives_its_document() -> None:
-    graph = from_onnx(pooled())
+    graph = from_onnx(dropped())
     assert loads(dumps(graph)) == graph
-    assert "pool" in to_dot(graph)
+    assert "drop" in to_dot(graph)
 
 
 @pytest.mark.slow
 def test_a_fixed_block_is_searched_and_simulated() -> None:
-    graph = from_onnx(pooled())
+    graph = from_onnx(dropped())
     mesh = load_mesh("dgx-h100")
     inputs = {"x": X.reshape(graph.tensors["x"].shape)}
 
