@@ -34,7 +34,7 @@ def infer_types(
         code = helper.np_dtype_to_tensor_dtype(numpy_dtype(value.dtype))
         infos.append(helper.make_tensor_value_info(name, code, value.shape))
         if literal is not None and value.size * numpy_dtype(value.dtype).itemsize <= SHAPE_LIMIT_BYTES:
-            known.append(numpy_helper.from_array(np.ascontiguousarray(literal.full), name))
+            known.append(numpy_helper.from_array(np.array(literal.full, order="C"), name))
     results = [helper.make_empty_tensor_value_info(o) for o in node.outputs if o]
     graph = helper.make_graph([node.proto], "one", infos, results, known)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in versions.items()])
