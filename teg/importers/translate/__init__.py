@@ -28,6 +28,7 @@ from teg.importers.translate.recurrent import RECURRENT
 from teg.importers.translate.reductions import REDUCTIONS
 from teg.importers.translate.resizing import RESIZING
 from teg.importers.translate.roles import settle_roles
+from teg.importers.translate.sampling import SAMPLING
 from teg.importers.translate.scattering import SCATTERING
 from teg.importers.translate.spectral import SPECTRAL
 from teg.importers.translate.standard import expand_node
@@ -58,6 +59,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *POOLING,
     *TRAINING,
     *RESIZING,
+    *SAMPLING,
     *SPECTRAL,
 )
 BY_OP = {(translator.domain, op): translator for translator in TRANSLATORS for op in translator.ops}
