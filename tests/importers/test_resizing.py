@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from teg.importers import from_onnx
 from teg.validate import validate
-from tests.importers.models import check_against_reference, model_of
+from tests.importers.models import check_against_reference, model_of, run
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(2, 3, 5, 7)).astype(np.float32)
@@ -69,3 +70,19 @@ def test_doubling_by_copies_is_a_view() -> None:
     model = model_of([node], {"x": X}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
     graph = check_against_reference(model, {"x": X})
     assert "gather" not in {b.operator for b in graph.blocks}
+
+
+def test_the_older_transformation_of_nearest_neighbours() -> None:
+    """Opset 11 has `tf_half_pixel_for_nn`, the later ones not: (i + 0.5) / scale."""
+    x = np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5)
+    node = helper.make_node(
+        "Resize",
+        ["x", "", "s"],
+        ["y"],
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    )
+    model = model_of([node], {"x": x}, ["y"], {"s": np.array([1, 1, 1, 0.6], np.float32)}, opset=11)
+
+    assert run(from_onnx(model), {"x": x})["y"].ravel().tolist() == [0, 2, 4]

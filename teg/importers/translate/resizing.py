@@ -54,6 +54,8 @@ def _places(line: Line, transformation: str) -> np.ndarray:
         return np.full(line.out, -0.5) if width == 1 else half
     if transformation == "half_pixel_symmetric":
         return half + line.size / 2 * (1 - line.out / width)
+    if transformation == "tf_half_pixel_for_nn":
+        return half + 0.5
     if transformation == "asymmetric":
         return at / line.scale
     if transformation == "align_corners":
