@@ -12,6 +12,7 @@ from teg.importers.onnx_reader import Model, Node
 from teg.importers.program import Entry, Literal, Program, Value
 from teg.importers.translate.attention import ATTENTION
 from teg.importers.translate.casting import CASTING
+from teg.importers.translate.columns import COLUMNS
 from teg.importers.translate.control import CONTROL
 from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
@@ -20,6 +21,7 @@ from teg.importers.translate.gathering import GATHERING
 from teg.importers.translate.generating import GENERATING
 from teg.importers.translate.linear import LINEAR
 from teg.importers.translate.losses import LOSSES
+from teg.importers.translate.matrices import MATRICES
 from teg.importers.translate.movement import MOVEMENT
 from teg.importers.translate.ordering import ORDERING
 from teg.importers.translate.pooling import POOLING
@@ -61,6 +63,8 @@ TRANSLATORS: tuple[Translator, ...] = (
     *RESIZING,
     *SAMPLING,
     *SPECTRAL,
+    *COLUMNS,
+    *MATRICES,
 )
 BY_OP = {(translator.domain, op): translator for translator in TRANSLATORS for op in translator.ops}
 

@@ -9,6 +9,7 @@ from typing import Any
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute
+from teg.importers.translate.batch_training import train_batch_normalisation
 from teg.importers.translate.movement import pad
 from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 
@@ -141,7 +142,8 @@ def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
 def _batch_norm(t: Translation, node: Node) -> None:
     """Inference: one cell over the input and four channel vectors."""
     if node.get("training_mode", 0):
-        raise ImportFailure(f"{node.where} is unsupported in training mode")
+        train_batch_normalisation(t, node)
+        return
     if not node.get("spatial", 1):
         raise ImportFailure(f"{node.where} is unsupported with spatial=0")
     value = t.value(node.inputs[0])

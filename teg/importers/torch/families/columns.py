@@ -13,16 +13,7 @@ from teg.importers.torch.families.convolution import spread
 from teg.importers.torch.families.placing import replaced
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
-
-
-def _spans(
-    out: Sequence[int], taps: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
-) -> list[range]:
-    """The padded coordinates that one tap of every window reads."""
-    return [
-        range(k * d, k * d + s * (n - 1) + 1, s)
-        for n, k, d, s in zip(out, taps, dilation, stride, strict=True)
-    ]
+from teg.importers.translate.columns import added_columns, tap_spans
 
 
 def _im2col(t: Tracer, x: Value, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Value:
@@ -37,7 +28,7 @@ def _im2col(t: Tracer, x: Value, kernel_size: Any, dilation: Any, padding: Any, 
         for s, p, d, k, q in zip(size, padding, dilation, kernel, stride, strict=True)
     ]
     parts = [
-        t.unsqueeze(t.slice(padded, [range(n), range(c), *_spans(out, tap, dilation, stride)]), 2)
+        t.unsqueeze(t.slice(padded, [range(n), range(c), *tap_spans(out, tap, dilation, stride)]), 2)
         for tap in np.ndindex(*kernel)
     ]
     columns = t.reshape(t.concat(parts, 2), (n, c * math.prod(kernel), math.prod(out)))
@@ -57,21 +48,7 @@ def _col2im(
     kernel, dilation, padding, stride = (spread(g, 2) for g in (kernel_size, dilation, padding, stride))
     alone = len(x.shape) == 2
     batch = t.unsqueeze(x, 0) if alone else x
-    n, channels, _ = batch.shape
-    wide = [s + 2 * p for s, p in zip(output_size, padding, strict=True)]
-    out = [(w - d * (k - 1) - 1) // q + 1 for w, d, k, q in zip(wide, dilation, kernel, stride, strict=True)]
-    c = channels // math.prod(kernel)
-    opened = t.reshape(batch, (n, c, math.prod(kernel), *out))
-    total: Value | None = None
-    for place, tap in enumerate(np.ndindex(*kernel)):
-        part = t.squeeze(t.part(opened, 2, range(place, place + 1)), 2)
-        for k, where in enumerate(_spans(out, tap, dilation, stride)):
-            zeros = t.full([wide[k] if j == 2 + k else s for j, s in enumerate(part.shape)], 0, x.dtype)
-            part = replaced(t, zeros, part, 2 + k, where)
-        total = part if total is None else t.cells(lambda a, b: a + b, total, part, dtype=x.dtype)
-    assert total is not None
-    crop = [range(p, p + s) for p, s in zip(padding, output_size, strict=True)]
-    found = t.slice(total, [range(n), range(c), *crop])
+    found = added_columns(t, batch, output_size, kernel, dilation, stride, padding, padding)
     return t.squeeze(found, 0) if alone else found
 
 

@@ -8,19 +8,7 @@ from teg.importers.program import Value
 from teg.importers.torch.operator import TorchOperator, aten
 from teg.importers.torch.tracer import Tracer
 from teg.importers.translate.arithmetic import call
-
-
-def _linalg(t: Tracer, function: str, values: list[Value], **options: Any) -> Value:
-    """One function on the last two dimensions; the others run together."""
-    stack = values[-1].shape[:-2]
-    values = [t.expand(v, (*stack, *v.shape[-2:])) for v in values]
-    lead = tuple(f"b{k}" for k in range(len(stack)))
-    sides = [("r", "c"), ("q", "s")]
-    labels = [(*lead, *sides[k]) for k in range(len(values))]
-    target = lead if function == "det" else labels[-1]
-    attributes = {"function": function, **options}
-    whole = frozenset(d for own in labels for d in own)
-    return t.compute("linalg", values, labels, target, values[0].dtype, attributes, whole, positional=True)
+from teg.importers.translate.matrices import linalg
 
 
 def _fine(t: Tracer, value: Value) -> Value:
@@ -29,29 +17,29 @@ def _fine(t: Tracer, value: Value) -> Value:
 
 
 def _det(t: Tracer, A: Value) -> tuple[Value | None, ...]:
-    return (_linalg(t, "det", [A]),)
+    return (linalg(t, "det", [A]),)
 
 
 def _slogdet(t: Tracer, A: Value) -> tuple[Value, Value]:
-    found = _linalg(t, "det", [A])
+    found = linalg(t, "det", [A])
     signs = t.cells(lambda a: call("sign", a), found, dtype=A.dtype)
     return signs, t.cells(lambda a: call("log", call("abs", a)), found, dtype=A.dtype)
 
 
 def _inverse(t: Tracer, A: Value, *, check_errors: bool = False) -> tuple[Value, Value]:
-    return _linalg(t, "inverse", [A]), _fine(t, A)
+    return linalg(t, "inverse", [A]), _fine(t, A)
 
 
 def _plain_inverse(t: Tracer, A: Value) -> Value:
-    return _linalg(t, "inverse", [A])
+    return linalg(t, "inverse", [A])
 
 
 def _cholesky(t: Tracer, x: Value, *, upper: bool = False, check_errors: bool = False) -> tuple[Value, Value]:
-    return _linalg(t, "cholesky", [x], lower=not upper), _fine(t, x)
+    return linalg(t, "cholesky", [x], lower=not upper), _fine(t, x)
 
 
 def _plain_cholesky(t: Tracer, x: Value, upper: bool = False) -> Value:
-    return _linalg(t, "cholesky", [x], lower=not upper)
+    return linalg(t, "cholesky", [x], lower=not upper)
 
 
 def _solve(
@@ -74,10 +62,10 @@ def _turned(t: Tracer, x: Value) -> Value:
 def _solved(t: Tracer, function: str, a: Value, b: Value, left: bool, **options: Any) -> Value:
     if left:
         stack = max(a.shape[:-2], b.shape[:-2], key=len)
-        return _linalg(t, function, [a, t.expand(b, (*stack, *b.shape[-2:]))], **options)
+        return linalg(t, function, [a, t.expand(b, (*stack, *b.shape[-2:]))], **options)
     if "lower" in options:
         options["lower"] = not options["lower"]
-    return _turned(t, _linalg(t, function, [_turned(t, a), _turned(t, b)], **options))
+    return _turned(t, linalg(t, function, [_turned(t, a), _turned(t, b)], **options))
 
 
 def _triangular(
@@ -88,11 +76,11 @@ def _triangular(
 
 MATRICES: tuple[TorchOperator, ...] = (
     TorchOperator(aten("_linalg_det"), _det),
-    TorchOperator(aten("linalg_det", "det"), lambda t, A: _linalg(t, "det", [A])),
+    TorchOperator(aten("linalg_det", "det"), lambda t, A: linalg(t, "det", [A])),
     TorchOperator(aten("linalg_slogdet", "_linalg_slogdet"), _slogdet),
     TorchOperator(aten("linalg_inv_ex"), _inverse),
     TorchOperator(aten("linalg_inv"), _plain_inverse),
-    TorchOperator(aten("inverse"), lambda t, x: _linalg(t, "inverse", [x])),
+    TorchOperator(aten("inverse"), lambda t, x: linalg(t, "inverse", [x])),
     TorchOperator(aten("linalg_cholesky_ex"), _cholesky),
     TorchOperator(aten("linalg_cholesky", "cholesky"), _plain_cholesky),
     TorchOperator(aten("_linalg_solve_ex", "linalg_solve_ex"), _solve),
