@@ -37,3 +37,19 @@ def test_pictures_of_three_dimensions(mode: str) -> None:
     }
     node = helper.make_node("GridSample", ["x", "g"], ["y"], mode=mode)
     check_against_reference(model_of([node], inputs, ["y"]), inputs)
+
+
+def test_a_deformable_convolution_reads_each_tap_where_its_offset_says() -> None:
+    inputs = {
+        "x": RNG.normal(size=(2, 4, 5, 6)).astype(np.float32),
+        "w": RNG.normal(size=(6, 2, 2, 3)).astype(np.float32),
+        "o": RNG.normal(size=(2, 2 * 6 * 2, 3, 5)).astype(np.float32),
+        "b": RNG.normal(size=6).astype(np.float32),
+        "m": RNG.uniform(size=(2, 2 * 6, 3, 5)).astype(np.float32),
+    }
+    node = helper.make_node(
+        "DeformConv", [*inputs], ["y"], group=2, offset_group=2, strides=[2, 1], pads=[1, 0, 0, 1]
+    )
+    graph = check_against_reference(model_of([node], inputs, ["y"]), inputs)
+    assert validate(graph) == []
+    assert "onnx" not in {b.operator for b in graph.blocks}

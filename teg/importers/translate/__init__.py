@@ -14,6 +14,7 @@ from teg.importers.translate.attention import ATTENTION
 from teg.importers.translate.casting import CASTING
 from teg.importers.translate.columns import COLUMNS
 from teg.importers.translate.control import CONTROL
+from teg.importers.translate.deforming import DEFORMING
 from teg.importers.translate.elementwise import ELEMENTWISE
 from teg.importers.translate.folding import fold_node
 from teg.importers.translate.foreign import fix_node
@@ -62,6 +63,7 @@ TRANSLATORS: tuple[Translator, ...] = (
     *TRAINING,
     *RESIZING,
     *SAMPLING,
+    *DEFORMING,
     *SPECTRAL,
     *COLUMNS,
     *MATRICES,

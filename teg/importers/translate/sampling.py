@@ -86,17 +86,21 @@ def sample(b: Builder, x: Value, grid: Value, mode: str, rules: Rules) -> Value:
         at = len(sizes) - 1 - k
         line = b.squeeze(b.part(grid, last, range(at, at + 1)), last)
         places.append(b.cells(lambda a, n=size: bound(_place(a, n, rules), n, rules), line, dtype=grid.dtype))
+    return interpolated(b, x, places, mode, rules)
+
+
+def interpolated(b: Builder, x: Value, places: Sequence[Value], mode: str, rules: Rules) -> Value:
+    """The pictures at `places` among their elements: one value `(n, *out)` per spatial dimension."""
+    dtype = places[0].dtype
     if mode == "nearest":
-        nearest = [b.cells(lambda a: call("round", a), p, dtype=grid.dtype) for p in places]
+        nearest = [b.cells(lambda a: call("round", a), p, dtype=dtype) for p in places]
         return _element(b, x, nearest, rules)
     taps, weigh = (range(-1, 3), _cubic_weight) if mode == "cubic" else (range(2), _linear_weight)
-    floors = [b.cells(lambda a: call("floor", a), p, dtype=grid.dtype) for p in places]
+    floors = [b.cells(lambda a: call("floor", a), p, dtype=dtype) for p in places]
     total: Value | None = None
-    for tap in product(taps, repeat=len(sizes)):
+    for tap in product(taps, repeat=len(places)):
         shifted = zip(floors, tap, strict=True)
-        found = _element(
-            b, x, [b.cells(lambda f, d=d: f + d, f, dtype=grid.dtype) for f, d in shifted], rules
-        )
+        found = _element(b, x, [b.cells(lambda f, d=d: f + d, f, dtype=dtype) for f, d in shifted], rules)
         weight = b.unsqueeze(_weight(b, places, floors, tap, weigh), 1)
         term = b.cells(lambda a, w: a * w, found, weight, dtype=x.dtype)
         total = term if total is None else b.cells(lambda a, c: a + c, total, term, dtype=x.dtype)
