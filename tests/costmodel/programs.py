@@ -121,12 +121,23 @@ def joints() -> Graph:
 
 def leftovers() -> Graph:
     """Values observed midway, a source observed as it is, a source and a block that nobody reads, carried state."""
-    b = GraphBuilder("leftovers")
+    return _training("leftovers", is_observed=False)
+
+
+def observed() -> Graph:
+    """The same with every block observed, so that nothing is pruned before a search."""
+    return _training("observed", is_observed=True)
+
+
+def _training(name: str, is_observed: bool) -> Graph:
+    b = GraphBuilder(name)
     x = b.source("x", (8, 6), "float32")
     state = b.source("state", (6, 6), "float32", "optimizer_state")
     b.source("unread", (5, 5), "float32")
     y = contract(b, "y", x, state, "sc,cd->sd")
-    cell(b, "dead", TANH, (y,))
+    unread = cell(b, "unread_too", TANH, (y,))
+    if is_observed:
+        b.sink(unread, site="read")
     gradient = contract(b, "gradient", x, y, "sc,sd->cd")
     b.sink(gradient, site="seen")
     b.sink(cell(b, "step", ADD, (state, gradient)), site="next", carries="state")
@@ -163,7 +174,7 @@ def priced() -> Graph:
 
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
     make.__name__: make
-    for make in (perceptron, convolutions, attention, embedding, joints, leftovers, priced)
+    for make in (perceptron, convolutions, attention, embedding, joints, leftovers, observed, priced)
 }
 
 MESHES = ("dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node")

@@ -137,8 +137,9 @@ def test_a_scan_goes_along_an_axis_in_either_direction(backward: int) -> None:
 
 
 def test_loops_in_loops_that_never_end_are_refused_soon() -> None:
-    forever = body([node("Identity", ["go"], ["go_on"])], ["i", "go"], ["go_on"])
-    steps = [node("Loop", ["", "go"], [], body=forever), node("Identity", ["go"], ["go_on"])]
+    copies = [node("Identity", ["go"], ["go_on"]), node("Identity", ["given"], ["kept"])]
+    forever = body(copies, ["i", "go", "given"], ["go_on", "kept"])
+    steps = [node("Loop", ["", "go", "old"], ["unread"], body=forever), node("Identity", ["go"], ["go_on"])]
     outer = body([*steps, node("Identity", ["old"], ["new"])], ["i", "go", "old"], ["go_on", "new"])
     model = model_of([node("Loop", ["n", "", "c"], ["y"], body=outer)], {}, ["y"], {"n": np.array(9), "c": X})
 

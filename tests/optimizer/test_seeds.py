@@ -25,7 +25,7 @@ def test_seeds_are_legal_and_different(name: str, mesh: str) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
     seeds = seed_plans(space, search_space(space))
     assert not seeds[0].any(), "the abstract plan is the first"
-    assert len(seeds) > 3
+    assert len(seeds) >= 3
     assert len(np.unique(seeds, axis=0)) == len(seeds)
     assert (seeds >= 0).all()
     assert (seeds < space.space.strategy_count).all()

@@ -43,12 +43,12 @@ def worst_factor(front: np.ndarray, given: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def earlier() -> Result:
     """A search that kept rewritten programs."""
-    graph = GRAPHS["leftovers"]()
+    graph = GRAPHS["observed"]()
     return search(graph, seed=2, islands=2, evaluations=300_000, executor=InlineExecutor())
 
 
 def warm(plans: Any, **options: Any) -> Result:
-    graph = options.pop("graph", None) or GRAPHS["leftovers"]()
+    graph = options.pop("graph", None) or GRAPHS["observed"]()
     return search(graph, seed=7, evaluations=options.pop("evaluations", 20), start_from=plans, **options)
 
 
@@ -59,7 +59,7 @@ def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int
     assert worst_factor(values(result), values(earlier)) <= 1 + EPSILON
     rules = {m.rule for plan in earlier.frontier for m in plan.moves}
     assert "expand_contract" in rules, "rewritten programs are among them"
-    cold = search(GRAPHS["leftovers"](), seed=7, evaluations=evaluations)
+    cold = search(GRAPHS["observed"](), seed=7, evaluations=evaluations)
     assert worst_factor(values(cold), values(earlier)) > 1.05, "it would not have found that by itself"
     assert cold.started_from == 0
 
@@ -120,14 +120,14 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
 
 def test_plans_of_another_program_are_left_out(earlier: Result) -> None:
     other = search(GRAPHS["attention"](), evaluations=500).frontier
-    with pytest.raises(ValueError, match=f"none of the {len(other)} plans is of the program 'leftovers'"):
+    with pytest.raises(ValueError, match=f"none of the {len(other)} plans is of the program 'observed'"):
         warm(other)
     result = warm([*other, *earlier.frontier[:3]])
     assert result.started_from == 3
 
 
 def test_what_was_asked_for_is_kept(earlier: Result) -> None:
-    graph = GRAPHS["leftovers"]()
+    graph = GRAPHS["observed"]()
     site = next(b.site for b in graph.sources)
     rank = len(graph.tensors[graph.by_site[site].outputs[0]].shape)
     spec = "[" + ", ".join(["gpu.0*gpu.1*gpu.2", *["-"] * (rank - 1)]) + "]"
@@ -151,7 +151,7 @@ def variants_of(result_of: Callable[[Callable[[Snapshot], None]], Result]) -> li
 def test_the_structures_with_most_plans_join_up_to_a_limit(
     earlier: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cold = variants_of(lambda note: search(GRAPHS["leftovers"](), evaluations=20, on_checkpoint=note))
+    cold = variants_of(lambda note: search(GRAPHS["observed"](), evaluations=20, on_checkpoint=note))
     structural = Counter(tuple(m for m in p.moves if m.rule not in PLACED) for p in earlier.frontier)
     new = [moves for moves, _ in structural.most_common() if moves not in cold]
     assert len(new) > 1
@@ -168,13 +168,13 @@ def test_a_warm_start_goes_on_from_its_checkpoints(earlier: Result) -> None:
     snapshots: list[Snapshot] = []
     options = {"seed": 7, "evaluations": 60_000}
     whole = search(
-        GRAPHS["leftovers"](),
+        GRAPHS["observed"](),
         start_from=earlier.frontier,
         on_checkpoint=snapshots.append,
         checkpoint_s=0,
         **options,
     )
     saved = Checkpoint.from_bytes(snapshots[1].checkpoint().to_bytes())
-    again = search(GRAPHS["leftovers"](), resume=saved, **options)
+    again = search(GRAPHS["observed"](), resume=saved, **options)
     assert frontier(again) == frontier(whole)
     assert again.started_from == whole.started_from == len(earlier.frontier)

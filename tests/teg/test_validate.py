@@ -1,7 +1,6 @@
 """Validation: every breach is found, with its place in the document and the cure."""
 
 import copy
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -396,19 +395,18 @@ def test_an_empty_graph_observes_nothing() -> None:
     assert found(Graph("empty", (), {})) == [("unobserved", "$.blocks")]
 
 
-def test_equal_layers_are_looked_at_once() -> None:
+def test_equal_layers_are_one_definition() -> None:
     b = GraphBuilder("deep")
     x = b.source("x", (8, 8), "float32")
     for k in range(2000):
         (x,) = cell(b, ("relu", ("input", 0)), x, site=f"layer{k}")
     b.sink(x)
     graph = b.build()
-    begin = time.perf_counter()
     assert validate(graph) == []
-    assert time.perf_counter() - begin < 0.5  # 0.02 s alone
+    assert len({block.definition for block in graph.blocks}) == 3, "source, layer and sink"
 
 
-def test_a_long_cycle_is_found_quickly_and_told_in_part() -> None:
+def test_a_long_cycle_is_found_and_told_in_part() -> None:
     b = GraphBuilder("ring")
     count = 50_000
     x = b.source("x", (2,), "float32")
@@ -418,10 +416,8 @@ def test_a_long_cycle_is_found_quickly_and_told_in_part() -> None:
     b.sink(first, site="y")
     tensors = {f"c{k}": Tensor(f"c{k}", (2,), "float32") for k in range(count)}
     graph = Graph("ring", (b.blocks[0], *blocks, b.blocks[-1]), {**b.tensors, **tensors})
-    started = time.monotonic()
     (issue,) = validate(graph)
     assert issue.kind == "cycle" and "needs ..." in issue.message and len(issue.message) < 200
-    assert time.monotonic() - started < 5
 
 
 def test_an_index_space_that_cannot_be_counted_is_an_issue() -> None:
