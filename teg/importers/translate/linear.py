@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
 from teg.importers.program import Compute, Labels
-from teg.importers.translate.translation import Translation, Translator
+from teg.importers.translate.translation import Translation, Translator, plain_labels
 
 
 def contract(
@@ -74,8 +74,11 @@ def _einsum(t: Translation, node: Node) -> None:
     if len(terms) != len(shapes):
         raise ImportFailure(f"{node.where}: equation {text!r} does not fit {len(shapes)} inputs")
     labels = [_einsum_labels(term, len(shape), node) for term, shape in zip(terms, shapes, strict=True)]
-    if any(len(set(own)) < len(own) for own in labels):
-        raise ImportFailure(f"{node.where}: diagonals ({text!r}) are unsupported")
+    names = list(node.inputs)
+    for k in range(len(names)):
+        while len(set(labels[k])) < len(labels[k]):
+            names[k], labels[k] = _diagonal(t, node, names[k], labels[k], f"{k}.{len(labels[k])}")
+    shapes = [t.value(n).shape for n in names]
     sizes: dict[str, int] = {}
     for own, shape in zip(labels, shapes, strict=True):
         for d, s in zip(own, shape, strict=True):
@@ -86,7 +89,26 @@ def _einsum(t: Translation, node: Node) -> None:
         tuple("" if s == 1 != sizes[d] else d for d, s in zip(own, shape, strict=True))
         for own, shape in zip(labels, shapes, strict=True)
     ]
-    contract(t, node.name, node.inputs, fitted, node.outputs[0], target)
+    contract(t, node.name, names, fitted, node.outputs[0], target)
+
+
+def _diagonal(t: Translation, node: Node, name: str, own: Labels, stem: str) -> tuple[str, Labels]:
+    """The last two dimensions of the first repeated label as one: a line of `size + 1` steps."""
+    label = next(d for d in own if own.count(d) > 1)
+    *_, a, b = (k for k, d in enumerate(own) if d == label)
+    shape = t.value(name).shape
+    if shape[a] != shape[b]:
+        raise ImportFailure(f"{node.where}: label {label!r} has sizes {shape[a]} and {shape[b]}")
+    rest = [k for k in range(len(own)) if k not in (a, b)]
+    plain, site, output = plain_labels(len(own)), f"{node.name}.{stem}", f"{node.outputs[0]}.{stem}"
+    target = tuple(plain[k] for k in (*rest, a, b))
+    turned = t.relabel(
+        f"{site}.turn", name, f"{output}.turn", plain, target, [shape[k] for k in (*rest, a, b)]
+    )
+    lead, size = [shape[k] for k in rest], shape[a]
+    line = t.reshape(f"{site}.line", turned, f"{output}.line", (*lead, size * size))
+    found = t.slice(site, line, output, [*map(range, lead), range(0, size * size, size + 1)])
+    return found, (*(own[k] for k in rest), label)
 
 
 def _einsum_labels(term: str, rank: int | None, node: Node, dots: int = 0) -> Labels:
