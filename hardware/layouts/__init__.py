@@ -1,0 +1,21 @@
+"""Physical layouts of tensors: XLA's tiles, CuTe, tt-metal and ttnn, each exact, behind one protocol."""
+
+from hardware.layouts.layout import Layout, LayoutError
+from hardware.layouts.notation import Notation
+
+NOTATIONS: tuple[Notation, ...] = ()
+
+
+def parse_layout(text: str, dtype: str | None = None) -> Layout:
+    """The layout that a text of any notation describes.
+
+    `dtype` names the element where the text does not. Raises `LayoutError` with the place and what was expected.
+    """
+    for notation in NOTATIONS:
+        if notation.recognises(text):
+            return notation.parse(text, dtype)
+    names = ", ".join(f"{n.name} like {n.examples[0]!r}" for n in NOTATIONS)
+    raise LayoutError(f"{text[:80]!r} is of no notation known here; expected {names}")
+
+
+__all__ = ["NOTATIONS", "Layout", "LayoutError", "Notation", "parse_layout"]

@@ -1,0 +1,22 @@
+"""A notation of layouts as a value: how it is called, which texts are of it, and how one is read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hardware.layouts.layout import Layout
+
+
+@dataclass(frozen=True)
+class Notation:
+    """One way to write layouts down.
+
+    `recognises` looks at a text's first characters only; `parse(text, dtype)` reads it whole or raises `LayoutError`
+    (`dtype` for texts that name no element, None = the notation's default); `examples` are texts of it, each read and
+    printed back by the contract tests.
+    """
+
+    name: str
+    title: str
+    recognises: Callable[[str], bool]
+    parse: Callable[[str, str | None], Layout]
+    examples: tuple[str, ...]
