@@ -20,9 +20,14 @@ import numpy as np
 from hardware import Device, MeshAxis, load_device, load_mesh
 from hardware.timing import block_ticks, seconds, step_ticks
 
-DEVICES = ("a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb")
-FIRST_AXIS = {"a100-sxm4-80gb": "dgx-a100", "h100-sxm5-80gb": "dgx-h100", "h200-sxm-141gb": "dgx-h200"}
-ITEM_BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "fp32": 4}
+DEVICES = ("a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb", "wormhole-n150", "blackhole-p150")
+MESHES = {"a100-sxm4-80gb": "dgx-a100", "h100-sxm5-80gb": "dgx-h100", "h200-sxm-141gb": "dgx-h200"}
+LOUDBOX = {"line": "n300", "ring": "t3000-ring"}  # rows of "wormhole-n300" are of chips of one LoudBox
+ITEM_BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "fp32": 4, "bfp8": 1088 / 1024, "bfp4": 576 / 1024}
+FIDELITY_OF_PEAK = {"bf16": "HiFi4", "bfp8": "HiFi2", "bfp4": "LoFi"}  # at which Tenstorrent states its peaks
+DISPATCH_S = (
+    140e-6  # untraced Tenstorrent rows contain 90 to 140 us of the host's dispatch; shorter ones are it
+)
 EAGER_HOST_S = (
     25e-6  # rows of eager PyTorch (llmcompass_*) contain the host's launch; fitted on them, used here only
 )
@@ -46,6 +51,7 @@ class Case:
     moved_bytes: float = 0.0
     members: int = 0
     operation: str = ""
+    mesh: str = ""  # whose last axis a collective runs on
 
     def block_s(self, device: Device) -> float:
         m, n, k = self.sizes or (0, 0, 0)
@@ -67,6 +73,9 @@ def block_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
         "host_s": host_s,
     }
     if row["kind"] == "gemm":
+        fidelity = told.get("math_fidelity")
+        if fidelity is not None and (fidelity != FIDELITY_OF_PEAK[told["dtype"]] or value < DISPATCH_S):
+            return None
         m, n, k = (int(told[key]) for key in "MNK")
         item = ITEM_BYTES[told["dtype"]]
         moved = item * (m * k + k * n + m * n)
@@ -84,8 +93,9 @@ def block_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
 
 
 def step_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
-    """A collective inside one NVSwitch node."""
+    """A collective inside one node: of NVSwitch, or a LoudBox whose rings and lines are meshes of their own."""
     members = int(told["ranks"])
+    mesh = MESHES.get(row["device_id"]) or LOUDBOX[told["topology"]]
     inside = told.get("nodes", 1) == 1 and told.get("ranks_per_node", members) == members
     if members > 8 or not inside or "node" in str(told.get("placement", "")).replace("one node", ""):
         return None
@@ -101,13 +111,15 @@ def step_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
         "device": str(row["device_id"]),
         "host_s": 0.0,
     }
-    return Case(**common, measured_s=time_s, members=members, operation=operation, moved_bytes=received)
+    return Case(
+        **common, measured_s=time_s, members=members, operation=operation, moved_bytes=received, mesh=mesh
+    )
 
 
 def read_cases(path: Path) -> list[Case]:
-    cases = []
+    cases, known = [], {*DEVICES, "wormhole-n300"}
     for row in json.loads(path.read_text(encoding="utf-8"))["entries"]:
-        if not row.get("predictable") or row.get("quality") != "ok" or row.get("device_id") not in DEVICES:
+        if not row.get("predictable") or row.get("quality") != "ok" or row.get("device_id") not in known:
             continue
         build = step_case if row["kind"] == "collective" else block_case
         predict = row["predict"]
@@ -157,13 +169,11 @@ def fit_device(name: str, cases: list[Case]) -> Constants:
 
 
 def fit_axis(name: str, cases: list[Case]) -> Constants:
-    axis = load_mesh(FIRST_AXIS[name]).axes[-1]
+    axis = load_mesh(name).axes[-1]
     mine = [
         case
         for case in cases
-        if case.device == name
-        and case.kind == "collective"
-        and not ("azure" in case.group and case.moved_bytes < CLOUD_FLOOR_BYTES)
+        if case.mesh == name and not ("azure" in case.group and case.moved_bytes < CLOUD_FLOOR_BYTES)
     ]
     grids = {
         "latency_s": np.arange(2, 41) / 2 * 1e-6,
@@ -171,6 +181,8 @@ def fit_axis(name: str, cases: list[Case]) -> Constants:
         "ramp_s": np.arange(0, 61, 1) * 1e-6,
         "small_message_bytes_per_s": np.array([5, 8, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100]) * 1e9,
     }
+    if axis.small_message_bytes_per_s is None:  # one protocol only
+        grids = {"latency_s": np.arange(2, 81) / 10 * 1e-6, "efficiency": np.arange(40, 101) / 100}
     if axis.all_reduce_efficiency is not None:
         grids["all_reduce_efficiency"] = np.arange(80, 111) / 100
     if len(mine) < 10:  # large messages only
@@ -185,11 +197,11 @@ def fit_axis(name: str, cases: list[Case]) -> Constants:
 
 def score(cases: list[Case]) -> list[dict[str, object]]:
     """Errors of the catalogue as it stands, per device, kind and group."""
-    axes = {name: load_mesh(mesh).axes[-1] for name, mesh in FIRST_AXIS.items()}
+    axes = {name: load_mesh(name).axes[-1] for name in (*MESHES.values(), *LOUDBOX.values())}
     groups: dict[tuple[str, str, str], list[float]] = {}
     for case in cases:
         collective = case.kind == "collective"
-        predicted_s = case.step_s(axes[case.device]) if collective else case.block_s(load_device(case.device))
+        predicted_s = case.step_s(axes[case.mesh]) if collective else case.block_s(load_device(case.device))
         for group in (case.group, "all"):
             kind = "send_recv" if case.operation == "fetch" else case.kind
             groups.setdefault((case.device, kind, group), []).append(abs(predicted_s / case.measured_s - 1))
@@ -223,7 +235,8 @@ def main() -> None:
                 **line
             )
         )
-    fitted = {name: {**fit_device(name, cases), **fit_axis(name, cases)} for name in DEVICES}
+    fitted = {name: fit_device(name, cases) for name in DEVICES}
+    fitted |= {name: fit_axis(name, cases) for name in (*MESHES.values(), *LOUDBOX.values())}
     for name, constants in fitted.items():
         print(name, ", ".join(f"{key} = {value:.3g}" for key, value in constants.items()))
     if arguments.json:

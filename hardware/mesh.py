@@ -45,11 +45,12 @@ class Tile:
 class Device:
     """One device: what it holds, how fast it works, draws and costs. None means not known.
 
-    Tables are keyed by short dtype names (`fp32`, `bf16`, ...), `joules_per_flop` also by `vector`.
+    Tables are keyed by short dtype names (`fp32`, `bf16`, `bfp8`, ...), `joules_per_flop` also by `vector`.
     `compute_dtype_default` says at which precision (or on the vector units: `vector`) the vendor contracts
     a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
-    contractions and moves of the memory's rate, vector kernels of both their rates. `sources` gives the origin
-    of every figure by field name.
+    contractions and moves of the memory's rate, vector kernels of both their rates. `layouts` names the physical
+    layouts that its kernels work in, the default one first. `sources` gives the origin of every figure by field
+    name. A device has one memory: a board with two chips is two devices.
     """
 
     name: str

@@ -136,15 +136,19 @@ def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tu
     if axis.topology == "tree":
         rounds = phases * ceil(np.log2(members))
         return rounds, members / (members - 1) if kind == "all_reduce" else 1.0
-    closed = members == axis.size
+    closed = (
+        members * stride == axis.size
+    )  # a group around the whole axis; its neighbours' groups share the links
     if axis.topology == "ring":
         shared = (
             1 if closed else 2
         )  # the way back from the last member to the first takes the other direction
         return phases * (members - 1) * stride, shared * stride * (members / 2 if scattered else 1.0)
-    if axis.topology == "torus" and closed:
-        return phases * ceil(members / 2), max(members / 8, 0.5) if scattered else 0.5
     across = (members // 2) * ((members + 1) // 2) / (members - 1)
+    if (
+        axis.topology == "torus" and closed
+    ):  # both directions: half of what a line carries, at half its distance
+        return phases * ceil(members / 2) * stride, stride * (across / 2 if scattered else 0.5)
     return phases * (members - 1) * stride, stride * (across if scattered else 1.0)
 
 
@@ -162,9 +166,9 @@ def step_ticks(
 
     alpha-beta: latency per round + bytes on the busiest link / bandwidth; rounds and load per topology:
     switch: one round per phase (fits measurements better than log2 p or p-1). ring, one way: p-1 rounds,
-    scattered load p/2. torus, two ways: p/2 rounds, load 1/2, scattered max(p/8, 1/2). line: p-1 rounds,
-    scattered load floor(p/2) ceil(p/2) / (p-1). tree: log2 p rounds, all-reduce 2n. Part of a torus is a
-    line.
+    scattered load p/2. line: p-1 rounds, scattered load floor(p/2) ceil(p/2) / (p-1). torus, two ways: half
+    of a line's loads, p/2 rounds. tree: log2 p rounds, all-reduce 2n. A group that does not reach around the
+    axis (members x stride < size) is a line on a torus; one that does, whatever its stride, is a ring.
 
     Returns:
         int64 array of the shape of `max_received_bytes`.
@@ -173,7 +177,7 @@ def step_ticks(
         ValueError: unknown kind, or a group that does not fit on the axis.
 
     Sources: Thakur et al. 2005 section 5; nccl-tests PERFORMANCE.md (bytes); scaling-book, sharding chapter
-    (torus); tt-metal CCL_bandwidth report (line).
+    (torus); tt-metal CCL_bandwidth report (line, and a ring that halves it).
     """
     if kind not in STEP_KINDS:
         raise ValueError(f"expected a step kind among {', '.join(STEP_KINDS)}, got {kind!r}")

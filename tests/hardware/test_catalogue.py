@@ -106,6 +106,19 @@ def test_every_figure_of_a_mesh_has_a_source(name: str) -> None:
         ("p3-16xlarge", (("gpu", 8),), 8),
         ("tpu-v5e-4x4", (("x", 4), ("y", 4)), 16),
         ("cpu-node", (("socket", 2),), 2),
+        ("n300", (("chip", 2),), 2),
+        ("t3000", (("y", 2), ("x", 4)), 8),
+        ("t3000-ring", (("ring", 8),), 8),
+        ("galaxy-4x8", (("x", 4), ("y", 8)), 32),
+        ("p150-x4", (("x", 4),), 4),
+        ("blackhole-galaxy-4x8", (("x", 4), ("y", 8)), 32),
+        ("tpu-v4-2x2x2", (("x", 2), ("y", 2), ("z", 2)), 8),
+        ("tpu-v4-4x4x4", (("x", 4), ("y", 4), ("z", 4)), 64),
+        ("tpu-v5e-16x16", (("x", 16), ("y", 16)), 256),
+        ("tpu-v5p-2x2x1", (("x", 2), ("y", 2)), 4),
+        ("tpu-v5p-4x4x4", (("x", 4), ("y", 4), ("z", 4)), 64),
+        ("tpu-v6e-2x4", (("x", 2), ("y", 4)), 8),
+        ("tpu-v6e-16x16", (("x", 16), ("y", 16)), 256),
     ],
 )
 def test_meshes_have_these_axes_slowest_first(
@@ -114,6 +127,53 @@ def test_meshes_have_these_axes_slowest_first(
     mesh = load_mesh(name)
     assert mesh.axis_sizes == sizes
     assert mesh.device_count == count
+
+
+@pytest.mark.parametrize(
+    ("name", "topologies"),
+    [
+        ("tpu-v4-4x4x4", {"torus"}),  # only a whole cube has the optical switches that close its axes
+        ("tpu-v4-2x2x2", {"line"}),
+        ("tpu-v5p-4x4x4", {"torus"}),
+        ("tpu-v5e-4x4", {"line"}),  # only axes of 16 close
+        ("tpu-v5e-16x16", {"torus"}),
+        ("tpu-v6e-16x16", {"torus"}),
+        ("tpu-v6e-2x4", {"line"}),
+        ("galaxy-4x8", {"torus"}),
+        ("t3000", {"line"}),
+    ],
+)
+def test_only_these_slices_close_their_axes(name: str, topologies: set[str]) -> None:
+    assert {axis.topology for axis in load_mesh(name).axes} == topologies
+
+
+@pytest.mark.parametrize(
+    ("name", "layouts", "peak_dtype", "peak_flops_per_s", "memory_bytes"),
+    [
+        ("tpu-v4", ("xla_tiled",), "bf16", 275e12, 32 * 2**30),
+        ("tpu-v5p", ("xla_tiled",), "int8", 918e12, 95 * 2**30),
+        ("tpu-v6e", ("xla_tiled",), "bf16", 918e12, 32 * 10**9),
+        ("n150", ("tt_tile", "row_major"), "bf16", 74e12, 12 * 10**9),
+        ("n300", ("tt_tile", "row_major"), "bf16", 131e12 / 2, 12 * 10**9),  # one of the board's two chips
+        ("galaxy-chip", ("tt_tile", "row_major"), "bfp8", 80 * 2.048e12, 12 * 10**9),
+        ("p150", ("tt_tile", "row_major"), "bfp8", 664e12, 32 * 10**9),
+    ],
+)
+def test_what_the_vendors_say(
+    name: str, layouts: tuple[str, ...], peak_dtype: str, peak_flops_per_s: float, memory_bytes: int
+) -> None:
+    device = load_device(name)
+    assert device.layouts == layouts
+    assert device.peak_flops_per_s[peak_dtype] == peak_flops_per_s
+    assert device.memory_bytes == memory_bytes
+
+
+def test_fp32_contracts_as_the_matrix_unit_can() -> None:
+    assert load_device("tpu-v4").contraction_dtype("float32") == "bf16"
+    assert load_device("n150").contraction_dtype("float32") == "tf32"
+    assert load_device("p150").contraction_dtype("float8_e4m3fn") == "bfp8"
+    with pytest.raises(MissingFigureError, match="no peak for contractions in 'float64'"):
+        load_device("galaxy-chip").contraction_dtype("float64")
 
 
 @pytest.mark.parametrize("name", mesh_names())

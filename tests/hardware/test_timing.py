@@ -106,7 +106,10 @@ def test_launches_are_paid_by_work_only() -> None:
         ("ring", "all_reduce", 8, 14_000, 1400 + 14_000),
         ("ring", "all_to_all", 8, 7000, 700 + 4 * 7000),
         ("torus", "all_gather", 8, 7000, 400 + 3500),
-        ("torus", "all_to_all", 8, 7000, 400 + 7000),
+        ("torus", "all_reduce", 8, 14_000, 800 + 7000),
+        ("torus", "all_to_all", 8, 7000, 400 + 8000),  # 1 + 2 + 3 + 4/2 hops of 1000 bytes in each direction
+        ("torus", "fetch", 4, 3000, 300 + 4000),
+        ("torus", "all_gather", 5, 4000, 400 + 4000),
         ("line", "reduce_scatter", 8, 7000, 700 + 7000),
         ("line", "all_to_all", 8, 7000, 700 + 16_000),  # 16 pairs of 1000 bytes cross the middle link
         ("torus", "all_gather", 4, 3000, 300 + 3000),  # half a torus is a line
@@ -121,6 +124,73 @@ def test_alpha_beta_by_topology(topology: str, kind: str, members: int, received
 def test_interleaved_groups_share_a_line_but_not_a_switch() -> None:
     assert step_ticks(axis("line"), "all_gather", 4, 3000, stride=2) == 600 + 6000
     assert step_ticks(axis("switch"), "all_gather", 4, 3000, stride=2) == 100 + 3000
+
+
+def busiest_link(size: int, stride: int) -> float:
+    """Bytes on the busiest of a ring's two-way links if every member of every group receives one byte in all."""
+    links: dict[tuple[int, int], float] = {}
+    starts = [(first, first + hop) for first in range(size) for hop in range(stride, size, stride)]
+    for first, last in starts:
+        for direction, hops in ((1, last - first), (-1, size - last + first)):
+            share = 1.0 if 2 * hops < size else 0.5 if 2 * hops == size else 0.0
+            for step in range(hops):
+                link = (first + direction * step) % size, direction
+                links[link] = links.get(link, 0.0) + share / (size // stride - 1)
+    return max(links.values())
+
+
+@pytest.mark.parametrize(
+    ("size", "stride"), [(2, 1), (4, 1), (4, 2), (5, 1), (8, 1), (8, 2), (8, 4), (9, 3), (16, 2)]
+)
+def test_scattered_bytes_on_a_torus_are_those_of_every_pair_on_its_shorter_way(
+    size: int, stride: int
+) -> None:
+    members = size // stride
+    rounds = -(-members // 2) * stride
+    taken = step_ticks(axis("torus", size), "all_to_all", members, 10**9, stride=stride)
+    assert taken == pytest.approx(rounds * 100 + busiest_link(size, stride) * 10**9, abs=1)
+
+
+def test_a_strided_group_reaches_around_a_torus_and_a_block_of_neighbours_does_not() -> None:
+    ring, block = axis("torus", 8), axis("torus", 8)
+    assert step_ticks(ring, "all_gather", 4, 3000, stride=2) == 400 + 3000  # two groups share both directions
+    assert step_ticks(block, "all_gather", 4, 3000) == 300 + 3000  # a line, three hops
+    assert step_ticks(axis("ring", 8), "all_gather", 4, 3000, stride=2) == 600 + 6000
+
+
+@pytest.mark.parametrize("axis_name", ["x", "y", "z"])
+@pytest.mark.parametrize(
+    ("kind", "received", "hops_s", "wire_s"),
+    [
+        # 64 MiB over one axis of a TPU v4 cube, links of 45 GB/s a way: n / (2 x 45e9) x 3/4 (scaling-book)
+        ("all_gather", 48 * 2**20, 2e-6, 48 * 2**20 / 90e9),
+        ("reduce_scatter", 48 * 2**20, 2e-6, 48 * 2**20 / 90e9),
+        ("all_reduce", 96 * 2**20, 4e-6, 96 * 2**20 / 90e9),
+        ("all_to_all", 48 * 2**20, 2e-6, 16 * 2**20 * 2 / 45e9),  # a link: 1 + 2/2 hops of 16 MiB
+    ],
+)
+def test_the_axes_of_a_cube_by_hand(
+    axis_name: str, kind: str, received: int, hops_s: float, wire_s: float
+) -> None:
+    cube = load_mesh("tpu-v4-4x4x4")
+    assert step_ticks(cube.axis(axis_name), kind, 4, received) == ticks(hops_s + wire_s)
+
+
+def test_the_axes_of_a_galaxy_by_hand() -> None:
+    rows, columns = load_mesh("galaxy-4x8").axes
+    reached = 4 * 12.5e9 * rows.efficiency  # four 100 Gb/s links per edge and direction
+    mebibyte = 2**20
+    assert step_ticks(columns, "all_gather", 8, 7 * mebibyte) == ticks(
+        4 * columns.latency_s + 3.5 * mebibyte / reached
+    )
+    assert step_ticks(rows, "all_reduce", 4, 6 * mebibyte) == ticks(
+        4 * rows.latency_s + 3 * mebibyte / reached
+    )
+    assert step_ticks(columns, "all_to_all", 8, 7 * mebibyte) == ticks(
+        4 * columns.latency_s + 8 * mebibyte / reached
+    )
+    idle = load_mesh("galaxy-4x8").part((("x", 4), ("y", 4)))
+    assert [each.topology for each in idle.axes] == ["torus", "line"]
 
 
 def test_small_messages_take_the_protocol_without_a_ramp() -> None:
