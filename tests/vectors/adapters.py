@@ -6,7 +6,8 @@ kinds keep there. It computes nothing itself.
 
 from tests.vectors.adapters_selectors import SELECTORS
 from tests.vectors.adapters_teg import TEG
+from tests.vectors.adapters_ttnn import TTNN
 from tests.vectors.adapters_zspace import ZSPACE
 from tests.vectors.runner import Adapter
 
-ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS}
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN}

@@ -1,0 +1,108 @@
+"""ttnn tensors: shapes with padding, row-major and tile layouts, memory configs, sharding over cores."""
+
+from hardware.layouts.notation import Notation
+from hardware.layouts.ttnn.alignment import layout_of_padded
+from hardware.layouts.ttnn.compiler import grid_shape, grid_shape_as_documented
+from hardware.layouts.ttnn.conversion import (
+    block_sharded,
+    height_sharded,
+    legacy_of_nd,
+    nd_of_legacy,
+    sharded,
+    sharded_across_dims,
+    sharded_across_dims_except,
+    width_sharded,
+)
+from hardware.layouts.ttnn.cores import Core, CoreGrid, CoreRange, CoreRangeSet, first_cores
+from hardware.layouts.ttnn.distribution import CoreGroups, Distribution, squeeze_ranks
+from hardware.layouts.ttnn.dtypes import DTYPES, DataType, dtype_named
+from hardware.layouts.ttnn.encoding import decode, encode
+from hardware.layouts.ttnn.examples import EXAMPLES
+from hardware.layouts.ttnn.layout import TtnnLayout
+from hardware.layouts.ttnn.memory import (
+    DRAM_MEMORY_CONFIG,
+    L1_MEMORY_CONFIG,
+    MemoryConfig,
+    NdShardSpec,
+    ShardSpec,
+)
+from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes
+from hardware.layouts.ttnn.shape import Shape, to_2d
+from hardware.layouts.ttnn.sharded_config import (
+    create_padded_sharded_memory_config,
+    create_sharded_memory_config,
+)
+from hardware.layouts.ttnn.spec import TensorSpec
+from hardware.layouts.ttnn.tensor_layout import TensorLayout
+from hardware.layouts.ttnn.text import parse, parse_memory_config, recognises
+from hardware.layouts.ttnn.tile import Tile
+from hardware.layouts.ttnn.words import (
+    BufferType,
+    MemoryLayout,
+    PageLayout,
+    ShardDistributionStrategy,
+    ShardMode,
+    ShardOrientation,
+    StorageType,
+)
+
+NOTATION = Notation(
+    name="ttnn",
+    title="ttnn tensor spec",
+    recognises=recognises,
+    parse=parse,
+    examples=EXAMPLES,
+)
+
+__all__ = [
+    "DRAM_MEMORY_CONFIG",
+    "DTYPES",
+    "L1_MEMORY_CONFIG",
+    "NOTATION",
+    "BufferType",
+    "Core",
+    "CoreGrid",
+    "CoreGroups",
+    "CoreRange",
+    "CoreRangeSet",
+    "DataType",
+    "Distribution",
+    "MemoryConfig",
+    "MemoryLayout",
+    "NdShardSpec",
+    "PageConfig",
+    "PageLayout",
+    "Shape",
+    "ShardDistributionStrategy",
+    "ShardMode",
+    "ShardOrientation",
+    "ShardSpec",
+    "StorageType",
+    "TensorLayout",
+    "TensorSpec",
+    "Tile",
+    "TtnnLayout",
+    "aligned_page_bytes",
+    "block_sharded",
+    "create_padded_sharded_memory_config",
+    "create_sharded_memory_config",
+    "decode",
+    "dtype_named",
+    "encode",
+    "first_cores",
+    "grid_shape",
+    "grid_shape_as_documented",
+    "height_sharded",
+    "layout_of_padded",
+    "legacy_of_nd",
+    "nd_of_legacy",
+    "parse",
+    "parse_memory_config",
+    "recognises",
+    "sharded",
+    "sharded_across_dims",
+    "sharded_across_dims_except",
+    "squeeze_ranks",
+    "to_2d",
+    "width_sharded",
+]

@@ -1,0 +1,42 @@
+"""The alignment that pads a shape to a given padded shape (tt-metal: `TensorLayout::fromPaddedShape`)."""
+
+from collections.abc import Sequence
+from math import prod
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.dtypes import DataType
+from hardware.layouts.ttnn.memory import MemoryConfig
+from hardware.layouts.ttnn.pages import PageConfig
+from hardware.layouts.ttnn.tensor_layout import TensorLayout
+
+
+def layout_of_padded(
+    dtype: DataType, page: PageConfig, memory: MemoryConfig, shape: Sequence[int], padded: Sequence[int]
+) -> TensorLayout:
+    """The tensor layout in which `shape` is padded to `padded`.
+
+    Raises:
+        LayoutError: ranks differ, a dimension would shrink, or a sharded tensor would be padded before its last two
+            dimensions.
+    """
+    if len(shape) != len(padded) or any(p < s for s, p in zip(shape, padded, strict=True)):
+        raise LayoutError(f"a shape {list(shape)} cannot be padded to {list(padded)}")
+    return TensorLayout(dtype, page, memory, _alignment(page, memory, tuple(shape), tuple(padded)))
+
+
+def _alignment(
+    page: PageConfig, memory: MemoryConfig, shape: tuple[int, ...], padded: tuple[int, ...]
+) -> tuple[int, ...]:
+    if shape == padded:
+        return ()
+    flat = shape[:-2] == padded[:-2]
+    if memory.shard is not None:
+        if not flat:
+            raise LayoutError(
+                f"Tensor with shape {list(shape)} ({list(padded)}) cannot be sharded because alignment will have rank "
+                "greater than 2!"
+            )
+        return () if page.is_tiled else (memory.shard.physical_shape or memory.shard.shape)[1:]
+    rows = range(len(padded) - 2)
+    volumes = () if flat else tuple(max(prod(padded[at:-1]), 1) for at in rows)
+    return (*volumes, *(max(size, 1) for size in padded[-2:]))

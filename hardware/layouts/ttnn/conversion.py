@@ -1,0 +1,172 @@
+"""From a 2-D sharding to an ND sharding and back, and shard shapes chosen for a tensor.
+
+The rules are tt-metal's `tensor_spec.cpp`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.cores import CoreRangeSet
+from hardware.layouts.ttnn.memory import MemoryConfig, NdShardSpec, ShardSpec
+from hardware.layouts.ttnn.spec import TensorSpec
+from hardware.layouts.ttnn.tensor_layout import TensorLayout
+from hardware.layouts.ttnn.tile import Pair, round_up
+from hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy, ShardOrientation
+
+
+def nd_of_legacy(spec: TensorSpec) -> NdShardSpec | None:
+    """The ND sharding that a 2-D sharding is; None for an interleaved tensor.
+
+    Raises:
+        LayoutError: a tensor of one dimension with shards of several rows.
+    """
+    memory, shard = spec.layout.memory, spec.layout.physical_shard
+    if memory.shard is None or shard is None:
+        return memory.nd_shard
+    if len(spec.padded_shape) <= 1:
+        if shard[0] != 1:
+            raise LayoutError("Shard shape must be 1D for 1D tensor!")
+        shard = shard[1:]
+    block = memory.layout is MemoryLayout.BLOCK_SHARDED
+    strategy = ShardDistributionStrategy.GRID_2D if block else ShardDistributionStrategy.ROUND_ROBIN_1D
+    return NdShardSpec(shard, memory.shard.grid, memory.shard.orientation, strategy)
+
+
+def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
+    """The 2-D sharding that an ND sharding is, or None where none spreads the shards in the same way."""
+    nd = spec.layout.memory.nd_shard
+    if nd is None:
+        return spec.layout.memory if spec.layout.memory.is_sharded else None
+    shard = _flattened(nd.shape, spec.padded_shape)
+    if shard is None:
+        return None
+    high, wide = (-(-size // cut) for size, cut in zip(spec.physical_size, shard, strict=True))
+    if nd.orientation is not ShardOrientation.ROW_MAJOR:
+        high, wide = wide, high
+    if high * wide > nd.grid.core_count:
+        return None
+    one_by_one = nd.distribution is ShardDistributionStrategy.ROUND_ROBIN_1D
+    kind = _kind(shard, spec.padded_shape) if one_by_one else MemoryLayout.BLOCK_SHARDED
+    if kind is MemoryLayout.BLOCK_SHARDED:
+        if len(nd.grid.ranges) != 1:
+            return None
+        (grid,) = nd.grid.ranges
+        if wide > grid.columns or high > grid.rows or (one_by_one and wide != grid.columns):
+            return None
+    return MemoryConfig(kind, spec.layout.memory.buffer, ShardSpec(nd.grid, shard, nd.orientation))
+
+
+def _flattened(shard: Sequence[int], padded: Sequence[int]) -> Pair | None:
+    """An ND shard shape as a matrix, or None if it is none: only the first cut dimension may have others before it."""
+    height = 1
+    for at in range(-2, -len(shard) - 1, -1):
+        height *= shard[at]
+        if padded[at] == shard[at]:
+            continue
+        if prod(shard) != height * shard[-1]:
+            return None
+        first = at == -len(shard)
+        if first or padded[at] % shard[at] == 0 or prod(padded[:at]) == 1:
+            break
+        return None
+    return height, shard[-1]
+
+
+def _kind(shard: Pair, padded: Sequence[int]) -> MemoryLayout:
+    if shard[0] == prod(padded[:-1]):
+        return MemoryLayout.WIDTH_SHARDED
+    return MemoryLayout.HEIGHT_SHARDED if shard[1] == padded[-1] else MemoryLayout.BLOCK_SHARDED
+
+
+def sharded(spec: TensorSpec, shard: NdShardSpec, alignment: Sequence[int] = ()) -> TensorSpec:
+    """The tensor cut into shards, their last dimensions rounded up to an alignment."""
+    first = len(shard.shape) - len(alignment)
+    if first < 0:
+        raise LayoutError(f"a shard of rank {len(shard.shape)} cannot be aligned to {list(alignment)}")
+    shape = shard.shape[:first] + tuple(map(round_up, shard.shape[first:], alignment))
+    memory = MemoryConfig(buffer=spec.layout.memory.buffer, nd_shard=replace(shard, shape=shape))
+    return TensorSpec(spec.shape, TensorLayout(spec.layout.dtype, spec.layout.page, memory))
+
+
+def sharded_across_dims(
+    spec: TensorSpec,
+    dims: Sequence[int],
+    grid: CoreRangeSet,
+    orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
+) -> TensorSpec:
+    """The tensor cut as small as possible along some dimensions, whole along the others."""
+    shape = list(spec.padded_shape)
+    for dim in dims:
+        shape[_dimension(dim, shape)] = 1
+    return _recommended(spec, tuple(shape), grid, orientation)
+
+
+def sharded_across_dims_except(
+    spec: TensorSpec,
+    dims: Sequence[int],
+    grid: CoreRangeSet,
+    orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
+) -> TensorSpec:
+    """The tensor whole along some dimensions, cut as small as possible along the others."""
+    padded = spec.padded_shape
+    shape = [1] * len(padded)
+    for dim in dims:
+        shape[_dimension(dim, padded)] = padded[dim]
+    return _recommended(spec, tuple(shape), grid, orientation)
+
+
+def height_sharded(
+    spec: TensorSpec, grid: CoreRangeSet, orientation: ShardOrientation = ShardOrientation.ROW_MAJOR
+) -> TensorSpec:
+    """The tensor's rows spread evenly over all cores."""
+    rows, columns = spec.physical_size
+    shard = NdShardSpec((_share(rows, grid.core_count), columns), grid, orientation)
+    return sharded(spec, shard, spec.layout.page.required_shard_alignment())
+
+
+def width_sharded(
+    spec: TensorSpec, grid: CoreRangeSet, orientation: ShardOrientation = ShardOrientation.ROW_MAJOR
+) -> TensorSpec:
+    """The tensor's columns spread evenly over all cores."""
+    rows, columns = spec.physical_size
+    shard = NdShardSpec((rows, _share(columns, grid.core_count)), grid, orientation)
+    return sharded(spec, shard, spec.layout.page.required_shard_alignment())
+
+
+def block_sharded(
+    spec: TensorSpec, grid: CoreRangeSet, orientation: ShardOrientation = ShardOrientation.ROW_MAJOR
+) -> TensorSpec:
+    """The tensor cut into blocks, one for each core of a rectangle."""
+    if len(grid.ranges) != 1:
+        raise LayoutError("Block sharding requires a single CoreRange")
+    (cores,) = grid.ranges
+    rows, columns = spec.physical_size
+    sides = (
+        (cores.rows, cores.columns)
+        if orientation is ShardOrientation.ROW_MAJOR
+        else (cores.columns, cores.rows)
+    )
+    shape = (_share(rows, sides[0]), _share(columns, sides[1]))
+    shard = NdShardSpec(shape, grid, orientation, ShardDistributionStrategy.GRID_2D)
+    return sharded(spec, shard, spec.layout.page.recommended_shard_alignment(spec.layout.dtype))
+
+
+def _recommended(
+    spec: TensorSpec, shape: tuple[int, ...], grid: CoreRangeSet, orientation: ShardOrientation
+) -> TensorSpec:
+    alignment = spec.layout.page.recommended_shard_alignment(spec.layout.dtype)
+    return sharded(spec, NdShardSpec(shape, grid, orientation), alignment)
+
+
+def _share(size: int, parts: int) -> int:
+    if parts < 1:
+        raise LayoutError("Can't distribute non zero volume tensor over an empty set of cores")
+    return max(1, -(-size // parts))
+
+
+def _dimension(dim: int, shape: Sequence[int]) -> int:
+    if not -len(shape) <= dim < len(shape):
+        raise LayoutError(f"dimension {dim} is not one of a shape of rank {len(shape)}")
+    return dim % len(shape)

@@ -1,0 +1,204 @@
+"""How shards meet cores: round robin or grid on grid, and which page of the tensor lies where on which core."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from hardware.layouts.layout import Indices, LayoutError
+from hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet, merged
+from hardware.layouts.ttnn.tile import Pair
+from hardware.layouts.ttnn.words import ShardDistributionStrategy, ShardOrientation
+
+PADDING = -1
+"""The page index of a slot that holds no page of the tensor."""
+MOST_MAPPED_PAGES = 2**27
+
+
+@dataclass(frozen=True)
+class CoreGroups:
+    """The cores that hold data: those with more shards (group 1) and, if the numbers differ, those with one less."""
+
+    cores_with_data: CoreRangeSet
+    group_1: CoreRangeSet
+    group_2: CoreRangeSet
+    shards_in_group_1: int
+    shards_in_group_2: int
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """tt-metal's BufferDistributionSpec: shapes in pages with ranks squeezed, and the cores in the shards' order."""
+
+    tensor: tuple[int, ...]
+    shard: tuple[int, ...]
+    cores: tuple[Core, ...]
+
+    @classmethod
+    def of_elements(
+        cls,
+        tensor: Sequence[int],
+        shard: Sequence[int],
+        page: Pair,
+        grid: CoreRangeSet,
+        orientation: ShardOrientation,
+        strategy: ShardDistributionStrategy,
+    ) -> "Distribution":
+        """The distribution of shapes in elements; a tensor of rank 1 is a matrix to a shard that is one."""
+        if len(tensor) < 2 <= len(shard) and strategy is ShardDistributionStrategy.GRID_2D:
+            tensor = (1, *tensor)
+        return cls.of_pages(in_pages(tensor, page), in_pages(shard, page), grid, orientation, strategy)
+
+    @classmethod
+    def of_pages(
+        cls,
+        tensor: Sequence[int],
+        shard: Sequence[int],
+        grid: CoreRangeSet,
+        orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
+        strategy: ShardDistributionStrategy = ShardDistributionStrategy.ROUND_ROBIN_1D,
+    ) -> "Distribution":
+        """The distribution of shapes in pages.
+
+        Raises:
+            LayoutError: a rank or a volume is zero, no core for a page, or shards that do not fit the grid.
+        """
+        if not tensor:
+            raise LayoutError("Tensor rank must be at least 1!")
+        if not shard:
+            raise LayoutError("Shard rank must be at least 1!")
+        if not prod(shard):
+            raise LayoutError("Shard shape must have non zero volume!")
+        if strategy is ShardDistributionStrategy.GRID_2D:
+            cores = _grid_cores(tensor, shard, grid, orientation)
+        else:
+            cores = grid.cores(row_wise=orientation is ShardOrientation.ROW_MAJOR)
+        if prod(tensor) and not cores:
+            raise LayoutError("Can't distribute non zero volume tensor over an empty set of cores")
+        return cls(*squeeze_ranks(tensor, shard), cores)
+
+    @property
+    def shard_grid(self) -> tuple[int, ...]:
+        """How many shards there are along each dimension."""
+        return tuple(-(-t // s) for t, s in zip(self.tensor, self.shard, strict=True))
+
+    @property
+    def shard_count(self) -> int:
+        """Shards in all."""
+        return prod(self.shard_grid)
+
+    @property
+    def page_count(self) -> int:
+        """Pages of the tensor."""
+        return prod(self.tensor)
+
+    @property
+    def most_shards_per_core(self) -> int:
+        """Shards on the fullest core."""
+        return -(-self.shard_count // len(self.cores)) if self.cores else 0
+
+    @property
+    def most_pages_per_core(self) -> int:
+        """Slots for pages on every core."""
+        return self.most_shards_per_core * prod(self.shard)
+
+    @property
+    def device_page_count(self) -> int:
+        """Slots for pages on all cores."""
+        return self.most_pages_per_core * len(self.cores)
+
+    @property
+    def shards_per_core(self) -> tuple[int, ...]:
+        """Shards on each core."""
+        if not self.cores:
+            return ()
+        least, more = divmod(self.shard_count, len(self.cores))
+        return tuple(least + (at < more) for at in range(len(self.cores)))
+
+    def core_of_shard(self, shard: int) -> Core:
+        """The core that holds a shard."""
+        return self.cores[shard % len(self.cores)]
+
+    def core_groups(self) -> CoreGroups:
+        """The cores that hold data, by how many shards they hold."""
+        least, more = divmod(self.shard_count, len(self.cores)) if self.cores else (0, 0)
+        held = merged(self.cores[: self.shard_count])
+        if not more:
+            return CoreGroups(held, held, CoreRangeSet(()), least, 0)
+        rest = self.cores[more:] if least else ()
+        return CoreGroups(held, merged(self.cores[:more]), merged(rest), least + 1, least)
+
+    def page_mapping(self) -> Indices:
+        """The tensor's page in every slot (cores, slots), `PADDING` where there is none."""
+        if self.device_page_count > MOST_MAPPED_PAGES:
+            raise LayoutError(
+                f"{self.device_page_count} slots are too many to list; expected {MOST_MAPPED_PAGES}"
+            )
+        mapping = np.full((len(self.cores), self.most_pages_per_core), PADDING, dtype=np.int64)
+        if not self.page_count:
+            return mapping
+        pages = np.arange(self.page_count, dtype=np.int64)
+        shard = np.zeros_like(pages)
+        slot = np.zeros_like(pages)
+        coords = np.unravel_index(pages, self.tensor)
+        for coord, count, size in zip(coords, self.shard_grid, self.shard, strict=True):
+            shard = shard * count + coord // size
+            slot = slot * size + coord % size
+        cores = len(self.cores)
+        mapping[shard % cores, shard // cores * prod(self.shard) + slot] = pages
+        return mapping
+
+
+def in_pages(shape: Sequence[int], page: Pair) -> tuple[int, ...]:
+    """A shape whose last two dimensions count pages."""
+    sizes = (1,) * (len(shape) - 2) + page[2 - min(len(shape), 2) :]
+    return tuple(-(-d // p) for d, p in zip(shape, sizes, strict=True))
+
+
+def squeeze_ranks(tensor: Sequence[int], shard: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same distribution with fewer dimensions (tt-metal: `squeeze_shape_ranks`).
+
+    A dimension joins the next one if all of those are taken whole, or if its shard is 1 and the next divides evenly.
+    Tensor dimensions before the shard's first one, and leading ones of both, are folded in.
+    """
+    if len(tensor) < len(shard):
+        raise LayoutError(
+            f"Tensor shape rank ({len(tensor)}) can't be less than shard shape rank ({len(shard)})!"
+        )
+    offset = len(tensor) - len(shard)
+    sizes: list[list[int]] = []
+    whole = divides = False
+    for at in range(len(shard) - 1, -1, -1):
+        size, cut = tensor[offset + at], shard[at]
+        if sizes and (whole or (cut == 1 and divides)):
+            sizes[0] = [sizes[0][0] * size, sizes[0][1] * cut]
+            whole &= size == cut
+        else:
+            sizes.insert(0, [size, cut])
+            whole = size == cut
+        divides = size % cut == 0
+        if prod(tensor[offset + at :]) == prod(tensor) and prod(shard[at:]) == prod(shard):
+            break
+    sizes[0][0] *= prod(tensor[:offset])
+    return tuple(size for size, _ in sizes), tuple(cut for _, cut in sizes)
+
+
+def _grid_cores(
+    tensor: Sequence[int], shard: Sequence[int], grid: CoreRangeSet, orientation: ShardOrientation
+) -> tuple[Core, ...]:
+    """The cores of the part of a rectangle that a grid of shards covers."""
+    if len(shard) > 2:
+        raise LayoutError("2D grid distribution is only supported for 2D sharding!")
+    if len(grid.ranges) != 1:
+        raise LayoutError("2D grid distribution is only supported for one contiguous core grid!")
+    row_wise = orientation is ShardOrientation.ROW_MAJOR
+    along = [max(-(-t // s), 1) for t, s in zip(((1, *tensor))[-2:], ((1, *shard))[-2:], strict=True)]
+    rows, columns = along if row_wise else reversed(along)
+    (cores,) = grid.ranges
+    if columns > cores.columns:
+        raise LayoutError("Number of shards along width must not exceed core grid width!")
+    if rows > cores.rows:
+        raise LayoutError("Number of shards along height must not exceed core grid height!")
+    end = Core(cores.start.x + columns - 1, cores.start.y + rows - 1)
+    return CoreRange(cores.start, end).cores(row_wise=row_wise)

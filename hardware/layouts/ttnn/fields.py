@@ -1,0 +1,101 @@
+"""Taking the fields of what was read one by one; what is missing or too much is refused with its position."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.grammar import Call, Items, Name, Nothing, Number, Value, refuse
+from hardware.layouts.ttnn.tile import Pair
+from hardware.layouts.ttnn.words import Word
+
+W = TypeVar("W", bound=Word)
+
+
+class Fields:
+    """The fields of a call that are not taken yet."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._left: dict[str, Value] = {}
+        for name, value in call.fields:
+            if not name:
+                refuse(value.at, f"name=value inside {call.name or 'an object'}")
+            if name in self._left:
+                refuse(value.at, f"{name} only once")
+            self._left[name] = value
+
+    @classmethod
+    def of(cls, value: Value, name: str) -> "Fields":
+        """The fields of a call of a name, or of an object without one."""
+        if not isinstance(value, Call) or value.name not in ("", name):
+            refuse(value.at, f"{name}(...)")
+        return cls(value)
+
+    def take(self, name: str) -> Value | None:
+        """A field, or None where it is missing or `std::nullopt`."""
+        value = self._left.pop(name, None)
+        return None if isinstance(value, Nothing) else value
+
+    def need(self, name: str) -> Value:
+        """A field that must be there."""
+        value = self.take(name)
+        if value is None:
+            refuse(self._call.at, f"{self._call.name or 'an object'} with {name}")
+        return value
+
+    def number(self, name: str) -> int:
+        """A field that must be a number."""
+        value = self.need(name)
+        if not isinstance(value, Number):
+            refuse(value.at, "a number")
+        return value.value
+
+    def word_of(self, kind: type[W], name: str, default: W) -> W:
+        """A field that is a value of an enumeration."""
+        value = self.take(name)
+        if value is None:
+            return default
+        try:
+            return kind.named(word(value))
+        except LayoutError as error:
+            raise LayoutError(f"at character {value.at}: {error}") from error
+
+    def done(self) -> None:
+        """Refuse what was not taken."""
+        for name, value in self._left.items():
+            refuse(value.at, f"no field {name} in {self._call.name or 'an object'}")
+
+
+def word(value: Value) -> str:
+    """A word, or a number as text."""
+    if isinstance(value, Number):
+        return str(value.value)
+    if not isinstance(value, Name):
+        refuse(value.at, "a name")
+    return value.text
+
+
+def numbers(value: Value, name: str) -> tuple[int, ...]:
+    """`[1, 2]`, `{1, 2}` or `Shape([1, 2])`."""
+    if isinstance(value, Call) and value.name in (name, f"ttnn.{name}") and len(value.fields) == 1:
+        value = value.fields[0][1]
+    if not isinstance(value, Items):
+        refuse(value.at, f"{name}([...])")
+    return tuple(_numbers(value.items))
+
+
+def _numbers(items: Sequence[Value]) -> list[int]:
+    found = []
+    for item in items:
+        if not isinstance(item, Number):
+            refuse(item.at, "a number")
+        found.append(item.value)
+    return found
+
+
+def pair(value: Value) -> Pair:
+    """Two numbers."""
+    found = numbers(value, "Shape")
+    if len(found) != 2:
+        refuse(value.at, f"two numbers, got {len(found)}")
+    return found[0], found[1]

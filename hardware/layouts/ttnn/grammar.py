@@ -1,0 +1,179 @@
+"""Reading the text of ttnn's prints: calls, enumerations, numbers, arrays, cores and JSON objects, with positions.
+
+`Name(key=value,...)` is a `Call`, `A::B` a word, `[...]` and `{...}` lists, `{"key":value}` an object, `(x=0,y=0)` a
+call without a name, `a - b` inside a list a `Span`, `std::nullopt` nothing.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from hardware.layouts.layout import LayoutError
+
+LONGEST_TEXT = 2**20
+DEEPEST = 24
+TOKEN = re.compile(
+    r"(?P<number>\d+)|(?P<word>[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*)|(?P<quoted>\"[^\"\\]*\")"
+)
+LONGEST_NUMBER = 20
+NOTHING = ("std::nullopt", "nullopt", "None", "null")
+
+
+@dataclass(frozen=True)
+class Value:
+    """What was read, and the character where it begins."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class Number(Value):
+    """A natural number."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Name(Value):
+    """A word, its enumeration included."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Nothing(Value):
+    """`std::nullopt`."""
+
+
+@dataclass(frozen=True)
+class Items(Value):
+    """A list in brackets or braces."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Span(Value):
+    """Two values joined by a minus sign: the corners of a core range."""
+
+    first: Value
+    last: Value
+
+
+@dataclass(frozen=True)
+class Call(Value):
+    """Named fields in parentheses after a name ('' for none), or a JSON object; positional ones have no name."""
+
+    name: str
+    fields: tuple[tuple[str, Value], ...]
+
+
+def refuse(at: int, expected: str, text: str = "") -> NoReturn:
+    """Raise the error that says where something else was expected."""
+    found = f", found {text[at : at + 20]!r}" if at < len(text) else ", found the end" if text else ""
+    raise LayoutError(f"at character {at}: expected {expected}{found}")
+
+
+def read(text: str) -> Value:
+    """The value that a whole text is; `LayoutError` names the position of what is wrong."""
+    if len(text) > LONGEST_TEXT:
+        raise LayoutError(f"a text of {len(text)} characters is too long; expected at most {LONGEST_TEXT}")
+    reader = _Reader(text)
+    value = reader.value()
+    reader.skip()
+    if reader.at < len(text):
+        refuse(reader.at, "the end", text)
+    return value
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = 0
+
+    def skip(self) -> None:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+
+    def peek(self) -> str:
+        self.skip()
+        return self.text[self.at : self.at + 1]
+
+    def take(self, mark: str) -> bool:
+        if self.peek() != mark:
+            return False
+        self.at += 1
+        return True
+
+    def need(self, *marks: str) -> str:
+        for mark in marks:
+            if self.take(mark):
+                return mark
+        refuse(self.at, " or ".join(repr(mark) for mark in marks), self.text)
+
+    def value(self) -> Value:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            refuse(self.at, f"at most {DEEPEST} levels", self.text)
+        found = self._value()
+        self.depth -= 1
+        return found
+
+    def _value(self) -> Value:
+        mark, at = self.peek(), self.at
+        if mark == "[":
+            return Items(at, self._items("[", "]"))
+        if mark == "{":
+            return self._object(at) if self._is_object() else Items(at, self._items("{", "}"))
+        if mark == "(":
+            return Call(at, "", self._fields("(", "=", ")"))
+        token = TOKEN.match(self.text, self.at)
+        if token is None:
+            refuse(self.at, "a name, a number, '[', '{' or '('", self.text)
+        self.at = token.end()
+        return self._token(token, at)
+
+    def _token(self, token: re.Match[str], at: int) -> Value:
+        found = token.group()
+        if token.lastgroup == "number":
+            if len(found) > LONGEST_NUMBER:
+                refuse(at, f"a number of at most {LONGEST_NUMBER} digits", self.text)
+            return Number(at, int(found))
+        if token.lastgroup == "quoted":
+            return Name(at, found[1:-1])
+        if found in NOTHING:
+            return Nothing(at)
+        if self.peek() == "(":
+            return Call(at, found, self._fields("(", "=", ")"))
+        return Name(at, found)
+
+    def _items(self, begin: str, end: str) -> tuple[Value, ...]:
+        self.need(begin)
+        items: list[Value] = []
+        if self.take(end):
+            return ()
+        while True:
+            first = self.value()
+            items.append(Span(first.at, first, self.value()) if self.take("-") else first)
+            if self.need(",", end) == end:
+                return tuple(items)
+
+    def _is_object(self) -> bool:
+        rest = self.text[self.at + 1 : self.at + 64].lstrip()
+        return rest.startswith('"')
+
+    def _object(self, at: int) -> Call:
+        return Call(at, "", self._fields("{", ":", "}"))
+
+    def _fields(self, begin: str, joint: str, end: str) -> tuple[tuple[str, Value], ...]:
+        self.need(begin)
+        fields: list[tuple[str, Value]] = []
+        if self.take(end):
+            return ()
+        while True:
+            first = self.value()
+            named = isinstance(first, Name) and self.take(joint)
+            fields.append((first.text, self.value()) if named and isinstance(first, Name) else ("", first))
+            if self.need(",", end) == end:
+                return tuple(fields)

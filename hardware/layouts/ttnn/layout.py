@@ -1,0 +1,104 @@
+"""A ttnn tensor as a physical layout: a tensor spec whose shards are buffers."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+from hardware.layouts.layout import Buffers, Indices, Layout, Mask
+from hardware.layouts.ttnn.cores import Core
+from hardware.layouts.ttnn.encoding import Encoding, encoding_of
+from hardware.layouts.ttnn.spec import TensorSpec
+from hardware.layouts.ttnn.storage import Storage
+
+
+@dataclass(frozen=True)
+class TtnnLayout(Layout):
+    """A tensor spec bound to its shape: one buffer for every shard, or one for an interleaved tensor.
+
+    A buffer holds a shard's pages in row-major order; cores hold buffers as `spec.distribution` says. Interleaved
+    pages follow each other here and go round robin over banks on a device.
+    """
+
+    notation: ClassVar[str] = "ttnn"
+
+    shape: tuple[int, ...] = field(init=False)
+    element_bits: int = field(init=False)
+    spec: TensorSpec
+
+    def __post_init__(self) -> None:
+        layout = self.spec.layout
+        object.__setattr__(self, "shape", self.spec.shape)
+        object.__setattr__(self, "element_bits", layout.page.element_bits(layout.dtype))
+
+    def __str__(self) -> str:
+        return str(self.spec)
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """How the tensor is padded."""
+        return encoding_of(self.spec.layout, self.shape)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """How the padded tensor is cut into shards, pages and faces."""
+        page, extents = self.spec.layout.page, self.encoding.extents
+        shard = self.spec.layout.physical_shard or extents
+        shard = (1,) * (len(extents) - len(shard)) + shard
+        if page.is_tiled:
+            return Storage(extents, shard, page.tile.shape, page.tile.face)
+        row = (1, shard[-1])
+        return Storage(extents, shard, row, row)
+
+    @property
+    def physical_shape(self) -> tuple[int, ...]:
+        """The padded extents with last shards filled up, folded as they are sharded."""
+        return self.storage.full_extents
+
+    @property
+    def buffer_count(self) -> int:
+        """Shards, or 1 for an interleaved tensor."""
+        return prod(self.storage.shard_grid)
+
+    @property
+    def buffer_elements(self) -> int:
+        """Slots of a shard."""
+        return prod(self.storage.shard)
+
+    @property
+    def pages_per_buffer(self) -> int:
+        """Pages of a shard."""
+        page = self.storage.page
+        return self.buffer_elements // prod(page) if prod(page) else 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all buffers; the exponents of block floats count too, though no element of `pack` holds them."""
+        layout = self.spec.layout
+        return (
+            self.buffer_count
+            * self.pages_per_buffer
+            * layout.page.page_bytes(self.storage.page, layout.dtype)
+        )
+
+    def core_of_buffer(self, buffer: int) -> Core | None:
+        """The core that holds a buffer; None for an interleaved tensor."""
+        return self.spec.distribution.core_of_shard(buffer) if self.spec.layout.memory.is_sharded else None
+
+    def offsets(self, coords: Indices) -> Indices:
+        """Offsets (n,) of the elements at coordinates (n, rank)."""
+        return self.storage.offsets(self.encoding.positions(coords))
+
+    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+        """Coordinates (n, rank) of the elements at offsets (n,), and a mask (n,) that is False on padding."""
+        return self.encoding.coordinates(self.storage.positions(offsets))
+
+    def pack(self, array: Buffers, fill: float = 0) -> Buffers:
+        """The buffers (shards, slots) that hold an array (shape)."""
+        self._expect(array, self.shape, "array")
+        return self.storage.scatter(self.encoding.encode(array, fill), fill)
+
+    def unpack(self, buffers: Buffers) -> Buffers:
+        """The array (shape) that buffers (shards, slots) hold."""
+        self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
+        return self.encoding.decode(self.storage.gather(buffers))

@@ -1,0 +1,105 @@
+"""Shapes that know their padding: `ttnn.Shape([14[32], 28[32]])`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hardware.layouts.layout import LayoutError
+
+DOCUMENTED_RANKS = range(1, 9)
+LARGEST_DIMENSION = 2**32 - 1
+LARGEST_VOLUME = 2**63 - 1
+IMPLICIT_RANK = 4
+
+
+def checked(dims: Sequence[int], what: str = "shape", *, smallest: int = 0) -> tuple[int, ...]:
+    """Dimensions that ttnn can hold (uint32 each, product below 2^63); `LayoutError` names the wrong one."""
+    for at, size in enumerate(dims):
+        if not smallest <= size <= LARGEST_DIMENSION:
+            raise LayoutError(
+                f"dimension {at} of the {what} is {size}; expected {smallest} to {LARGEST_DIMENSION}"
+            )
+    if prod(size for size in dims if size) > LARGEST_VOLUME:
+        raise LayoutError(f"the {what} has more than 2^63 - 1 elements; expected fewer")
+    return tuple(dims)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The dimensions of a tensor and of the storage it is padded to (None: not padded).
+
+    The document allows ranks 1 to 8; newer versions have rank 0 too, so `Shape` does, and `documented` does not.
+    """
+
+    dims: tuple[int, ...]
+    padded: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.dims) > max(DOCUMENTED_RANKS):
+            raise LayoutError(
+                f"a ttnn.Shape has at most {max(DOCUMENTED_RANKS)} dimensions, got {len(self.dims)}"
+            )
+        checked(self.dims)
+        if self.padded is None:
+            return
+        checked(self.padded, "padded shape")
+        if len(self.padded) != len(self.dims) or any(
+            p < d for d, p in zip(self.dims, self.padded, strict=True)
+        ):
+            raise LayoutError(
+                f"a padded shape has the shape's rank and no smaller dimension: {list(self.padded)} "
+                f"does not hold {list(self.dims)}"
+            )
+        if self.padded == self.dims:
+            object.__setattr__(self, "padded", None)
+
+    @classmethod
+    def documented(cls, dims: Sequence[int], padded: Sequence[int] | None = None) -> "Shape":
+        """A shape by the document's rule: `LayoutError` unless it has 1 to 8 dimensions."""
+        if len(dims) not in DOCUMENTED_RANKS:
+            raise LayoutError(f"a ttnn.Shape has 1 to {max(DOCUMENTED_RANKS)} dimensions, got {len(dims)}")
+        return cls(tuple(dims), None if padded is None else tuple(padded))
+
+    def __str__(self) -> str:
+        pairs = zip(self.dims, self.storage, strict=True)
+        return f"ttnn.Shape([{', '.join(f'{d}' if d == p else f'{d}[{p}]' for d, p in pairs)}])"
+
+    def __getitem__(self, index: int) -> int:
+        """A dimension; negative indices see leading ones, down to -4, where the rank is below 4."""
+        rank = len(self.dims)
+        full = max(rank, IMPLICIT_RANK)
+        if not -full <= index < rank:
+            raise LayoutError(f"ShapeBase[] index out of range. {index} not in [{-full}, {rank})")
+        return self.dims[index] if index >= -rank else 1
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions there are."""
+        return len(self.dims)
+
+    @property
+    def storage(self) -> tuple[int, ...]:
+        """The dimensions, padding included."""
+        return self.dims if self.padded is None else self.padded
+
+    @property
+    def volume(self) -> int:
+        """Elements of the storage, padding included."""
+        return prod(self.storage)
+
+    def with_tile_padding(self) -> "Shape":
+        """The shape of the storage."""
+        return Shape(self.storage)
+
+    def to_rank(self, rank: int) -> "Shape":
+        """The same shape with ones put before or taken from its front; `LayoutError` if others would go."""
+        drop = max(0, self.rank - rank)
+        if any(size != 1 for size in self.storage[:drop]):
+            raise LayoutError(f"{self} has no view of rank {rank}: only leading ones can be dropped")
+        ones = (1,) * max(0, rank - self.rank)
+        return Shape(ones + self.dims[drop:], ones + self.storage[drop:])
+
+
+def to_2d(dims: Sequence[int]) -> tuple[int, int]:
+    """The matrix a tensor is sharded as: all dimensions but the last are rows, `[1, 2, 3, 4]` is `[6, 4]`."""
+    return (prod(dims[:-1]), dims[-1]) if dims else (1, 1)

@@ -1,0 +1,98 @@
+"""A tensor spec: a shape in a tensor layout, checked as ttnn checks it when a tensor is made."""
+
+from dataclasses import dataclass
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.distribution import Distribution
+from hardware.layouts.ttnn.memory import MemoryConfig, ShardSpec
+from hardware.layouts.ttnn.shape import Shape
+from hardware.layouts.ttnn.tensor_layout import TensorLayout
+from hardware.layouts.ttnn.tile import Pair
+from hardware.layouts.ttnn.words import MemoryLayout, PageLayout, ShardOrientation
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A logical shape and its layout; what is not stored that way raises `LayoutError` in ttnn's words."""
+
+    shape: tuple[int, ...]
+    layout: TensorLayout
+
+    def __post_init__(self) -> None:
+        Shape(self.shape)
+        check_dtype(self.layout)
+        check_shards(self.layout, self.shape)
+        _ = self.layout.padded_shape(self.shape)
+        if self.layout.memory.is_sharded:
+            _ = self.distribution
+
+    def __str__(self) -> str:
+        return f"TensorSpec(logical_shape=Shape({list(self.shape)}),tensor_layout={self.layout})"
+
+    @property
+    def physical_size(self) -> Pair:
+        """The matrix (rows, columns) that is stored."""
+        return self.layout.physical_size(self.shape)
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """The shape with padding."""
+        return self.layout.padded_shape(self.shape)
+
+    @property
+    def printed_shape(self) -> Shape:
+        """The shape with its padding, as the document prints it."""
+        padded = self.padded_shape
+        return Shape((1,) * (len(padded) - len(self.shape)) + self.shape, padded)
+
+    @property
+    def distribution(self) -> Distribution:
+        """How the shards meet the cores; `LayoutError` for an interleaved tensor."""
+        return self.layout.distribution(self.shape)
+
+
+def check_dtype(layout: TensorLayout) -> None:
+    """Block floats need tiles, FP8 needs rows (tt-metal: `validate_dtype_and_layout`)."""
+    if layout.dtype.block_float and not layout.page.is_tiled:
+        raise LayoutError(f"Only TILE layout is supported for {layout.dtype.name} dtype!")
+    if layout.dtype.name == "FP8_E4M3" and layout.page.layout is not PageLayout.ROW_MAJOR:
+        raise LayoutError("Only ROW_MAJOR layout is supported for FP8_E4M3 dtype!")
+
+
+def check_shards(layout: TensorLayout, shape: tuple[int, ...]) -> None:
+    """Every shard of a 2-D sharding needs a core (tt-metal: `get_shape_fits_shard_grid_error`)."""
+    memory: MemoryConfig = layout.memory
+    shard = layout.physical_shard_2d
+    if memory.shard is None or shard is None:
+        return
+    rows, columns = layout.physical_size(shape)
+    high, wide = -(-rows // shard[0]), -(-columns // shard[1])
+    if memory.layout is MemoryLayout.BLOCK_SHARDED:
+        _check_blocks(memory.shard, high, wide)
+        return
+    by_height = memory.layout is MemoryLayout.HEIGHT_SHARDED
+    if by_height and columns != shard[1]:
+        raise LayoutError(f"Shard width {shard[1]} must match physical width {columns} for height sharded")
+    if not by_height and rows != shard[0]:
+        raise LayoutError(f"Shard height {shard[0]} must match physical height {rows} for width sharded")
+    count, axis = (high, "height") if by_height else (wide, "width")
+    cores = memory.shard.grid.core_count
+    if count > cores:
+        raise LayoutError(f"Number of shards along {axis} {count} must not exceed number of cores {cores}")
+
+
+def _check_blocks(spec: ShardSpec, high: int, wide: int) -> None:
+    if len(spec.grid.ranges) != 1:
+        raise LayoutError("Shard grid must be one full rectangular grid for block sharded!")
+    (grid,) = spec.grid.ranges
+    row_major = spec.orientation is ShardOrientation.ROW_MAJOR
+    order = "row major" if row_major else "column major"
+    sides = (("rows", grid.rows), ("columns", grid.columns))
+    for axis, count, (side, cores) in zip(
+        ("height", "width"), (high, wide), sides if row_major else sides[::-1], strict=True
+    ):
+        if count > cores:
+            raise LayoutError(
+                f"Number of shards along {axis} {count} must not exceed number of {side} {cores} for {order} "
+                "orientation!"
+            )

@@ -1,0 +1,206 @@
+"""A tensor layout: element, pages, memory and alignment; from a shape follow padding, strides, sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.distribution import Distribution
+from hardware.layouts.ttnn.dtypes import DataType
+from hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig
+from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes
+from hardware.layouts.ttnn.shape import checked, to_2d
+from hardware.layouts.ttnn.tile import Pair, round_up
+from hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy
+
+
+@dataclass(frozen=True)
+class TensorLayout:
+    """What ttnn calls a TensorLayout; the rules are tt-metal's `tensor_layout.cpp`.
+
+    `alignment` (last dimensions last) is raised to what pages and shards need, so equal layouts compare equal.
+    """
+
+    dtype: DataType
+    page: PageConfig
+    memory: MemoryConfig = DRAM_MEMORY_CONFIG
+    alignment: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked(self.alignment, "alignment", smallest=1)
+        default = self.page.default_alignment(self.memory)
+        rank = max(len(default), len(self.alignment))
+        wanted = (1,) * (rank - len(self.alignment)) + self.alignment
+        needed = (1,) * (rank - len(default)) + default
+        object.__setattr__(self, "alignment", tuple(map(round_up, wanted, needed)))
+        self._check()
+
+    def __str__(self) -> str:
+        return (
+            f"TensorLayout(dtype={self.dtype},page_config={self.page},memory_config={self.memory},"
+            f"alignment=Alignment({list(self.alignment)}))"
+        )
+
+    def _check(self) -> None:
+        if self.memory.shard is not None and len(self.alignment) > 2:
+            raise LayoutError("Tensor must be interleaved if alignment has rank greater than 2!")
+        self.page.check_alignment(self.alignment, self.memory)
+        shard = self.physical_shard
+        if not self.page.is_tiled or shard is None:
+            return
+        height, width = self.page.tile.shape
+        if len(shard) < 2 or shard[-2] % height or shard[-1] % width:
+            shown = f"({', '.join(map(str, shard))})" if self.memory.shard else f"Shape({list(shard)})"
+            raise LayoutError(f"Physical shard shape {shown} must be tile {{{height}, {width}}} sized!")
+
+    def _aligned(self, at: int) -> int:
+        """The alignment of a dimension counted from the last one (-1); 1 where there is none."""
+        return self.alignment[at] if -at <= len(self.alignment) else 1
+
+    @property
+    def physical_shard(self) -> tuple[int, ...] | None:
+        """The shard shape in memory, padding included; None without sharding."""
+        if self.memory.nd_shard is not None:
+            return self.memory.nd_shard.shape
+        spec = self.memory.shard
+        if spec is None or not spec.is_logical:
+            return None if spec is None else spec.shape
+        height, width = spec.shape
+        return spec.physical_shape or (
+            round_up(height, self._aligned(-2)),
+            round_up(width, self._aligned(-1)),
+        )
+
+    @property
+    def physical_shard_2d(self) -> Pair | None:
+        """The shard shape of a 2-D sharding; None without one."""
+        shard = self.physical_shard
+        return None if shard is None or self.memory.shard is None else (shard[0], shard[1])
+
+    def physical_size(self, shape: Sequence[int]) -> Pair:
+        """The matrix (rows, columns) that is stored, aligned; its last shards are not padded to full ones.
+
+        Every dimension is aligned before the next one is multiplied in: [5, 4, 3, 2] in tiles is 640 x 32.
+        """
+        shard = self.physical_shard_2d
+        if self.memory.shard is not None and self.memory.shard.is_logical and shard is not None:
+            logical = self.memory.shard.shape
+            rows, columns = (
+                total // cut * stored + round_up(total % cut, self._aligned(at))
+                for total, cut, stored, at in zip(to_2d(shape), logical, shard, (-2, -1), strict=True)
+            )
+            return checked_pair(rows, columns)
+        rows = columns = 1
+        for at in range(-1, -max(len(shape), len(self.alignment)) - 1, -1):
+            size = shape[at] if -at <= len(shape) else 1
+            if at == -1:
+                columns = round_up(size, self._aligned(at))
+            else:
+                rows = round_up(rows * size, self._aligned(at))
+        return checked_pair(rows, columns)
+
+    def padded_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape with every dimension padded, at least of the alignment's rank.
+
+        Raises:
+            LayoutError: no padding of single dimensions gives the alignment asked for.
+        """
+        rank = max(len(shape), len(self.alignment))
+        padded = [1] * (rank - len(shape)) + list(shape)
+        below = 1
+        for at in range(-1, -len(self.alignment) - 1, -1):
+            multiple = self.alignment[at]
+            if at >= -2:
+                padded[at] = round_up(padded[at], multiple)
+            elif below % multiple and multiple % below:
+                raise LayoutError(
+                    f"Padded shape can't be deducted from TensorLayout parameters Alignment({list(self.alignment)}) "
+                    f"and Shape {list(shape)}"
+                )
+            elif below % multiple:
+                padded[at] = round_up(padded[at], multiple // below)
+            below *= padded[at] if at < -1 else 1
+        checked(padded, "padded shape")
+        return tuple(padded)
+
+    def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The strides ttnn reports: each the next one times its dimension, rounded up to its alignment.
+
+        They are not offsets into tiles: [5, 4, 3, 2] in tiles has (384, 96, 32, 1) as in tt-metal's own test.
+        """
+        strides = [1] * len(shape)
+        for at in range(len(shape) - 2, -1, -1):
+            strides[at] = round_up(strides[at + 1] * shape[at + 1], self._aligned(at + 1 - len(shape)))
+        return tuple(strides)
+
+    def page_shape(self, shape: Sequence[int]) -> Pair:
+        """Rows and columns of a page."""
+        return self.page.page_shape(
+            self.physical_size(shape), self.dtype, self.memory, self.physical_shard_2d
+        )
+
+    def page_bytes(self, shape: Sequence[int]) -> int:
+        """Bytes of a page, unaligned."""
+        return self.page.page_bytes(self.page_shape(shape), self.dtype)
+
+    def page_count(self, shape: Sequence[int]) -> int:
+        """Pages of the tensor, padding of last shards left out.
+
+        Raises:
+            LayoutError: pages do not fill the physical size.
+        """
+        physical, page = self.physical_size(shape), self.page_shape(shape)
+        if 0 in physical:
+            return 0
+        if physical[0] % page[0] or physical[1] % page[1]:
+            raise LayoutError(f"Physical size {physical} must be multiple of page size {page}")
+        return prod(physical) // prod(page)
+
+    def packed_bytes(self, shape: Sequence[int]) -> int:
+        """Bytes of the tensor's pages (`compute_packed_buffer_size_bytes`)."""
+        return self.page_count(shape) * self.page_bytes(shape)
+
+    def distribution(self, shape: Sequence[int]) -> Distribution:
+        """How the pages of a sharded tensor meet its cores.
+
+        Raises:
+            LayoutError: the tensor is not sharded, pages do not fill it, or the cores do not fit the shards.
+        """
+        self.page_count(shape)
+        page = self.page_shape(shape)
+        if self.memory.nd_shard is not None:
+            nd = self.memory.nd_shard
+            return Distribution.of_elements(
+                self.padded_shape(shape), nd.shape, page, nd.grid, nd.orientation, nd.distribution
+            )
+        spec, shard = self.memory.shard, self.physical_shard
+        if spec is None or shard is None:
+            raise LayoutError("an interleaved tensor has no shards; expected a sharded memory config")
+        block = self.memory.layout is MemoryLayout.BLOCK_SHARDED
+        strategy = ShardDistributionStrategy.GRID_2D if block else ShardDistributionStrategy.ROUND_ROBIN_1D
+        matrix = self.physical_size(shape)
+        return Distribution.of_elements(matrix, shard, page, spec.grid, spec.orientation, strategy)
+
+    def bytes_per_bank(self, shape: Sequence[int], alignment_bytes: int, bank_count: int) -> int:
+        """Bytes the tensor takes in the fullest bank (`compute_consumed_memory_bytes_per_bank`).
+
+        `alignment_bytes` is what the memory aligns pages to; `bank_count` matters to interleaved tensors only.
+        """
+        page = self.page_shape(shape)
+        shard = self.physical_shard_2d
+        if not self.memory.is_sharded:
+            pages = -(-self.page_count(shape) // bank_count)
+        elif shard is not None:
+            pages = -(-shard[0] // page[0]) * -(-shard[1] // page[1])
+        else:
+            pages = self.distribution(shape).most_pages_per_core
+        return pages * aligned_page_bytes(self.page.page_bytes(page, self.dtype), alignment_bytes)
+
+
+def checked_pair(rows: int, columns: int) -> Pair:
+    """Rows and columns, if a tensor can have so many."""
+    if rows * columns > 2**63 - 1:
+        raise LayoutError(
+            f"a physical shape of {rows} x {columns} has more than 2^63 - 1 elements; expected fewer"
+        )
+    return rows, columns

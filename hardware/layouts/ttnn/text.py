@@ -1,0 +1,167 @@
+"""The text of a ttnn layout: what ttnn prints for a TensorSpec. What it leaves out has ttnn's defaults.
+
+`TensorSpec(logical_shape=Shape([14, 28]),tensor_layout=TensorLayout(dtype=DataType::BFLOAT16,page_config=...` -
+JSON is read for an ND shard spec, as ttnn prints that. A tile may name its faces: `face_shape={32, 32}` has none.
+"""
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet
+from hardware.layouts.ttnn.dtypes import DataType, dtype_named
+from hardware.layouts.ttnn.fields import Fields, numbers, pair, word
+from hardware.layouts.ttnn.grammar import Call, Items, Span, Value, read, refuse
+from hardware.layouts.ttnn.layout import TtnnLayout
+from hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig, NdShardSpec, ShardSpec
+from hardware.layouts.ttnn.pages import PageConfig
+from hardware.layouts.ttnn.spec import TensorSpec
+from hardware.layouts.ttnn.tensor_layout import TensorLayout
+from hardware.layouts.ttnn.tile import DEFAULT_TILE, Tile
+from hardware.layouts.ttnn.words import (
+    BufferType,
+    MemoryLayout,
+    PageLayout,
+    ShardDistributionStrategy,
+    ShardMode,
+    ShardOrientation,
+)
+
+PREFIX = "TensorSpec("
+DEFAULT_DTYPE = "bfloat16"
+
+
+def recognises(text: str) -> bool:
+    """Whether a text begins like a tensor spec."""
+    return text.lstrip().startswith(PREFIX)
+
+
+def parse(text: str, dtype: str | None = None) -> TtnnLayout:
+    """The layout that a printed TensorSpec describes; `dtype` where it names none (default bfloat16).
+
+    Raises:
+        LayoutError: with the position and what was expected, or in ttnn's words for an impossible combination.
+    """
+    fields = Fields.of(read(text), "TensorSpec")
+    shape = numbers(fields.need("logical_shape"), "Shape")
+    layout = tensor_layout(fields.need("tensor_layout"), dtype or DEFAULT_DTYPE)
+    fields.done()
+    return TtnnLayout(TensorSpec(shape, layout))
+
+
+def parse_memory_config(text: str) -> MemoryConfig:
+    """The memory config that a text describes; `LayoutError` with the position."""
+    return memory_config(read(text))
+
+
+def tensor_layout(value: Value, dtype: str) -> TensorLayout:
+    """A TensorLayout that was read."""
+    fields = Fields.of(value, "TensorLayout")
+    named = fields.take("dtype")
+    page = fields.take("page_config")
+    memory = fields.take("memory_config")
+    alignment = fields.take("alignment")
+    fields.done()
+    return TensorLayout(
+        dtype_named(dtype) if named is None else _dtype(named),
+        PageConfig(PageLayout.TILE) if page is None else page_config(page),
+        DRAM_MEMORY_CONFIG if memory is None else memory_config(memory),
+        () if alignment is None else numbers(alignment, "Alignment"),
+    )
+
+
+def _dtype(value: Value) -> DataType:
+    try:
+        return dtype_named(word(value))
+    except LayoutError as error:
+        raise LayoutError(f"at character {value.at}: {error}") from error
+
+
+def page_config(value: Value) -> PageConfig:
+    """A PageConfig that was read."""
+    fields = Fields.of(value, "PageConfig")
+    config = fields.need("config")
+    fields.done()
+    if not isinstance(config, Call) or config.name not in ("TilePageConfig", "RowMajorPageConfig"):
+        refuse(config.at, "TilePageConfig(...) or RowMajorPageConfig(...)")
+    inner = Fields(config)
+    given = inner.take("tile")
+    inner.done()
+    tile = DEFAULT_TILE if given is None else _tile(given)
+    return PageConfig(PageLayout.TILE if config.name == "TilePageConfig" else PageLayout.ROW_MAJOR, tile)
+
+
+def _tile(value: Value) -> Tile:
+    fields = Fields.of(value, "Tile")
+    shape = pair(fields.need("tile_shape"))
+    face = fields.take("face_shape")
+    count = fields.take("num_faces")
+    fields.done()
+    if face is None:
+        return Tile.of(shape)
+    tile = Tile(shape, pair(face))
+    if tile.face != tile.shape and tile != Tile.of(shape):
+        refuse(
+            face.at,
+            f"the faces of a tile {list(shape)}: {list(Tile.of(shape).face)}, or {list(shape)} for none",
+        )
+    if count is not None and word(count) != str(tile.face_count):
+        refuse(count.at, f"num_faces={tile.face_count}")
+    return tile
+
+
+def memory_config(value: Value) -> MemoryConfig:
+    """A MemoryConfig that was read; of two shard specs it keeps the one the config was made with."""
+    fields = Fields.of(value, "MemoryConfig")
+    layout = fields.word_of(MemoryLayout, "memory_layout", MemoryLayout.INTERLEAVED)
+    buffer = fields.word_of(BufferType, "buffer_type", BufferType.DRAM)
+    legacy, nd = fields.take("shard_spec"), fields.take("nd_shard_spec")
+    made_with = fields.take("created_with_nd_shard_spec")
+    fields.done()
+    if nd is not None and (legacy is None or (made_with is not None and word(made_with) in ("1", "true"))):
+        return MemoryConfig(MemoryLayout.ND_SHARDED, buffer, nd_shard=_nd_shard_spec(nd))
+    return MemoryConfig(layout, buffer, None if legacy is None else _shard_spec(legacy))
+
+
+def _shard_spec(value: Value) -> ShardSpec:
+    fields = Fields.of(value, "ShardSpec")
+    grid = _core_ranges(fields.need("grid"))
+    shape = pair(fields.need("shape"))
+    orientation = fields.word_of(ShardOrientation, "orientation", ShardOrientation.ROW_MAJOR)
+    mode = fields.word_of(ShardMode, "mode", ShardMode.PHYSICAL)
+    physical = fields.take("physical_shard_shape")
+    fields.take("halo")
+    fields.done()
+    return ShardSpec(grid, shape, orientation, mode, None if physical is None else pair(physical))
+
+
+def _nd_shard_spec(value: Value) -> NdShardSpec:
+    fields = Fields.of(value, "NdShardSpec")
+    shape = numbers(fields.need("shard_shape"), "Shape")
+    grid = _core_ranges(fields.need("grid"))
+    orientation = fields.word_of(ShardOrientation, "orientation", ShardOrientation.ROW_MAJOR)
+    kind = ShardDistributionStrategy
+    strategy = fields.word_of(kind, "shard_distribution_strategy", kind.ROUND_ROBIN_1D)
+    fields.done()
+    return NdShardSpec(shape, grid, orientation, strategy)
+
+
+def _core_ranges(value: Value) -> CoreRangeSet:
+    if not isinstance(value, Items):
+        refuse(value.at, "core ranges like {[(x=0,y=0) - (x=7,y=3)]}")
+    return CoreRangeSet(tuple(map(_core_range, value.items)))
+
+
+def _core_range(value: Value) -> CoreRange:
+    if isinstance(value, Items) and len(value.items) == 1 and isinstance(value.items[0], Span):
+        return CoreRange(_core(value.items[0].first), _core(value.items[0].last))
+    if not isinstance(value, Call):
+        refuse(value.at, "a core range like [(x=0,y=0) - (x=7,y=3)]")
+    fields = Fields.of(value, "CoreRange")
+    corners = (_core(fields.need("start")), _core(fields.need("end")))
+    fields.done()
+    return CoreRange(*corners)
+
+
+def _core(value: Value) -> Core:
+    fields = Fields.of(value, "CoreCoord")
+    x, y = (fields.number(axis) for axis in ("x", "y"))
+    fields.done()
+    return Core(x, y)
