@@ -6,8 +6,9 @@ kinds keep there. It computes nothing itself.
 
 from tests.vectors.adapters_selectors import SELECTORS
 from tests.vectors.adapters_teg import TEG
+from tests.vectors.adapters_tt_metal import TT_METAL
 from tests.vectors.adapters_ttnn import TTNN
 from tests.vectors.adapters_zspace import ZSPACE
 from tests.vectors.runner import Adapter
 
-ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN}
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TT_METAL, **TTNN}

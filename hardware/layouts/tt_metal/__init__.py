@@ -1,0 +1,44 @@
+"""tt-metal's tensor layouts: `tensor<2x3x64x128xf32, #tt.metal_layout<...>>` read, printed, derived, packed."""
+
+from hardware.layouts.notation import Notation
+from hardware.layouts.tt_metal.affine import AffineMap, parse_affine_map
+from hardware.layouts.tt_metal.attribute import MetalAttribute
+from hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
+from hardware.layouts.tt_metal.element import Element
+from hardware.layouts.tt_metal.layout import MetalLayout, stored_bytes
+from hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
+
+EXAMPLES = (
+    "tensor<2x3x64x128xf32, #tt.metal_layout<(d0, d1, d2, d3) -> (d0 * 192 + d1 * 64 + d2, d3), undef, <2x4>, "
+    "memref<192x32xf32, #tt.memory_space<l1>>>>",
+    "tensor<53x63xf32, #tt.metal_layout<(d0, d1) -> (d0, d1), undef, <3x2>, "
+    "memref<1x1x!tt.tile<32x32, bf16>, #tt.memory_space<l1>>>>",
+    "tensor<2x8x32xf32, #tt.metal_layout<(d0, d1, d2) -> (d0 * 32 + d1, d2), zero, <1x2>, "
+    "memref<2x1x!tt.tile<32x32, f32>, #tt.memory_space<dram>>>>",
+    "tensor<2x3x64x128xf32, #ttcore.metal_layout<(d0, d1, d2, d3) -> (d0, d1 * 64 + d2, d3), undef, <2x2x4>, "
+    "memref<1x3x1x!ttcore.tile<32x32, bfp_bf8>, #ttcore.memory_space<l1>>>>",
+    "tensor<8x96x32xf32, #tt.metal_layout<(d0, d1, d2) -> (d0 * 96 + d1, d1, d2), neginf, <2x1x2>, "
+    "memref<384x96x16xf32, #tt.memory_space<l1>>>>",
+)
+
+NOTATION = Notation(
+    name="tt_metal",
+    title="tt-metal's metal_layout",
+    recognises=lambda text: text.lstrip().startswith(("tensor", "#tt.", "#ttcore.", "#ttnn.")),
+    parse=lambda text, _: parse_metal_layout(text),
+    examples=EXAMPLES,
+)
+
+__all__ = [
+    "NOTATION",
+    "AffineMap",
+    "Element",
+    "MetalAttribute",
+    "MetalLayout",
+    "collapse_groups",
+    "collapsed_map",
+    "parse_affine_map",
+    "parse_metal_attribute",
+    "parse_metal_layout",
+    "stored_bytes",
+]

@@ -1,0 +1,108 @@
+"""From grids of cores to chips and memory: virtual grids, a device's worker grid, the memory maps of L1.
+
+Source: tt-mlir, docs/src/specs/device.md, and `createWorkerGrid`, `replaceMemoryMapSymbolsWithShardShape` of
+lib/Dialect/TTCore/IR/TTCoreOpsTypes.cpp.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.tt_metal.affine import AffineMap
+from hardware.layouts.tt_metal.expression import (
+    FLOORDIV,
+    ZERO,
+    Constant,
+    Dim,
+    Expression,
+    Symbol,
+    add,
+    divide,
+    modulo,
+    multiply,
+)
+from hardware.layouts.tt_metal.layout import check_core
+
+
+def physical_core(core_map: AffineMap, core: Sequence[int]) -> tuple[int, ...]:
+    """The chip, row and column of a logical core by a device's grid map.
+
+    Raises `LayoutError` for a map without these three results, and for a negative result.
+    """
+    place = tuple(int(v) for v in core_map.evaluate([int(c) for c in core]))
+    if len(place) != 3 or min(place) < 0:
+        raise LayoutError(
+            f"expected a grid map to a chip, a row and a column, got {core_map} -> {list(place)}"
+        )
+    return place
+
+
+def virtual_core(
+    core_map: AffineMap, core: Sequence[int], virtual_grid: Sequence[int], device_grid: Sequence[int]
+) -> tuple[int, ...]:
+    """The row and column on one chip of a core of a virtual grid, say 1 x 64 on 8 x 8.
+
+    Raises `LayoutError` for a core outside the virtual grid, a grid of more cores than the device has, and a map that
+    leads outside the device.
+    """
+    check_core(core, virtual_grid)
+    if prod(virtual_grid) > prod(device_grid):
+        raise LayoutError(
+            f"the virtual grid {list(virtual_grid)} has {prod(virtual_grid)} cores, "
+            f"the device grid {list(device_grid)} has {prod(device_grid)}"
+        )
+    _, *place = physical_core(core_map, core)
+    check_core(place, device_grid)
+    return tuple(place)
+
+
+def worker_grid(chip_grid: tuple[int, int], mesh_shape: Sequence[int]) -> tuple[tuple[int, ...], AffineMap]:
+    """The logical grid of chips joined as a mesh, and the map from its cores to chip, row and column.
+
+    The last two mesh dimensions lay chips below and beside each other; the others number them.
+    """
+    if not mesh_shape or any(n < 1 for n in (*chip_grid, *mesh_shape)):
+        raise LayoutError(
+            f"expected positive grid dimensions, got chip {list(chip_grid)}, mesh {list(mesh_shape)}"
+        )
+    mesh = (*mesh_shape, *[1] * (2 - len(mesh_shape)))
+    rank = len(mesh)
+    grid = tuple(n * c for n, c in zip(mesh, (*[1] * (rank - 2), *chip_grid), strict=True))
+    row, column = Dim(rank - 2), Dim(rank - 1)
+    places: list[Expression] = [row, column]
+    chip: list[Expression] = []
+    stride = mesh[-1] * mesh[-2]
+    for d in reversed(range(rank - 2)):
+        chip.insert(0, multiply(Dim(d), Constant(stride)))
+        stride *= mesh[d]
+    if mesh[-2] > 1:
+        chip.append(multiply(divide(row, Constant(chip_grid[0]), FLOORDIV), Constant(mesh[-1])))
+        places[0] = modulo(row, Constant(chip_grid[0]))
+    if mesh[-1] > 1:
+        chip.append(divide(column, Constant(chip_grid[1]), FLOORDIV))
+        places[1] = modulo(column, Constant(chip_grid[1]))
+    return grid, AffineMap(rank, 0, (add(*chip), *places))
+
+
+def l1_map(rank: int = 2) -> AffineMap:
+    """The map of a physical index to (0, core, offset in elements), the shard's extents as symbols.
+
+    `(d0, d1)[s0, s1] -> (0, d0 floordiv s0, d1 floordiv s1, (d0 mod s0) * s1 + d1 mod s1)`.
+    """
+    offset: Expression = ZERO
+    for i in range(rank):
+        offset = (
+            add(multiply(offset, Symbol(i)), modulo(Dim(i), Symbol(i))) if i else modulo(Dim(i), Symbol(i))
+        )
+    cores = (divide(Dim(i), Symbol(i), FLOORDIV) for i in range(rank))
+    return AffineMap(rank, rank, (ZERO, *cores, offset))
+
+
+def l1_location(shard_shape: Sequence[int], index: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """The core and the offset in its shard, in elements, of a physical index."""
+    if len(shard_shape) != len(index) or any(n < 1 for n in shard_shape) or any(i < 0 for i in index):
+        raise LayoutError(
+            f"expected an index of the rank of the shard, no part negative, got {list(index)} and {list(shard_shape)}"
+        )
+    _, *core, offset = l1_map(len(index)).with_symbols(shard_shape).evaluate(list(index))
+    return tuple(core), int(offset)

@@ -1,0 +1,299 @@
+"""Affine expressions of dimensions and symbols, simplified as they are built and printed as MLIR prints them.
+
+A sum is kept flat, its constant last: `(d0 * 192 + d1) + 4`. The simplifications follow MLIR's AffineExpr.cpp
+(simplifyAdd, simplifyMul, simplifyFloorDiv, simplifyCeilDiv, simplifyMod); floordiv, ceildiv and mod round as there:
+`-1 floordiv 8 = -1`, `-1 ceildiv 8 = 0`, `-1 mod 8 = 7`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hardware.layouts.layout import LayoutError
+
+DEEPEST = 64
+"""Operations inside each other; more is refused, since every walk over an expression recurses."""
+
+FLOORDIV, CEILDIV, MOD = "floordiv", "ceildiv", "mod"
+
+
+@dataclass(frozen=True)
+class Dim:
+    """The dimension `d<index>`."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"d{self.index}"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The symbol `s<index>`."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"s{self.index}"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An integer."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Two terms or more, none of them a sum or zero; a constant comes last."""
+
+    terms: tuple["Expression", ...]
+
+    def __str__(self) -> str:
+        return printed(self)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A product `*` (the constant or symbol on the right), a quotient or a remainder."""
+
+    operation: str
+    left: "Expression"
+    right: "Expression"
+
+    def __str__(self) -> str:
+        return printed(self)
+
+
+Expression = Dim | Symbol | Constant | Sum | Binary
+ZERO = Constant(0)
+
+
+def add(*parts: Expression) -> Expression:
+    """The sum of expressions, from left to right."""
+    terms: list[Expression] = []
+    constant = 0
+    for term in _terms(parts):
+        if isinstance(term, Constant):
+            constant += term.value
+        elif len(terms) == 1 and (like := _like_terms(terms[0], term)) is not None:
+            terms[:] = [] if like == ZERO else [like]
+        elif terms and (rest := _remainder(terms, term)) is not None:
+            terms[:] = [rest]
+        else:
+            terms.append(term)
+    if constant or not terms:
+        terms.append(Constant(constant))
+    return terms[0] if len(terms) == 1 else _checked(Sum(tuple(terms)))
+
+
+def multiply(left: Expression, right: Expression) -> Expression:
+    """The product; one factor has to be free of dimensions."""
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return Constant(left.value * right.value)
+    if not is_symbolic(right) or isinstance(left, Constant):
+        left, right = right, left
+    if not is_symbolic(right):
+        raise LayoutError(
+            "non-affine expression: at least one of the multiply operands has to be either a constant or symbolic"
+        )
+    if isinstance(right, Constant):
+        if right.value in (0, 1):
+            return left if right.value else right
+        if isinstance(left, Binary) and left.operation == "*" and isinstance(left.right, Constant):
+            return multiply(left.left, Constant(left.right.value * right.value))
+    elif isinstance(left, Binary) and left.operation == "*" and isinstance(left.right, Constant):
+        return multiply(multiply(left.left, right), left.right)
+    return _checked(Binary("*", left, right))
+
+
+def divide(left: Expression, right: Expression, operation: str) -> Expression:
+    """The quotient rounded down (`floordiv`) or up (`ceildiv`)."""
+    divisor = _divisor(right, operation)
+    if divisor is None:
+        return _checked(Binary(operation, left, right))
+    if isinstance(left, Constant):
+        return Constant(left.value // divisor if operation == FLOORDIV else -(-left.value // divisor))
+    if divisor == 1:
+        return left
+    if (whole := _exact(left, divisor)) is not None:
+        return whole
+    if operation == FLOORDIV and isinstance(left, Sum):
+        wholes = [_exact(term, divisor) for term in left.terms]
+        if any(whole is not None for whole in wholes):
+            rest = add(*(t for t, whole in zip(left.terms, wholes, strict=True) if whole is None))
+            return add(*(w for w in wholes if w is not None), divide(rest, right, operation))
+    return _checked(Binary(operation, left, right))
+
+
+def modulo(left: Expression, right: Expression) -> Expression:
+    """The remainder, never negative."""
+    divisor = _divisor(right, MOD)
+    if divisor is None:
+        return _checked(Binary(MOD, left, right))
+    if isinstance(left, Constant):
+        return Constant(left.value % divisor)
+    if divisor == 1 or _exact(left, divisor) is not None:
+        return ZERO
+    if isinstance(left, Sum) and any(_exact(t, divisor) is not None for t in left.terms):
+        return modulo(add(*(t for t in left.terms if _exact(t, divisor) is None)), right)
+    match left:
+        case Binary("mod", inner, Constant(value)) if value % divisor == 0:
+            return modulo(inner, right)
+    return _checked(Binary(MOD, left, right))
+
+
+OPERATIONS = {
+    "*": multiply,
+    FLOORDIV: lambda left, right: divide(left, right, FLOORDIV),
+    CEILDIV: lambda left, right: divide(left, right, CEILDIV),
+    MOD: modulo,
+}
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The operands."""
+    if isinstance(expression, Sum):
+        return expression.terms
+    return (expression.left, expression.right) if isinstance(expression, Binary) else ()
+
+
+def leaves(expression: Expression) -> Iterator[Expression]:
+    """Its dimensions, symbols and constants, from left to right."""
+    below = children(expression)
+    if not below:
+        yield expression
+    for child in below:
+        yield from leaves(child)
+
+
+def is_symbolic(expression: Expression) -> bool:
+    """Whether no dimension occurs in it."""
+    return not any(isinstance(leaf, Dim) for leaf in leaves(expression))
+
+
+def evaluate(expression: Expression, dims: Sequence[Any], symbols: Sequence[Any] = ()) -> Any:
+    """Its value where the dimensions and symbols are integers or int64 arrays (n,)."""
+    match expression:
+        case Dim(index):
+            return dims[index]
+        case Symbol(index):
+            return symbols[index]
+        case Constant(value):
+            return value
+        case Sum(terms):
+            values = [evaluate(term, dims, symbols) for term in terms]
+            return sum(values[1:], start=values[0])
+        case Binary(operation, left, right):
+            return _apply(operation, evaluate(left, dims, symbols), evaluate(right, dims, symbols))
+
+
+def replace(
+    expression: Expression, dims: Sequence[Expression], symbols: Sequence[Expression] | None = None
+) -> Expression:
+    """The expression with others in place of its dimensions (and symbols), simplified anew."""
+    match expression:
+        case Dim(index):
+            return dims[index]
+        case Symbol(index):
+            return expression if symbols is None else symbols[index]
+        case Sum(terms):
+            return add(*(replace(term, dims, symbols) for term in terms))
+        case Binary(operation, left, right):
+            return OPERATIONS[operation](replace(left, dims, symbols), replace(right, dims, symbols))
+    return expression
+
+
+def printed(expression: Expression, tight: bool = False) -> str:
+    """MLIR's text; `tight` puts parentheses around anything but a name or a number."""
+    match expression:
+        case Binary("*", left, Constant(-1)):
+            text = f"-{printed(left, True)}"
+        case Binary(operation, left, right):
+            text = f"{printed(left, True)} {operation} {printed(right, True)}"
+        case Sum(terms):
+            text = printed(terms[0]) + "".join(map(_next_term, terms[1:]))
+        case _:
+            return str(expression)
+    return f"({text})" if tight else text
+
+
+def _next_term(term: Expression) -> str:
+    match term:
+        case Constant(value) if value < 0:
+            return f" - {-value}"
+        case Binary("*", left, Constant(-1)):
+            return f" - {printed(left, isinstance(left, Sum))}"
+        case Binary("*", left, Constant(value)) if value < -1:
+            return f" - {printed(left, True)} * {-value}"
+    return f" + {printed(term)}"
+
+
+def _terms(parts: Iterable[Expression]) -> Iterator[Expression]:
+    for part in parts:
+        yield from part.terms if isinstance(part, Sum) else (part,)
+
+
+def _scaled(term: Expression) -> tuple[Expression, int]:
+    if isinstance(term, Binary) and term.operation == "*" and isinstance(term.right, Constant):
+        return term.left, term.right.value
+    return term, 1
+
+
+def _like_terms(one: Expression, other: Expression) -> Expression | None:
+    (left, times), (right, more) = _scaled(one), _scaled(other)
+    return multiply(left, Constant(times + more)) if left == right else None
+
+
+def _remainder(terms: list[Expression], last: Expression) -> Expression | None:
+    """`e - (e floordiv q) * q` is `e mod q`."""
+    quotient, factor = _scaled(last)
+    if isinstance(quotient, Binary) and quotient.operation == FLOORDIV and factor < -1:
+        whole = terms[0] if len(terms) == 1 else Sum(tuple(terms))
+        if quotient.right == Constant(-factor) and quotient.left == whole:
+            return modulo(whole, quotient.right)
+    return None
+
+
+def _exact(term: Expression, divisor: int) -> Expression | None:
+    """The term divided by a divisor that goes into its factor; None if it does not."""
+    left, factor = _scaled(term)
+    if isinstance(term, Constant):
+        return Constant(term.value // divisor) if term.value % divisor == 0 else None
+    return multiply(left, Constant(factor // divisor)) if factor % divisor == 0 else None
+
+
+def _divisor(right: Expression, operation: str) -> int | None:
+    if not is_symbolic(right):
+        raise LayoutError(
+            f"non-affine expression: right operand of {operation} has to be either a constant or symbolic"
+        )
+    if isinstance(right, Constant):
+        if right.value <= 0:
+            raise LayoutError(f"expected a positive right operand of {operation}, got {right.value}")
+        return right.value
+    return None
+
+
+def _apply(operation: str, left: Any, right: Any) -> Any:
+    if operation == "*":
+        return left * right
+    if isinstance(right, int) and right <= 0:
+        raise LayoutError(f"expected a positive right operand of {operation}, got {right}")
+    if operation == MOD:
+        return left % right
+    return left // right if operation == FLOORDIV else -(-left // right)
+
+
+def _depth(expression: Expression) -> int:
+    return 1 + max(map(_depth, children(expression)), default=0)
+
+
+def _checked(expression: Expression) -> Expression:
+    if _depth(expression) > DEEPEST:
+        raise LayoutError(f"an affine expression of more than {DEEPEST} operations inside each other")
+    return expression

@@ -1,0 +1,191 @@
+"""Where an affine map puts the elements of a shape in its physical index space, and which element lies at an index.
+
+A map whose results are sums of multiples of dimensions is a view with strides: an array is copied in and out whole.
+Any other map is followed element by element, backwards through a sorted table of all elements.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from hardware.layouts.layout import Buffers, Indices, LayoutError, Mask, every_coordinate
+from hardware.layouts.tt_metal.affine import AffineMap
+from hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Sum
+
+LARGEST_TABLE = 2**27
+"""Elements of the largest table that is made for a map without strides."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The elements of `shape` at the results of `linear`, inside the extents `physical`."""
+
+    linear: AffineMap
+    shape: tuple[int, ...]
+    physical: tuple[int, ...]
+
+    @cached_property
+    def strides(self) -> tuple[dict[int, int], ...] | None:
+        """Per result, the positive factor of every dimension longer than 1; None for a map of another form."""
+        return strides_of(self.linear, self.shape)
+
+    @cached_property
+    def is_strided(self) -> bool:
+        """Whether the map is a view with strides in which no two elements meet."""
+        return self.strides is not None and self._peeled == {d for d, n in enumerate(self.shape) if n > 1}
+
+    def indices(self, coords: Indices) -> list[Indices]:
+        """Physical indices, one array (n,) per result, of coordinates (n, rank).
+
+        Raises `LayoutError` where the map leads outside the physical extents.
+        """
+        n = coords.shape[0]
+        found = [
+            np.broadcast_to(np.asarray(v, dtype=np.int64), (n,)) for v in self.linear.evaluate(list(coords.T))
+        ]
+        if self.strides is None and n:
+            for dim, (values, size) in enumerate(zip(found, self.physical, strict=True)):
+                low, high = int(values.min()), int(values.max())
+                if low < 0 or high >= size:
+                    raise LayoutError(
+                        f"the affine map {self.linear} leads to {low if low < 0 else high} in dimension {dim}, "
+                        f"outside its size {size} (its value at the last index, plus one)"
+                    )
+        return found
+
+    def coordinates(self, indices: Sequence[Indices], real: Mask) -> tuple[Indices, Mask]:
+        """Coordinates (n, rank) of the elements at physical indices, and a mask (n,) that is False where none is."""
+        if not self.is_strided:
+            return self._looked_up(indices, real)
+        coords = np.zeros((len(real), len(self.shape)), dtype=np.int64)
+        real = real.copy()
+        seen: set[int] = set()
+        for terms, index in zip(self.strides or (), indices, strict=True):
+            rest = index
+            for dim, stride in sorted(terms.items(), key=lambda term: -term[1]):
+                if _nested(terms, self.shape):
+                    digit = np.minimum(rest // stride, self.shape[dim] - 1)
+                    if dim in seen:
+                        real &= coords[:, dim] == digit
+                    coords[:, dim] = digit
+                    seen.add(dim)
+                    rest = rest - digit * stride
+            if _nested(terms, self.shape):
+                real &= rest == 0
+        for terms, index in zip(self.strides or (), indices, strict=True):
+            if not _nested(terms, self.shape):
+                real &= sum((coords[:, d] * s for d, s in terms.items()), start=np.int64(0)) == index
+        return coords, real
+
+    def view(self, cells: Buffers) -> Buffers:
+        """The elements (shape) inside an array of the physical extents or more, without a copy."""
+        return as_strided(cells, self.shape, self._steps(cells.strides))
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether the physical extents hold the elements in row-major order and nothing else."""
+        if not self.is_strided or prod(self.shape) != prod(self.physical):
+            return False
+        row = [prod(self.physical[i + 1 :]) for i in range(len(self.physical))]
+        dense = [prod(self.shape[d + 1 :]) for d in range(len(self.shape))]
+        return all(n == 1 or s == r for n, s, r in zip(self.shape, self._steps(row), dense, strict=True))
+
+    def _steps(self, row: Sequence[int]) -> list[int]:
+        """Per dimension, the distance of neighbours where a step along each physical dimension has that length."""
+        results = list(zip(self.strides or (), row, strict=True))
+        return [sum(terms.get(dim, 0) * step for terms, step in results) for dim in range(len(self.shape))]
+
+    @cached_property
+    def _peeled(self) -> set[int]:
+        """The dimensions that results can be taken apart into."""
+        return {d for terms in self.strides or () if _nested(terms, self.shape) for d in terms}
+
+    def _looked_up(self, indices: Sequence[Indices], real: Mask) -> tuple[Indices, Mask]:
+        keys, order = _table(self)
+        wanted = _flat(indices, self.physical)
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        if not len(keys):
+            return np.zeros((len(real), len(self.shape)), dtype=np.int64), np.zeros_like(real)
+        real = real & (keys[place] == wanted)
+        coords = (
+            np.array(np.unravel_index(order[place], self.shape), dtype=np.int64)
+            .reshape(len(self.shape), -1)
+            .T
+        )
+        return np.where(real[:, None], coords, 0), real
+
+    def check_injective(self) -> None:
+        """Refuse a map that puts two elements at one place; `LayoutError` names them."""
+        if not self.is_strided:
+            _table(self)
+
+
+def strides_of(linear: AffineMap, shape: Sequence[int]) -> tuple[dict[int, int], ...] | None:
+    """Per result, the positive factor of every dimension longer than 1; None where a result is no such sum."""
+    found = []
+    for result in linear.results:
+        terms: dict[int, int] = {}
+        for term in result.terms if isinstance(result, Sum) else (result,):
+            dim, factor = _term(term)
+            if dim is None:
+                if factor != 0:
+                    return None
+            elif shape[dim] > 1:
+                terms[dim] = terms.get(dim, 0) + factor
+        if any(factor < 1 for factor in terms.values()):
+            return None
+        found.append(terms)
+    return tuple(found)
+
+
+def _term(term: Expression) -> tuple[int | None, int]:
+    match term:
+        case Constant(value):
+            return None, value
+        case Dim(index):
+            return index, 1
+        case Binary("*", Dim(index), Constant(value)):
+            return index, value
+    return None, 1
+
+
+def _nested(terms: dict[int, int], shape: Sequence[int]) -> bool:
+    """Whether each stride is longer than all that the smaller ones reach."""
+    reach = 0
+    for dim, stride in sorted(terms.items(), key=lambda term: term[1]):
+        if stride <= reach:
+            return False
+        reach += (shape[dim] - 1) * stride
+    return True
+
+
+def _flat(indices: Sequence[Indices], extents: Sequence[int]) -> Indices:
+    flat = np.zeros(indices[0].shape if indices else (1,), dtype=np.int64)
+    for index, extent in zip(indices, extents, strict=True):
+        flat = flat * extent + index
+    return flat
+
+
+@lru_cache(maxsize=8)
+def _table(placement: Placement) -> tuple[Indices, Indices]:
+    """All occupied flat physical indices, ascending, and the flat logical index of each."""
+    if prod(placement.shape) > LARGEST_TABLE:
+        raise LayoutError(
+            f"the affine map {placement.linear} has no strides; its inverse is made for at most {LARGEST_TABLE} "
+            f"elements, got {prod(placement.shape)}"
+        )
+    keys = _flat(placement.indices(every_coordinate(placement.shape)), placement.physical)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    twice = np.flatnonzero(keys[1:] == keys[:-1])
+    if len(twice):
+        one, other = (np.unravel_index(order[twice[0] + i], placement.shape) for i in (0, 1))
+        raise LayoutError(
+            f"the affine map {placement.linear} puts elements {[int(i) for i in one]} and "
+            f"{[int(i) for i in other]} at one place"
+        )
+    return keys, order
