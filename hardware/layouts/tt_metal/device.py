@@ -21,7 +21,7 @@ from hardware.layouts.tt_metal.expression import (
     modulo,
     multiply,
 )
-from hardware.layouts.tt_metal.layout import check_core
+from hardware.layouts.tt_metal.sharded import check_core
 
 
 def physical_core(core_map: AffineMap, core: Sequence[int]) -> tuple[int, ...]:

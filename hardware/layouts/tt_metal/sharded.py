@@ -1,0 +1,138 @@
+"""Elements placed in physical extents that a grid of cores cuts into shards: offsets, sizes, padding, packing."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
+from hardware.layouts.tt_metal.element import ELEMENTS_PER_EXPONENT, Element
+from hardware.layouts.tt_metal.placement import Placement
+from hardware.layouts.tt_metal.shards import Shards
+
+
+@dataclass(frozen=True)
+class ShardedLayout(Layout):
+    """What the older and the newer attribute share: elements placed in physical extents, those cut into shards."""
+
+    element_bits: int = field(init=False)
+
+    @property
+    @abstractmethod
+    def element(self) -> Element:
+        """What a shard holds: scalars or tiles."""
+
+    @property
+    @abstractmethod
+    def shards(self) -> Shards:
+        """How the physical extents are stored."""
+
+    @property
+    @abstractmethod
+    def placement(self) -> Placement:
+        """Where in the physical extents the elements are."""
+
+    @property
+    @abstractmethod
+    def padding_value(self) -> str:
+        """What fills the padding: undef, zero, one, inf or neginf."""
+
+    @property
+    def physical_shape(self) -> tuple[int, ...]:
+        """The extents of all stored shards side by side, in scalars."""
+        return self.shards.padded
+
+    @property
+    def buffer_count(self) -> int:
+        """Cores of the grid."""
+        return self.shards.count
+
+    @property
+    def buffer_elements(self) -> int:
+        """Scalars of one shard, padding included."""
+        return self.shards.elements
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all shards, with the exponents that block floats share."""
+        return self.shards.count * (self.shards.elements // self.element.scalars) * self.element.size_bytes
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes that hold no element; of block floats, exponents count with the elements that they scale."""
+        return self.size_bytes - logical_bytes(self.element_count, self.element)
+
+    def padding(self, dim: int) -> tuple[int, ...]:
+        """Per core along a dimension of the grid, the padded rows of its shard."""
+        return self.shards.padding(dim)
+
+    def valid_region(self, core: Sequence[int]) -> tuple[int, ...]:
+        """The extents of a core's shard, from its origin, that lie inside the physical extents.
+
+        Raises `LayoutError` for a core outside the grid.
+        """
+        check_core(core, self.shards.grid)
+        return tuple(self.shards.valid(dim)[place] for dim, place in enumerate(core))
+
+    def offsets(self, coords: Indices) -> Indices:
+        """Offsets (n,) of the elements at `coords` (n, rank)."""
+        offsets = self.shards.offsets(tuple(self.placement.indices(coords)))
+        return np.broadcast_to(offsets, (coords.shape[0],)).copy() if offsets.ndim == 0 else offsets
+
+    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+        """Coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding."""
+        indices, real = self.shards.indices(offsets)
+        return self.placement.coordinates(indices, real)
+
+    def pack(self, array: Buffers, fill: float | None = None) -> Buffers:
+        """The shards (cores, scalars) that hold `array` (shape).
+
+        Padding holds `fill`, by default the attribute's value: undef and zero 0, one 1, inf and neginf the infinities
+        (the extreme values of an integer type).
+        """
+        self._expect(array, self.shape, "array")
+        value = fill_value(self.padding_value, array.dtype) if fill is None else fill
+        if not self.placement.is_strided or array.size == 0:
+            self.placement.check_injective()
+            return super().pack(array, value)
+        shards, cells = self.shards, array
+        room = tuple(g * p for g, p in zip(shards.grid, shards.pitch, strict=True))
+        if room == shards.physical and self.placement.is_dense:
+            cells = array.reshape(room)
+        else:
+            cells = np.full(room, value, dtype=array.dtype)
+            self.placement.view(cells)[...] = array
+        return shards.store(cells, value)
+
+    def unpack(self, buffers: Buffers) -> Buffers:
+        """The array (shape) that shards (cores, scalars) hold."""
+        self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
+        if not self.placement.is_strided or self.element_count == 0:
+            return super().unpack(buffers)
+        cells = self.shards.load(buffers)
+        if self.shards.physical == cells.shape and self.placement.is_dense:
+            return cells.reshape(self.shape)
+        return np.ascontiguousarray(self.placement.view(cells))
+
+
+def logical_bytes(count: int, stored: Element) -> int:
+    """Bytes of so many scalars of an element, shared exponents in proportion, rounded up."""
+    eighths = count * stored.bits * ELEMENTS_PER_EXPONENT + (count * 8 if stored.is_block_float else 0)
+    return -(-eighths // (8 * ELEMENTS_PER_EXPONENT))
+
+
+def fill_value(word: str, dtype: np.dtype) -> float:
+    """The number that an out-of-bounds value is in a numpy type."""
+    if word in ("undef", "zero", "one"):
+        return int(word == "one")
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return int(limits.max if word == "inf" else limits.min)
+    return float("inf") if word == "inf" else float("-inf")
+
+
+def check_core(core: Sequence[int], grid: Sequence[int]) -> None:
+    """Refuse a core outside a grid."""
+    if len(core) != len(grid) or any(not 0 <= c < n for c, n in zip(core, grid, strict=True)):
+        raise LayoutError(f"core {list(core)} is not inside the grid {list(grid)}")
