@@ -8,7 +8,8 @@ from tests.vectors.adapters_selectors import SELECTORS
 from tests.vectors.adapters_teg import TEG
 from tests.vectors.adapters_tt_metal import TT_METAL
 from tests.vectors.adapters_ttnn import TTNN
+from tests.vectors.adapters_ttnn_nd import TTNN_ND
 from tests.vectors.adapters_zspace import ZSPACE
 from tests.vectors.runner import Adapter
 
-ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TT_METAL, **TTNN}
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN, **TTNN_ND, **TT_METAL}

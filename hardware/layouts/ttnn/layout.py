@@ -30,6 +30,8 @@ class TtnnLayout(Layout):
         layout = self.spec.layout
         object.__setattr__(self, "shape", self.spec.shape)
         object.__setattr__(self, "element_bits", layout.page.element_bits(layout.dtype))
+        if layout.memory.is_sharded:
+            _ = self.spec.distribution
 
     def __str__(self) -> str:
         return str(self.spec)

@@ -23,8 +23,6 @@ class TensorSpec:
         check_dtype(self.layout)
         check_shards(self.layout, self.shape)
         _ = self.layout.padded_shape(self.shape)
-        if self.layout.memory.is_sharded:
-            _ = self.distribution
 
     def __str__(self) -> str:
         return f"TensorSpec(logical_shape=Shape({list(self.shape)}),tensor_layout={self.layout})"
