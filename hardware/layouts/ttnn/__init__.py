@@ -18,7 +18,7 @@ from hardware.layouts.ttnn.distribution import CoreGroups, Distribution, squeeze
 from hardware.layouts.ttnn.dtypes import DTYPES, DataType, dtype_named
 from hardware.layouts.ttnn.encoding import decode, encode
 from hardware.layouts.ttnn.examples import EXAMPLES
-from hardware.layouts.ttnn.layout import TtnnLayout
+from hardware.layouts.ttnn.layout import TtnnLayout, row_major, tiled
 from hardware.layouts.ttnn.memory import (
     DRAM_MEMORY_CONFIG,
     L1_MEMORY_CONFIG,
@@ -99,10 +99,12 @@ __all__ = [
     "parse",
     "parse_memory_config",
     "recognises",
+    "row_major",
     "sharded",
     "sharded_across_dims",
     "sharded_across_dims_except",
     "squeeze_ranks",
+    "tiled",
     "to_2d",
     "width_sharded",
 ]

@@ -17,17 +17,13 @@ from hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy,
 
 
 def nd_of_legacy(spec: TensorSpec) -> NdShardSpec | None:
-    """The ND sharding that a 2-D sharding is; None for an interleaved tensor.
-
-    Raises:
-        LayoutError: a tensor of one dimension with shards of several rows.
-    """
+    """The ND sharding that a 2-D sharding is; None for an interleaved tensor, or for one cut into logical shards."""
     memory, shard = spec.layout.memory, spec.layout.physical_shard
     if memory.shard is None or shard is None:
         return memory.nd_shard
+    if memory.shard.is_logical:
+        return None
     if len(spec.padded_shape) <= 1:
-        if shard[0] != 1:
-            raise LayoutError("Shard shape must be 1D for 1D tensor!")
         shard = shard[1:]
     block = memory.layout is MemoryLayout.BLOCK_SHARDED
     strategy = ShardDistributionStrategy.GRID_2D if block else ShardDistributionStrategy.ROUND_ROBIN_1D
@@ -35,7 +31,11 @@ def nd_of_legacy(spec: TensorSpec) -> NdShardSpec | None:
 
 
 def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
-    """The 2-D sharding that an ND sharding is, or None where none spreads the shards in the same way."""
+    """The 2-D sharding that an ND sharding is, or None where none spreads the shards in the same way.
+
+    Dealt out one by one, shards form blocks only if a line of them fills a line of cores: a row, or in column-major
+    orientation a column (tt-metal compares the width in both and moves shards).
+    """
     nd = spec.layout.memory.nd_shard
     if nd is None:
         return spec.layout.memory if spec.layout.memory.is_sharded else None
@@ -53,7 +53,8 @@ def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
         if len(nd.grid.ranges) != 1:
             return None
         (grid,) = nd.grid.ranges
-        if wide > grid.columns or high > grid.rows or (one_by_one and wide != grid.columns):
+        line = wide == grid.columns if nd.orientation is ShardOrientation.ROW_MAJOR else high == grid.rows
+        if wide > grid.columns or high > grid.rows or (one_by_one and not line):
             return None
     return MemoryConfig(kind, spec.layout.memory.buffer, ShardSpec(nd.grid, shard, nd.orientation))
 

@@ -187,14 +187,18 @@ def squeeze_ranks(tensor: Sequence[int], shard: Sequence[int]) -> tuple[tuple[in
 def _grid_cores(
     tensor: Sequence[int], shard: Sequence[int], grid: CoreRangeSet, orientation: ShardOrientation
 ) -> tuple[Core, ...]:
-    """The cores of the part of a rectangle that a grid of shards covers."""
+    """The cores of the part of a rectangle that a grid of shards covers.
+
+    Leading dimensions count as rows, as `squeeze_ranks` folds them, so that every shard has a core of its own.
+    """
     if len(shard) > 2:
         raise LayoutError("2D grid distribution is only supported for 2D sharding!")
     if len(grid.ranges) != 1:
         raise LayoutError("2D grid distribution is only supported for one contiguous core grid!")
     row_wise = orientation is ShardOrientation.ROW_MAJOR
-    along = [max(-(-t // s), 1) for t, s in zip(((1, *tensor))[-2:], ((1, *shard))[-2:], strict=True)]
-    rows, columns = along if row_wise else reversed(along)
+    high = max(-(-prod(tensor[:-1]) // (1, *shard)[-2]), 1)
+    wide = max(-(-tensor[-1] // shard[-1]), 1)
+    rows, columns = (high, wide) if row_wise else (wide, high)
     (cores,) = grid.ranges
     if columns > cores.columns:
         raise LayoutError("Number of shards along width must not exceed core grid width!")

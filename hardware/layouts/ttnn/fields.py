@@ -27,7 +27,7 @@ class Fields:
     @classmethod
     def of(cls, value: Value, name: str) -> "Fields":
         """The fields of a call of a name, or of an object without one."""
-        if not isinstance(value, Call) or value.name not in ("", name):
+        if not isinstance(value, Call) or value.name.removeprefix("ttnn.") not in ("", name):
             refuse(value.at, f"{name}(...)")
         return cls(value)
 
@@ -77,7 +77,7 @@ def word(value: Value) -> str:
 
 def numbers(value: Value, name: str) -> tuple[int, ...]:
     """`[1, 2]`, `{1, 2}` or `Shape([1, 2])`."""
-    if isinstance(value, Call) and value.name in (name, f"ttnn.{name}") and len(value.fields) == 1:
+    if isinstance(value, Call) and value.name.removeprefix("ttnn.") == name and len(value.fields) == 1:
         value = value.fields[0][1]
     if not isinstance(value, Items):
         refuse(value.at, f"{name}([...])")

@@ -1,5 +1,6 @@
 """A ttnn tensor as a physical layout: a tensor spec whose shards are buffers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -7,9 +8,14 @@ from typing import ClassVar
 
 from hardware.layouts.layout import Buffers, Indices, Layout, Mask
 from hardware.layouts.ttnn.cores import Core
+from hardware.layouts.ttnn.dtypes import dtype_named
 from hardware.layouts.ttnn.encoding import Encoding, encoding_of
+from hardware.layouts.ttnn.pages import PageConfig
 from hardware.layouts.ttnn.spec import TensorSpec
 from hardware.layouts.ttnn.storage import Storage
+from hardware.layouts.ttnn.tensor_layout import TensorLayout
+from hardware.layouts.ttnn.tile import Pair, Tile
+from hardware.layouts.ttnn.words import PageLayout
 
 
 @dataclass(frozen=True)
@@ -104,3 +110,17 @@ class TtnnLayout(Layout):
         """The array (shape) that buffers (shards, slots) hold."""
         self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
         return self.encoding.decode(self.storage.gather(buffers))
+
+
+def row_major(shape: Sequence[int], dtype: str) -> TtnnLayout:
+    """An interleaved tensor in DRAM, stored row by row."""
+    return _interleaved(shape, dtype, PageConfig(PageLayout.ROW_MAJOR))
+
+
+def tiled(shape: Sequence[int], dtype: str, tile: Pair = (32, 32)) -> TtnnLayout:
+    """An interleaved tensor in DRAM, stored tile by tile with the hardware's faces."""
+    return _interleaved(shape, dtype, PageConfig(PageLayout.TILE, Tile.of(tile)))
+
+
+def _interleaved(shape: Sequence[int], dtype: str, page: PageConfig) -> TtnnLayout:
+    return TtnnLayout(TensorSpec(tuple(shape), TensorLayout(dtype_named(dtype), page)))

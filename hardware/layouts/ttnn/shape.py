@@ -1,5 +1,6 @@
 """Shapes that know their padding: `ttnn.Shape([14[32], 28[32]])`."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -10,6 +11,9 @@ DOCUMENTED_RANKS = range(1, 9)
 LARGEST_DIMENSION = 2**32 - 1
 LARGEST_VOLUME = 2**63 - 1
 IMPLICIT_RANK = 4
+_BEGIN = re.compile(r"\s*(?:ttnn\.)?Shape\(\[\s*")
+_ENTRY = re.compile(r"(?P<size>\d{1,20})(?:\[(?P<padded>\d{1,20})\])?\s*(?P<comma>,\s*)?")
+_END = re.compile(r"\]\)\s*$")
 
 
 def checked(dims: Sequence[int], what: str = "shape", *, smallest: int = 0) -> tuple[int, ...]:
@@ -59,6 +63,28 @@ class Shape:
         if len(dims) not in DOCUMENTED_RANKS:
             raise LayoutError(f"a ttnn.Shape has 1 to {max(DOCUMENTED_RANKS)} dimensions, got {len(dims)}")
         return cls(tuple(dims), None if padded is None else tuple(padded))
+
+    @classmethod
+    def parse(cls, text: str) -> "Shape":
+        """The shape that a print of one shows, `ttnn.Shape([14[32], 28[32]])`; `LayoutError` names the position."""
+        begun = _BEGIN.match(text)
+        if begun is None:
+            raise LayoutError(f"at character 0: expected ttnn.Shape([, found {text[:20]!r}")
+        at, dims, padded = begun.end(), [], []
+        more = _END.match(text, at) is None
+        while more:
+            entry = _ENTRY.match(text, at)
+            if entry is None:
+                raise LayoutError(
+                    f"at character {at}: expected a dimension like 14 or 14[32], found {text[at : at + 20]!r}"
+                )
+            dims.append(int(entry["size"]))
+            padded.append(int(entry["padded"] or entry["size"]))
+            at = entry.end()
+            more = entry["comma"] is not None
+        if _END.match(text, at) is None:
+            raise LayoutError(f"at character {at}: expected ',' or '])', found {text[at : at + 20]!r}")
+        return cls(tuple(dims), tuple(padded))
 
     def __str__(self) -> str:
         pairs = zip(self.dims, self.storage, strict=True)

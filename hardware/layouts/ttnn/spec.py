@@ -63,6 +63,8 @@ def check_shards(layout: TensorLayout, shape: tuple[int, ...]) -> None:
     shard = layout.physical_shard_2d
     if memory.shard is None or shard is None:
         return
+    if not memory.shard.is_logical and len(layout.padded_shape(shape)) <= 1 and shard[0] != 1:
+        raise LayoutError("Shard shape must be 1D for 1D tensor!")
     rows, columns = layout.physical_size(shape)
     high, wide = -(-rows // shard[0]), -(-columns // shard[1])
     if memory.layout is MemoryLayout.BLOCK_SHARDED:

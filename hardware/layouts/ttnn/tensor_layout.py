@@ -45,7 +45,12 @@ class TensorLayout:
         if self.memory.shard is not None and len(self.alignment) > 2:
             raise LayoutError("Tensor must be interleaved if alignment has rank greater than 2!")
         self.page.check_alignment(self.alignment, self.memory)
-        shard = self.physical_shard
+        spec, shard = self.memory.shard, self.physical_shard
+        if spec is not None and spec.physical_shape not in (None, self.alignment):
+            raise LayoutError(
+                f"Alignment Alignment({list(self.alignment)}) must be same as physical shard shape "
+                f"{spec.physical_shape} provided in shard spec!"
+            )
         if not self.page.is_tiled or shard is None:
             return
         height, width = self.page.tile.shape

@@ -24,13 +24,13 @@ from hardware.layouts.ttnn.words import (
     ShardOrientation,
 )
 
-PREFIX = "TensorSpec("
+PREFIXES = ("TensorSpec(", "ttnn.TensorSpec(")
 DEFAULT_DTYPE = "bfloat16"
 
 
 def recognises(text: str) -> bool:
     """Whether a text begins like a tensor spec."""
-    return text.lstrip().startswith(PREFIX)
+    return text.lstrip().startswith(PREFIXES)
 
 
 def parse(text: str, dtype: str | None = None) -> TtnnLayout:
