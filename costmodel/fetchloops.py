@@ -35,24 +35,25 @@ def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndar
 
 
 @njit(cache=True)
-def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, slowest):
+def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, crossing):
     """What it takes to assemble every need from every holding it is `used` with.
 
     `lengths` are the tables of `overlaps`, flat; the row for dimension k, range i of the holding and range j
     of the need starts at `base[k, 0] + i * base[k, 1] + j * base[k, 2]`; `held` `(holdings, rank)` and
-    `wanted` name the ranges. `team` and `slowest` are those of `teams`.
+    `wanted` name the ranges. `team` and `crossing` are those of `teams`.
 
     Returns: `nested` and `same` (the need lies within, is the holding), traffic, all `(holdings, needed)`; the
     most that any device receives per round `(holdings, needed, axes, FETCH_ROUNDS)`; elements.
     """
     count, rank = held.shape
-    need_count, axis_count, device_count = team.shape
+    need_count, device_count, axis_count = team.shape
     width = (axis_count + 1) * device_count
     nested = np.zeros((count, need_count), np.bool_)
     same = np.zeros((count, need_count), np.bool_)
     traffic = np.zeros((count, need_count), np.int64)
     moved = np.zeros((count, need_count, axis_count, FETCH_ROUNDS), np.int64)
     volume = np.empty(width, np.int64)
+    gathered = np.empty(axis_count, np.int64)
     own = axis_count * device_count
     for h in range(count):
         for n in range(need_count):
@@ -71,50 +72,51 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
             if lacks == 0:
                 same[h, n] = differs == 0
                 continue
-            for a in range(axis_count):
-                most = np.int64(0)
-                for d in range(device_count):
+            for d in range(device_count):
+                gathered[:] = 0
+                for a in range(axis_count):
                     missing = volume[a * device_count + d] - volume[(a + 1) * device_count + d]
+                    share = -(-missing // team[n, d, a])
                     traffic[h, n] += missing
-                    if team[n, a, d] > 1 and missing > 0:
-                        most = max(most, -(-missing // team[n, a, d]))
-                        b = slowest[n, a, d]
-                        moved[h, n, b, 1] = max(moved[h, n, b, 1], missing - missing // team[n, a, d])
-                    else:
-                        most = max(most, missing)
-                moved[h, n, a, 0] = most
+                    moved[h, n, a, 0] = max(moved[h, n, a, 0], share)
+                    for b in range(a + 1, axis_count):
+                        gathered[b] += min(missing, share * crossing[n, d, a, b])
+                for b in range(axis_count):
+                    moved[h, n, b, 1] = max(moved[h, n, b, 1], gathered[b])
     return nested, same, traffic, moved
 
 
 @njit(cache=True)
 def teams(wanted, block):
-    """How many devices on faster axes than a need the same box, and the slowest axis between them.
+    """How many devices that differ on axes faster than a only need the same box; of those how many each axis separates.
 
-    Returns: two arrays `(needed, axes, devices)`; a team is 1 on the fastest axis.
+    What crosses axis a is split among a team, whose members then read each other's parts: over the slowest
+    axis on which two of them differ.
+
+    Returns: the size `(needed, devices, axes)`, 1 on the fastest axis, and the others of the team by the axis
+    to them `(needed, devices, axes, axes)`.
     """
     need_count, device_count, rank, _ = wanted.shape
     axis_count = block.shape[0] - 1
-    team = np.ones((need_count, axis_count, device_count), np.int64)
-    slowest = np.full((need_count, axis_count, device_count), axis_count - 1, np.int64)
+    team = np.ones((need_count, device_count, axis_count), np.int64)
+    crossing = np.zeros((need_count, device_count, axis_count, axis_count), np.int64)
     for n in range(need_count):
-        for a in range(axis_count - 1):
-            span = block[a + 1]
-            for d in range(device_count):
-                team[n, a, d] = 0
-                first = d // span * span
-                for m in range(first, first + span):
-                    same = True
-                    for k in range(rank):
-                        same &= wanted[n, m, k, 0] == wanted[n, d, k, 0]
-                        same &= wanted[n, m, k, 1] == wanted[n, d, k, 1]
-                    if not same:
-                        continue
-                    team[n, a, d] += 1
-                    for b in range(a + 1, axis_count):
-                        if m // block[b + 1] != d // block[b + 1]:
-                            slowest[n, a, d] = min(slowest[n, a, d], b)
-                            break
-    return team, slowest
+        for d in range(device_count):
+            first = d // block[1] * block[1]
+            for m in range(first, first + block[1]):
+                same = m != d
+                for k in range(rank):
+                    same &= wanted[n, m, k, 0] == wanted[n, d, k, 0]
+                    same &= wanted[n, m, k, 1] == wanted[n, d, k, 1]
+                if not same:
+                    continue
+                b = 1
+                while m // block[b + 1] == d // block[b + 1]:
+                    b += 1
+                for a in range(b):
+                    team[n, d, a] += 1
+                    crossing[n, d, a, b] += 1
+    return team, crossing
 
 
 @njit(cache=True)

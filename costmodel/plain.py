@@ -6,8 +6,8 @@ by keeping the live buffers in a dictionary.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from itertools import product
 
 import numpy as np
 
@@ -315,6 +315,7 @@ class _CopyCounter:
         gathered = dict.fromkeys(names, 0)
         for d in range(layout.device_count):
             near = self._reach(d, len(names))
+            reads = dict.fromkeys(names, 0)
             for a in reversed(range(len(names))):
                 have = self._reach(d, a)
                 missing, near = have - near, have
@@ -322,10 +323,11 @@ class _CopyCounter:
                     continue
                 self.traffic += missing
                 team = self._team(d, a)
-                slow[names[a]][d] += -(-missing // len(team))
-                if len(team) > 1:
-                    crossed = names[self._slowest_within(team, d)]
-                    gathered[crossed] = max(gathered[crossed], missing - missing // len(team))
+                share = -(-missing // len(team))
+                slow[names[a]][d] += share
+                for axis, others in Counter(self._slowest_between(m, d) for m in team if m != d).items():
+                    reads[names[axis]] += min(missing, share * others)
+            gathered = {name: max(gathered[name], reads[name]) for name in names}
         for name in names:
             around = fetch_round(self.plan.middle, self.plan.needed, name, layout)
             self._time(name, around.kind, around.members, around.stride, max(slow[name]))
@@ -355,7 +357,6 @@ class _CopyCounter:
             if (place[m, : a + 1] == place[d, : a + 1]).all() and (self.wanted[m] == self.wanted[d]).all()
         ]
 
-    def _slowest_within(self, team: list[int], d: int) -> int:
+    def _slowest_between(self, m: int, d: int) -> int:
         place = self.layout.axis_coordinates
-        different = [k for k, m in product(range(place.shape[1]), team) if place[m, k] != place[d, k]]
-        return min(different)
+        return int(np.flatnonzero(place[m] != place[d])[0])

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.copytables import CopyTable, copy_table
+from hardware import Mesh, MeshAxis, load_device
 from hardware.simulator.counting import count_copy
+from hardware.timing import step_ticks
 from teg.sharding.copies import plan_copy
 from teg.sharding.mesh import MeshShape
 from teg.sharding.spec import Spec, boxes, volumes
@@ -73,6 +75,42 @@ def test_a_reduction_before_a_fetch_stages_its_result() -> None:
 def test_the_far_node_is_read_once_per_element() -> None:
     # Every device lacks half; replicas within a node share the transfer, the bytes received stay the same.
     assert one((64,), "[node.0]", "[-]", TWO_NODES) == (False, 8 * 32, [0] * 8)
+
+
+def torus(shape: MeshShape) -> Mesh:
+    """Equal two-way links on every axis, so that no round hides behind a slower one."""
+    axes = tuple(MeshAxis(name, size, "torus", 45e9, 1e-6) for name, size in shape.axes)
+    return Mesh("made up", load_device("tpu-v4"), axes)
+
+
+def test_what_comes_from_afar_is_gathered_over_every_nearer_axis() -> None:
+    # Given halves on x: every device lacks 3200 elements, and four share them: 800 each over x. Then two
+    # of the other three differ from it on y, one on z only.
+    shape = MeshShape.of(x=2, y=2, z=2)
+    made, needed = parse_spec("[x.0]", 1), parse_spec("[-]", 1)
+    cube = torus(shape)
+
+    table = copy_table((6400,), BYTES, [made], [needed], cube, shape)
+
+    rounds = zip(cube.axes, (800, 1600, 800), strict=True)
+    expected = sum(int(step_ticks(axis, "all_gather", 2, n * BYTES)) for axis, n in rounds)
+    plan = plan_copy(made, needed, (6400,), shape)
+    assert plan is not None
+    assert table.ticks[0, 0] == expected == count_copy(plan, (6400,), shape, BYTES, False).ticks(cube)
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32 - 1))
+def test_random_pairs_on_a_torus_take_as_long_as_counted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mesh, shape = random_mesh(rng), random_shape(rng)
+    made, needed = random_spec(rng, len(shape), mesh, partial=True), random_needed(rng, shape, mesh)
+
+    table = copy_table(shape, BYTES, [made], [needed], torus(mesh), mesh)
+
+    plan = plan_copy(made, needed, shape, mesh)
+    counted = 0 if plan is None else count_copy(plan, shape, mesh, BYTES, False).ticks(torus(mesh))
+    assert max(0, table.ticks[0, 0]) == pytest.approx(counted, rel=0.01)
 
 
 @settings(max_examples=250)

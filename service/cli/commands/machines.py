@@ -50,7 +50,7 @@ def _meshes(meshes: list[Mesh], as_json: bool) -> None:
             str(mesh.device_count),
             mesh.device.name,
             ", ".join(
-                f"{a.name}: {a.size} ({a.topology}, {a.bandwidth_bytes_per_s / 1e9:,.0f} GB/s)"
+                f"{a.name}: {a.size} ({a.topology}, {a.bandwidth_bytes_per_s / 1e9:,g} GB/s)"
                 for a in mesh.axes
             ),
         )
