@@ -80,7 +80,14 @@ def tensor_layout(v: Values, _: Values) -> Values:
         "page_shape": layout.page_shape(shape),
         "page_size_bytes": layout.page_bytes(shape),
         "buffer_size_bytes": layout.packed_bytes(shape),
+        "bytes_per_bank": layout.bytes_per_bank(shape, *banks_of(v, layout.memory.buffer)),
     }
+
+
+def banks_of(v: Values, buffer: ttnn.BufferType) -> tuple[int, int]:
+    """Alignment and number of banks: tt-metal's tests take Wormhole's (L1 of 64 cores, 12 DRAM banks)."""
+    alignment, count = (16, 64) if buffer is ttnn.BufferType.L1 else (32, 12)
+    return v.get("page_alignment", alignment), v.get("num_banks", count)
 
 
 def shape_index(v: Values, _: Values) -> Values:
@@ -192,6 +199,9 @@ TTNN: dict[str, Adapter] = {
     "tensor_layout": tensor_layout,
     "padded_shape": tensor_layout,
     "sharded_physical_shape": tensor_layout,
+    "page_size": tensor_layout,
+    "buffer_size": tensor_layout,
+    "consumed_memory_bytes_per_bank": tensor_layout,
     "required_width_multiple": required_width_multiple,
     "create_sharded_memory_config": sharded_memory_config,
     "create_sharded_memory_config_error": sharded_memory_config,

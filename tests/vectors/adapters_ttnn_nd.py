@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 from hardware.layouts import ttnn
-from tests.vectors.adapters_ttnn import cores_of, page_of, ranges
+from tests.vectors.adapters_ttnn import banks_of, cores_of, page_of, ranges
 from tests.vectors.runner import Adapter, Values
 
-L1_ALIGNMENT_BYTES = 16
 METHODS = {
     "shardedacrossdims": ttnn.sharded_across_dims,
     "shardedacrossdimsexcept": ttnn.sharded_across_dims_except,
@@ -82,12 +81,13 @@ def page_mapping(v: Values, _: Values) -> Values:
 
 def buffer_size(v: Values, _: Values) -> Values:
     spec = nd_spec({"layout": "TILE", "dtype": "uint8", **v})
-    per_bank = spec.layout.bytes_per_bank(spec.shape, v.get("alignment_bytes", L1_ALIGNMENT_BYTES), 1)
+    per_bank = spec.layout.bytes_per_bank(spec.shape, *banks_of(v, spec.layout.memory.buffer))
     return {
         "buffer_size": spec.layout.packed_bytes(spec.shape),
         "num_pages": spec.layout.page_count(spec.shape),
         "num_dev_pages": spec.distribution.device_page_count,
         "aligned_size_per_bank": per_bank,
+        "bytes_per_bank": per_bank,
         "page_size": spec.layout.page_bytes(spec.shape),
     }
 

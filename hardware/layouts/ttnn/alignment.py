@@ -8,6 +8,7 @@ from hardware.layouts.ttnn.dtypes import DataType
 from hardware.layouts.ttnn.memory import MemoryConfig
 from hardware.layouts.ttnn.pages import PageConfig
 from hardware.layouts.ttnn.tensor_layout import TensorLayout
+from hardware.layouts.ttnn.tile import round_up
 
 
 def layout_of_padded(
@@ -37,6 +38,14 @@ def _alignment(
                 "greater than 2!"
             )
         return () if page.is_tiled else (memory.shard.physical_shape or memory.shard.shape)[1:]
-    rows = range(len(padded) - 2)
-    volumes = () if flat else tuple(max(prod(padded[at:-1]), 1) for at in rows)
-    return (*volumes, *(max(size, 1) for size in padded[-2:]))
+    volumes = () if flat else tuple(max(prod(padded[at:-1]), 1) for at in range(len(padded) - 2))
+    return (*volumes, *_matrix(page, shape[-2:], padded[-2:]))
+
+
+def _matrix(page: PageConfig, shape: tuple[int, ...], padded: tuple[int, ...]) -> tuple[int, ...]:
+    """The alignment of the last dimensions: what they are padded to, or the tile where that is all the padding."""
+    tile = page.tile.shape[2 - len(shape) :]
+    return tuple(
+        edge if page.is_tiled and full <= round_up(size, edge) else max(full, 1)
+        for size, full, edge in zip(shape, padded, tile, strict=True)
+    )

@@ -40,7 +40,7 @@ def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
     if nd is None:
         return spec.layout.memory if spec.layout.memory.is_sharded else None
     shard = _flattened(nd.shape, spec.padded_shape)
-    if shard is None:
+    if shard is None or nd.distribution is ShardDistributionStrategy.CONTIGUOUS_1D:
         return None
     high, wide = (-(-size // cut) for size, cut in zip(spec.physical_size, shard, strict=True))
     if nd.orientation is not ShardOrientation.ROW_MAJOR:
@@ -61,6 +61,7 @@ def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
 
 def _flattened(shard: Sequence[int], padded: Sequence[int]) -> Pair | None:
     """An ND shard shape as a matrix, or None if it is none: only the first cut dimension may have others before it."""
+    padded = (1,) * (len(shard) - len(padded)) + tuple(padded)
     height = 1
     for at in range(-2, -len(shard) - 1, -1):
         height *= shard[at]

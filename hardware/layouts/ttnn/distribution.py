@@ -29,11 +29,22 @@ class CoreGroups:
 
 @dataclass(frozen=True)
 class Distribution:
-    """tt-metal's BufferDistributionSpec: shapes in pages with ranks squeezed, and the cores in the shards' order."""
+    """tt-metal's BufferDistributionSpec: shapes in pages with ranks squeezed, and the cores in the shards' order.
+
+    Cores are dealt shards one by one, or with `in_runs` get equal runs of consecutive ones.
+    """
 
     tensor: tuple[int, ...]
     shard: tuple[int, ...]
     cores: tuple[Core, ...]
+    in_runs: bool = False
+
+    def __post_init__(self) -> None:
+        if self.in_runs and self.cores and self.shard_count % len(self.cores):
+            raise LayoutError(
+                f"{self.shard_count} shards cannot be dealt in equal runs to {len(self.cores)} cores; "
+                "CONTIGUOUS_1D needs a multiple"
+            )
 
     @classmethod
     def of_elements(
@@ -45,9 +56,7 @@ class Distribution:
         orientation: ShardOrientation,
         strategy: ShardDistributionStrategy,
     ) -> "Distribution":
-        """The distribution of shapes in elements; a tensor of rank 1 is a matrix to a shard that is one."""
-        if len(tensor) < 2 <= len(shard) and strategy is ShardDistributionStrategy.GRID_2D:
-            tensor = (1, *tensor)
+        """The distribution of shapes in elements, whose last two dimensions are cut into pages (rows, columns)."""
         return cls.of_pages(in_pages(tensor, page), in_pages(shard, page), grid, orientation, strategy)
 
     @classmethod
@@ -76,7 +85,8 @@ class Distribution:
             cores = grid.cores(row_wise=orientation is ShardOrientation.ROW_MAJOR)
         if prod(tensor) and not cores:
             raise LayoutError("Can't distribute non zero volume tensor over an empty set of cores")
-        return cls(*squeeze_ranks(tensor, shard), cores)
+        in_runs = strategy is ShardDistributionStrategy.CONTIGUOUS_1D
+        return cls(*squeeze_ranks(tensor, shard), cores, in_runs)
 
     @property
     def shard_grid(self) -> tuple[int, ...]:
@@ -118,7 +128,7 @@ class Distribution:
 
     def core_of_shard(self, shard: int) -> Core:
         """The core that holds a shard."""
-        return self.cores[shard % len(self.cores)]
+        return self.cores[shard // self.most_shards_per_core if self.in_runs else shard % len(self.cores)]
 
     def core_groups(self) -> CoreGroups:
         """The cores that hold data, by how many shards they hold."""
@@ -145,8 +155,12 @@ class Distribution:
         for coord, count, size in zip(coords, self.shard_grid, self.shard, strict=True):
             shard = shard * count + coord // size
             slot = slot * size + coord % size
-        cores = len(self.cores)
-        mapping[shard % cores, shard // cores * prod(self.shard) + slot] = pages
+        core, turn = (
+            divmod(shard, self.most_shards_per_core)
+            if self.in_runs
+            else reversed(divmod(shard, len(self.cores)))
+        )
+        mapping[core, turn * prod(self.shard) + slot] = pages
         return mapping
 
 

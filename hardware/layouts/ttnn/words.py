@@ -84,10 +84,11 @@ class ShardMode(Word):
 
 
 class ShardDistributionStrategy(Word):
-    """How the shards of an ND sharding meet cores: one after the other, or grid on grid."""
+    """How the shards of an ND sharding meet cores: dealt out one by one, grid on grid, or in equal runs."""
 
     ROUND_ROBIN_1D = 0
     GRID_2D = 1
+    CONTIGUOUS_1D = 2
 
 
 class StorageType(Word):

@@ -19,6 +19,7 @@ from hardware.layouts.ttnn import (
     PageConfig,
     PageLayout,
     Shape,
+    ShardDistributionStrategy,
     ShardSpec,
     TensorLayout,
     TensorSpec,
@@ -107,6 +108,16 @@ def test_first_cores_are_full_lines_and_a_rest() -> None:
         == "{[(x=0,y=0) - (x=7,y=0)], [(x=0,y=1) - (x=2,y=1)]}"
     )
     assert str(first_cores(9, CoreGrid(8, 7))) == "{[(x=0,y=0) - (x=0,y=6)], [(x=1,y=0) - (x=1,y=1)]}"
+
+
+def test_runs_of_shards_stay_together() -> None:
+    spec = NdShardSpec((1, 2), CoreGrid(2, 1).cores, distribution=ShardDistributionStrategy.CONTIGUOUS_1D)
+    layout = TtnnLayout(TensorSpec((2, 4), TensorLayout(BFLOAT16, ROWS, MemoryConfig(nd_shard=spec))))
+    assert [str(layout.core_of_buffer(b)) for b in range(4)] == ["(x=0,y=0)"] * 2 + ["(x=1,y=0)"] * 2
+    assert layout.spec.distribution.page_mapping().tolist() == [[0, 1], [2, 3]]
+    odd = MemoryConfig(nd_shard=replace(spec, grid=CoreGrid(2, 2).cores))
+    with pytest.raises(LayoutError, match="6 shards cannot be dealt in equal runs to 4 cores"):
+        TtnnLayout(TensorSpec((3, 4), replace(layout.spec.layout, memory=odd)))
 
 
 def test_sizes_in_banks_are_of_aligned_pages() -> None:

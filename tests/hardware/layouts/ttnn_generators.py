@@ -12,6 +12,7 @@ from hardware.layouts.ttnn import (
     NdShardSpec,
     PageConfig,
     PageLayout,
+    ShardDistributionStrategy,
     ShardOrientation,
     ShardSpec,
     TensorLayout,
@@ -56,7 +57,10 @@ def layouts(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> TtnnLayout:
         alignment = (height, *alignment) if len(alignment) == 1 else alignment
     elif kind == "nd":
         lead = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
-        memory = MemoryConfig(buffer=BufferType.L1, nd_shard=NdShardSpec((*lead, *shard), GRID, order))
+        strategy = draw(st.sampled_from(ShardDistributionStrategy))
+        grid = draw(st.sampled_from([GRID, CoreGrid(2, 3).cores, CoreGrid(1, 2).cores]))
+        nd = NdShardSpec((*lead, *shard), grid, order, strategy)
+        memory = MemoryConfig(buffer=BufferType.L1, nd_shard=nd)
     elif kind == "logical":
         cut = tuple(draw(st.integers(1, n)) for n in shard)
         spec = ShardSpec(GRID, cut, order, physical_shape=shard)
