@@ -60,7 +60,10 @@ def shard_spec_of(v: Values) -> ttnn.ShardSpec | None:
 
 
 def layout_of(v: Values) -> ttnn.TensorLayout:
-    buffer, _, spread = (v.get("memory_config") or "DRAM interleaved").partition(" ")
+    config = v.get("memory_config") or "DRAM interleaved"
+    if isinstance(config, dict):
+        v, config = {**v, **config}, f"{config.get('buffer_type') or 'DRAM'} interleaved"
+    buffer, _, spread = config.partition(" ")
     memory_layout = MemoryLayout.named(v.get("memory_layout") or v.get("strategy") or spread)
     memory = ttnn.MemoryConfig(memory_layout, ttnn.BufferType.named(buffer), shard_spec_of(v))
     dtype = ttnn.dtype_named(v.get("dtype") or "bfloat16")
@@ -184,10 +187,13 @@ def logical_to_physical(v: Values, _: Values) -> Values:
 
 
 def grid_shape(v: Values, _: Values) -> Values:
-    arguments = (v["shape"], v["stride"], v["shard_shape"])
+    tile = tuple(v.get("tile") or v.get("tile_shape") or (1, 1))
+    shards = ttnn.StridedShards(shape_of(v), shape_of(v, "stride"), tuple(v["shard_shape"]), tile)
     return {
-        "grid_shape_intended": ttnn.grid_shape(*arguments),
-        "grid_shape_literal_seed_formula": ttnn.grid_shape_as_documented(*arguments),
+        "grid_shape_intended": shards.grid_shape,
+        "grid_shape_literal_seed_formula": shards.documented_grid_shape,
+        "physical_shape": shards.matrix,
+        "physical_shard_shape": shards.physical_shard,
     }
 
 

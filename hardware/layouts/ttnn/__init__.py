@@ -2,7 +2,7 @@
 
 from hardware.layouts.notation import Notation
 from hardware.layouts.ttnn.alignment import layout_of_padded
-from hardware.layouts.ttnn.compiler import grid_shape, grid_shape_as_documented
+from hardware.layouts.ttnn.compiler import StridedShards, strides_of_map
 from hardware.layouts.ttnn.conversion import (
     block_sharded,
     height_sharded,
@@ -78,6 +78,7 @@ __all__ = [
     "ShardOrientation",
     "ShardSpec",
     "StorageType",
+    "StridedShards",
     "TensorLayout",
     "TensorSpec",
     "Tile",
@@ -90,8 +91,6 @@ __all__ = [
     "dtype_named",
     "encode",
     "first_cores",
-    "grid_shape",
-    "grid_shape_as_documented",
     "height_sharded",
     "layout_of_padded",
     "legacy_of_nd",
@@ -104,6 +103,7 @@ __all__ = [
     "sharded_across_dims",
     "sharded_across_dims_except",
     "squeeze_ranks",
+    "strides_of_map",
     "tiled",
     "to_2d",
     "width_sharded",

@@ -1,33 +1,74 @@
-"""From the compiler's affine map to a grid of shards (document 000, "TTNN layout").
+"""From the compiler's affine map to ttnn's strides, shards and grids (document 000, "TTNN Tensor Layout").
 
-The tensor's strides in elements, as the map lays it out, give the physical matrix: `stride[-2]` elements a row,
-`shape[0] * stride[0] / stride[-2]` rows.
+The compiler says with an affine map which dimensions are folded into rows; ttnn says it with strides. A row is
+`stride[-2]` elements wide, and there are `shape[0] * stride[0] / stride[-2]` rows.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.tile import Pair
+from hardware.layouts.ttnn.shape import checked
+from hardware.layouts.ttnn.tile import Pair, round_up
 
 
-def _checked(shape: Sequence[int], stride: Sequence[int], shard: Sequence[int]) -> None:
-    if len(shape) != len(stride) or len(shape) < 2 or len(shard) != 2:
+@dataclass(frozen=True)
+class StridedShards:
+    """A logical shape with strides in elements, cut into logical shards that are padded to whole tiles."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    shard: Pair
+    tile: Pair = (1, 1)
+
+    def __post_init__(self) -> None:
+        checked(self.shape)
+        checked(self.shard, "shard shape", smallest=1)
+        checked(self.tile, "tile shape", smallest=1)
+        if len(self.shape) != len(self.stride) or len(self.shape) < 2:
+            raise LayoutError(
+                f"expected a shape and strides of one rank of at least 2, got {list(self.shape)}, {list(self.stride)}"
+            )
+        if self.stride[-2] < 1:
+            raise LayoutError(f"a row stride must be positive, got {list(self.stride)}")
+
+    @property
+    def matrix(self) -> Pair:
+        """Rows and columns of the physical layout."""
+        return self.shape[0] * self.stride[0] // self.stride[-2], self.stride[-2]
+
+    @property
+    def physical_shard(self) -> Pair:
+        """The shard padded to whole tiles."""
+        return round_up(self.shard[0], self.tile[0]), round_up(self.shard[1], self.tile[1])
+
+    @property
+    def grid_shape(self) -> Pair:
+        """Shards along rows and columns: the matrix divided by the shard, rounded up."""
+        rows, columns = self.matrix
+        return -(-rows // self.shard[0]), -(-columns // self.shard[1])
+
+    @property
+    def documented_grid_shape(self) -> Pair:
+        """The document's own formula, which leaves `shape[0]` out and divides columns by the shard's height."""
+        width = self.stride[-2]
+        return -(-(self.stride[0] // width) // self.shard[0]), -(-width // self.shard[0])
+
+
+def strides_of_map(results: Sequence[Sequence[int]], width: int) -> tuple[int, ...]:
+    """The strides that fold dimensions into rows of `width` elements as an affine map does.
+
+    `results` are the coefficients of the map's two results, one for each dimension: `(d0 * 64 + d1, d2)` is
+    `((64, 1, 0), (0, 0, 1))`.
+
+    Raises:
+        LayoutError: the map is none that ttnn has: two results, of which the second is the last dimension alone.
+    """
+    if len(results) != 2 or len({len(row) for row in results}) != 1 or len(results[0]) < 2:
         raise LayoutError(
-            f"expected a shape and strides of one rank of at least 2 and a 2-D shard, "
-            f"got {list(shape)}, {list(stride)}, {list(shard)}"
+            f"ttnn folds all dimensions but the last: expected a map with 2 results, got {len(results)}"
         )
-    if min(shard) < 1 or stride[-2] < 1:
-        raise LayoutError(f"shard {list(shard)} and row stride {stride[-2]} must be positive")
-
-
-def grid_shape(shape: Sequence[int], stride: Sequence[int], shard: Sequence[int]) -> Pair:
-    """Shards along rows and columns: the physical matrix divided by the shard, rounded up."""
-    _checked(shape, stride, shard)
-    rows = shape[0] * stride[0] // stride[-2]
-    return -(-rows // shard[0]), -(-stride[-2] // shard[1])
-
-
-def grid_shape_as_documented(shape: Sequence[int], stride: Sequence[int], shard: Sequence[int]) -> Pair:
-    """The document's own formula, which leaves `shape[0]` out and divides columns by the shard's height."""
-    _checked(shape, stride, shard)
-    return -(-(stride[0] // stride[-2]) // shard[0]), -(-stride[-2] // shard[0])
+    rows, columns = results
+    if rows[-1] or columns[-1] != 1 or any(columns[:-1]):
+        raise LayoutError(f"ttnn's columns are the last dimension alone, got coefficients {list(columns)}")
+    return (*(coefficient * width for coefficient in rows[:-1]), 1)

@@ -10,10 +10,10 @@ from typing import NoReturn
 
 from hardware.layouts.layout import LayoutError
 
-LONGEST_TEXT = 2**20
+LONGEST_TEXT = 2**17
 DEEPEST = 24
 TOKEN = re.compile(
-    r"(?P<number>\d+)|(?P<word>[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*)|(?P<quoted>\"[^\"\\]*\")"
+    r"(?P<number>[0-9]+)|(?P<word>[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*)|(?P<quoted>\"[^\"\\]*\")"
 )
 LONGEST_NUMBER = 20
 NOTHING = ("std::nullopt", "nullopt", "None", "null")

@@ -11,6 +11,7 @@ from hardware.layouts.ttnn.cores import Core
 from hardware.layouts.ttnn.dtypes import dtype_named
 from hardware.layouts.ttnn.encoding import Encoding, encoding_of
 from hardware.layouts.ttnn.pages import PageConfig
+from hardware.layouts.ttnn.shape import check_volume
 from hardware.layouts.ttnn.spec import TensorSpec
 from hardware.layouts.ttnn.storage import Storage
 from hardware.layouts.ttnn.tensor_layout import TensorLayout
@@ -38,6 +39,7 @@ class TtnnLayout(Layout):
         object.__setattr__(self, "element_bits", layout.page.element_bits(layout.dtype))
         if layout.memory.is_sharded:
             _ = self.spec.distribution
+        check_volume(self.physical_shape, "storage")
 
     def __str__(self) -> str:
         return str(self.spec)

@@ -12,7 +12,7 @@ LARGEST_DIMENSION = 2**32 - 1
 LARGEST_VOLUME = 2**63 - 1
 IMPLICIT_RANK = 4
 _BEGIN = re.compile(r"\s*(?:ttnn\.)?Shape\(\[\s*")
-_ENTRY = re.compile(r"(?P<size>\d{1,20})(?:\[(?P<padded>\d{1,20})\])?\s*(?P<comma>,\s*)?")
+_ENTRY = re.compile(r"(?P<size>[0-9]{1,20})(?:\[(?P<padded>[0-9]{1,20})\])?\s*(?P<comma>,\s*)?")
 _END = re.compile(r"\]\)\s*$")
 
 
@@ -23,9 +23,14 @@ def checked(dims: Sequence[int], what: str = "shape", *, smallest: int = 0) -> t
             raise LayoutError(
                 f"dimension {at} of the {what} is {size}; expected {smallest} to {LARGEST_DIMENSION}"
             )
+    check_volume(dims, what)
+    return tuple(dims)
+
+
+def check_volume(dims: Sequence[int], what: str) -> None:
+    """`LayoutError` where offsets into so many elements would not fit 64 bits."""
     if prod(size for size in dims if size) > LARGEST_VOLUME:
         raise LayoutError(f"the {what} has more than 2^63 - 1 elements; expected fewer")
-    return tuple(dims)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hardware.layouts.ttnn.distribution import Distribution
 from hardware.layouts.ttnn.dtypes import DataType
 from hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig
 from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes
-from hardware.layouts.ttnn.shape import checked, to_2d
+from hardware.layouts.ttnn.shape import check_volume, checked, to_2d
 from hardware.layouts.ttnn.tile import Pair, round_up
 from hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy
 
@@ -94,7 +94,7 @@ class TensorLayout:
                 total // cut * stored + round_up(total % cut, self._aligned(at))
                 for total, cut, stored, at in zip(to_2d(shape), logical, shard, (-2, -1), strict=True)
             )
-            return checked_pair(rows, columns)
+            return _matrix(rows, columns)
         rows = columns = 1
         for at in range(-1, -max(len(shape), len(self.alignment)) - 1, -1):
             size = shape[at] if -at <= len(shape) else 1
@@ -102,7 +102,7 @@ class TensorLayout:
                 columns = round_up(size, self._aligned(at))
             else:
                 rows = round_up(rows * size, self._aligned(at))
-        return checked_pair(rows, columns)
+        return _matrix(rows, columns)
 
     def padded_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape with every dimension padded, at least of the alignment's rank.
@@ -202,10 +202,7 @@ class TensorLayout:
         return pages * aligned_page_bytes(self.page.page_bytes(page, self.dtype), alignment_bytes)
 
 
-def checked_pair(rows: int, columns: int) -> Pair:
+def _matrix(rows: int, columns: int) -> Pair:
     """Rows and columns, if a tensor can have so many."""
-    if rows * columns > 2**63 - 1:
-        raise LayoutError(
-            f"a physical shape of {rows} x {columns} has more than 2^63 - 1 elements; expected fewer"
-        )
+    check_volume((rows, columns), "physical shape")
     return rows, columns

@@ -21,6 +21,7 @@ from hardware.layouts.ttnn import (
     Shape,
     ShardDistributionStrategy,
     ShardSpec,
+    StridedShards,
     TensorLayout,
     TensorSpec,
     TtnnLayout,
@@ -31,12 +32,14 @@ from hardware.layouts.ttnn import (
     nd_of_legacy,
     parse_memory_config,
     squeeze_ranks,
+    strides_of_map,
 )
 from hardware.layouts.ttnn.cores import merged
 from tests.hardware.layouts.ttnn_generators import layouts
 
 ROWS = PageConfig(PageLayout.ROW_MAJOR)
 BFLOAT16 = dtype_named("bfloat16")
+HUGE_SHARD = NdShardSpec((1, 2**30, 2**32 - 1), CoreGrid(1, 1).cores)
 
 
 def held_by_cores(layout: TtnnLayout) -> dict[Core | None, list[Any]]:
@@ -120,6 +123,13 @@ def test_runs_of_shards_stay_together() -> None:
         TtnnLayout(TensorSpec((3, 4), replace(layout.spec.layout, memory=odd)))
 
 
+def test_the_compiler_s_map_becomes_strides_shards_and_a_grid() -> None:
+    stride = strides_of_map([(192, 64, 1, 0), (0, 0, 0, 1)], width=128)
+    assert stride == (24576, 8192, 128, 1)
+    shards = StridedShards((2, 3, 64, 128), stride, (60, 50), (32, 32))
+    assert (shards.matrix, shards.grid_shape, shards.physical_shard) == ((384, 128), (7, 3), (64, 64))
+
+
 def test_sizes_in_banks_are_of_aligned_pages() -> None:
     layout = TensorLayout(BFLOAT16, ROWS)
     assert layout.page_bytes((3, 5, 7)) == 14
@@ -166,6 +176,18 @@ def test_a_memory_config_is_read_back_and_older_prints_are_understood() -> None:
             "can't be deducted",
         ),
         (lambda: Shape.parse("ttnn.Shape([14[32], x])"), "at character 20: expected a dimension"),
+        (
+            lambda: strides_of_map([(1, 0, 0), (0, 64, 1), (0, 0, 1)], 128),
+            "expected a map with 2 results, got 3",
+        ),
+        (lambda: strides_of_map([(1, 0), (1, 1)], 128), "columns are the last dimension alone"),
+        (lambda: StridedShards((2, 2), (0, 1, 1), (1, 1)), "of one rank of at least 2"),
+        (
+            lambda: TtnnLayout(
+                TensorSpec((3, 1, 1), TensorLayout(BFLOAT16, ROWS, MemoryConfig(nd_shard=HUGE_SHARD)))
+            ),
+            "the storage has more than 2^63 - 1 elements",
+        ),
         (lambda: Shape.documented([]), "has 1 to 8 dimensions, got 0"),
         (lambda: parse_memory_config("MemoryConfig(memory_layout=ROUND)"), "at character 27: 'ROUND' is no"),
     ],
