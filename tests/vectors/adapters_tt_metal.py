@@ -1,5 +1,7 @@
 """Cases of tt-metal's layouts: `tt.metal_layout` in its older and newer form, affine maps, grids, memory maps."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from hardware.layouts import LayoutError
@@ -17,6 +19,8 @@ def _layout(values: Values) -> MetalLayout:
     shape, grid = tuple(values["tensor_shape"]), values["grid"]
     oob, space = values.get("oob_val", "undef"), values.get("memory_space", "l1")
     attribute = MetalAttribute.derive(shape, linear, grid, stored, space, oob)
+    if "memref_shape" in values:
+        attribute = replace(attribute, memref_shape=tuple(values["memref_shape"]))
     return MetalLayout(shape, "f32", attribute)
 
 
@@ -64,7 +68,7 @@ def _print(values: Values, _: Values) -> Values:
 
 
 def _rule_error(values: Values, _: Values) -> Values:
-    return {"text": str(_layout(values))}
+    return {"error": False, "text": str(_layout(values) if "linear" in values else _built(values))}
 
 
 def _verify_error(values: Values, _: Values) -> Values:

@@ -2,6 +2,8 @@
 
 from hardware.layouts.notation import Notation
 from hardware.layouts.tt_metal.affine import AffineMap, parse_affine_map
+from hardware.layouts.tt_metal.aligned import AlignedAttribute
+from hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
 from hardware.layouts.tt_metal.attribute import MetalAttribute
 from hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
 from hardware.layouts.tt_metal.element import Element
@@ -19,6 +21,8 @@ EXAMPLES = (
     "memref<1x3x1x!ttcore.tile<32x32, bfp_bf8>, #ttcore.memory_space<l1>>>>",
     "tensor<8x96x32xf32, #tt.metal_layout<(d0, d1, d2) -> (d0 * 96 + d1, d1, d2), neginf, <2x1x2>, "
     "memref<384x96x16xf32, #tt.memory_space<l1>>>>",
+    "tensor<1x1x2x1x!ttcore.tile<32x32, f32>, #ttcore.metal_layout<logical_shape = 2x4x16, dim_alignments = 1x32x32, "
+    "collapsed_intervals = dense<[[0, 2], [2, 3]]> : tensor<2x2xi64>, l1, sharded>>",
 )
 
 NOTATION = Notation(
@@ -32,6 +36,8 @@ NOTATION = Notation(
 __all__ = [
     "NOTATION",
     "AffineMap",
+    "AlignedAttribute",
+    "AlignedMetalLayout",
     "Element",
     "MetalAttribute",
     "MetalLayout",

@@ -25,6 +25,9 @@ from hardware.layouts.tt_metal.scanner import Scanner
 
 DEEPEST_PARENTHESES = 32
 
+KEPT_SIZES = 64
+"""Shapes whose extents a map remembers: planners ask for the same ones again and again."""
+
 
 @dataclass(frozen=True)
 class AffineMap:
@@ -40,6 +43,13 @@ class AffineMap:
         results = ", ".join(map(str, self.results))
         return f"({dims}){f'[{symbols}]' if symbols else ''} -> ({results})"
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dim_count, self.symbol_count, self.results))
+
     @classmethod
     def identity(cls, rank: int) -> "AffineMap":
         """`(d0, d1) -> (d0, d1)`."""
@@ -51,6 +61,11 @@ class AffineMap:
         return tuple(
             tuple(sorted({leaf.index for leaf in leaves(r) if isinstance(leaf, Dim)})) for r in self.results
         )
+
+    @cached_property
+    def unused_dims(self) -> tuple[int, ...]:
+        """The dimensions that no result depends on, ascending."""
+        return tuple(sorted(set(range(self.dim_count)).difference(*self.used_dims)))
 
     def evaluate(self, dims: Sequence[Any], symbols: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The results where the dimensions and symbols are integers or int64 arrays (n,).
@@ -73,6 +88,19 @@ class AffineMap:
 
         Results of dimensions that hold nothing are 0. Raises `LayoutError` where the last index leads below 0.
         """
+        key = tuple(shape)
+        found = self._sizes.get(key)
+        if found is None:
+            if len(self._sizes) >= KEPT_SIZES:
+                self._sizes.clear()
+            found = self._sizes[key] = self._size(key)
+        return found
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        return {}
+
+    def _size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         empty = [any(shape[d] == 0 for d in used) for used in self.used_dims]
         found = tuple(0 if e else v + 1 for e, v in zip(empty, self.last(shape), strict=True))
         if any(n < 0 for n in found):

@@ -22,13 +22,16 @@ MEMORY_SPACES = ("system", "mmio", "dram", "l1", "dst")
 
 HIGHEST_RANK = 16
 
+CoreRanges = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+
 
 @dataclass(frozen=True)
 class MetalAttribute:
     """How a tensor lies on a grid of cores, without the tensor's shape.
 
     `memref_shape` counts elements of a shard (tiles if `element` is one). `grid_map` is the grid's own map to physical
-    cores, if given; `memory_layout` the fifth field of older texts (`interleaved`, `block_sharded`). `dialect`, the
+    cores, if given; `memory_layout` the fifth field of older texts (`interleaved`, `block_sharded`);
+    `core_ranges` the cores that a `ttnn` text names, first and last of each rectangle. `dialect`, the
     spelling `tt`, `ttcore` or `ttnn`, does not count in comparisons.
     """
 
@@ -40,6 +43,7 @@ class MetalAttribute:
     memory_space: str
     memory_layout: str | None = None
     grid_map: AffineMap | None = None
+    core_ranges: CoreRanges = ()
     dialect: str = field(default="tt", compare=False)
 
     def __post_init__(self) -> None:
@@ -101,13 +105,23 @@ class MetalAttribute:
         size = self.element.size_bytes
         return tuple(size * prod(self.memref_shape[i + 1 :]) for i in range(len(self.memref_shape)))
 
+    @property
+    def shard_grid(self) -> Extents:
+        """The grid that divides the extents: height- and width-sharded `ttnn` grids list cores for one dimension."""
+        if self.dialect == "ttnn" and len(self.grid) == 2:
+            if self.memory_layout == "height_sharded":
+                return (prod(self.grid), 1)
+            if self.memory_layout == "width_sharded":
+                return (1, prod(self.grid))
+        return self.grid
+
     def physical_shape(self, shape: Sequence[int]) -> Extents:
         """The extents that a tensor takes after its dimensions are joined, without padding."""
         return self.linear.size(shape)
 
     def shard_shape(self, shape: Sequence[int]) -> Extents:
         """The scalars of a tensor that each core gets, the physical extents divided by the grid, rounded up."""
-        return cut(self.linear.size(shape), self.grid)
+        return cut(self.linear.size(shape), self.shard_grid)
 
     def strides(self, shape: Sequence[int]) -> Extents:
         """Per dimension of a tensor, the scalars from an element to the next in the unpadded physical extents."""
@@ -127,15 +141,15 @@ class MetalAttribute:
         """
         check_map(shape, self.linear)
         physical = self.physical_shape(shape)
-        pitch, stored = cut(physical, self.grid), self.scalar_memref_shape
+        grid, pitch, stored = self.shard_grid, self.shard_shape(shape), self.scalar_memref_shape
         if any(s < p for s, p in zip(stored, pitch, strict=True)):
             needed = in_tiles(pitch, self.element)
             raise LayoutError(
                 f"memref {_by_x(self.memref_shape)} is smaller than the shard: {self.linear} takes tensor "
-                f"{_by_x(shape)} to {_by_x(physical)}, over the grid {_by_x(self.grid)} that is "
+                f"{_by_x(shape)} to {_by_x(physical)}, over the grid {_by_x(grid)} that is "
                 f"{_by_x(pitch)} scalars a core; expected a memref of {_by_x(needed)}"
             )
-        return Shards(physical, self.grid, pitch, stored, self.element.tile)
+        return Shards(physical, grid, pitch, stored, self.element.tile)
 
     def with_grid(
         self, shape: Sequence[int], grid: Sequence[int], intervals: Intervals = ALL_BUT_LAST
@@ -190,12 +204,10 @@ def check_map(shape: Sequence[int], linear: AffineMap) -> None:
             f"the number of dims in the affine map must match exactly the rank of the tensor: {linear} has "
             f"{linear.dim_count}, tensor {_by_x(shape)} has rank {len(shape)}"
         )
-    used = {dim for dims in linear.used_dims for dim in dims}
-    for dim in range(len(shape)):
-        if dim not in used:
-            raise LayoutError(
-                f"Dim does not participate in AffineMap RHS: d{dim} is in no result of {linear}"
-            )
+    if linear.unused_dims:
+        raise LayoutError(
+            f"Dim does not participate in AffineMap RHS: d{linear.unused_dims[0]} is in no result of {linear}"
+        )
 
 
 def check_choice(what: str, word: str, choices: Sequence[str]) -> None:

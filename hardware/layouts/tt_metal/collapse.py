@@ -49,11 +49,10 @@ def collapsed_map(shape: tuple[int, ...], grid_rank: int, intervals: Intervals =
         results[begin] = _row_major(shape, range(begin, end))
     results[: joined[0][0] if joined else 0] = map(Dim, range(joined[0][0] if joined else 0))
     found = AffineMap(rank, 0, (*[Constant(0)] * (grid_rank - len(results)), *results[: max(grid_rank, 0)]))
-    lost = sorted(set(range(rank)) - {d for used in found.used_dims for d in used})
-    if lost:
+    if found.unused_dims:
         raise LayoutError(
             f"Dim does not participate in AffineMap RHS: collapsing {list(intervals)} of rank {rank} leaves "
-            f"{len(groups)} dimensions for a grid of rank {grid_rank}, d{lost[0]} is in no result; "
+            f"{len(groups)} dimensions for a grid of rank {grid_rank}, d{found.unused_dims[0]} is in no result; "
             f"use a grid of rank {len(groups)} or join more dimensions"
         )
     return found

@@ -5,7 +5,9 @@ Tile sizes are `TileType::getSizeBytes` of tt-mlir's lib/Dialect/TTCore/IR/TTCor
 before 2025-08 left the exponents out).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from hardware.layouts.layout import LayoutError
 from hardware.layouts.tt_metal.scanner import Scanner
@@ -63,7 +65,7 @@ class Element:
         """Scalars in one."""
         return self.tile[0] * self.tile[1] if self.tile else 1
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes of one, shared exponents included."""
         exponents = self.scalars // ELEMENTS_PER_EXPONENT if self.is_block_float else 0
@@ -105,8 +107,13 @@ def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> Element:
     return found
 
 
-def element(dtype: str, tile_shape: tuple[int, ...] | None) -> Element:
+def element(dtype: str, tile_shape: Sequence[int] | None) -> Element:
     """A scalar, or a tile of it."""
+    return _element(dtype, None if tile_shape is None else tuple(tile_shape))
+
+
+@lru_cache(maxsize=1024)
+def _element(dtype: str, tile_shape: tuple[int, ...] | None) -> Element:
     return scalar(dtype) if tile_shape is None else tile(dtype, tile_shape)
 
 

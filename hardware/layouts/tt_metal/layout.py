@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import ClassVar
 
@@ -87,6 +87,7 @@ def stored_bytes(
     return prod(grid) * prod(in_tiles(cut(physical, grid), stored)) * stored.size_bytes
 
 
+@lru_cache(maxsize=256)
 def scalar_name(dtype: str) -> str:
     """The tensor's scalar type for a stored data type: itself, or `f32` for a block float."""
     tiled = {"u32": "ui32", "u16": "ui16", "u8": "ui8"}

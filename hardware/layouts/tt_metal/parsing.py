@@ -1,10 +1,24 @@
-"""Reading `tensor<2x3xf32, #tt.metal_layout<...>>` and the attribute alone."""
+"""Reading `tensor<2x3xf32, #tt.metal_layout<...>>`, in the older and the newer form, and the attributes alone.
 
+As in MLIR's files, definitions like `#l1 = #tt.memory_space<l1>` and `#layout = #tt.metal_layout<...>` may come first
+and be named afterwards.
+"""
+
+from collections.abc import Mapping
+
+from hardware.layouts.layout import LayoutError
 from hardware.layouts.tt_metal.affine import AffineMap, read_affine_map
-from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, MetalAttribute
+from hardware.layouts.tt_metal.aligned import AlignedAttribute
+from hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
+from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, CoreRanges, MetalAttribute
 from hardware.layouts.tt_metal.element import read_shaped
+from hardware.layouts.tt_metal.fields import choice, read_aligned, read_core_ranges
 from hardware.layouts.tt_metal.layout import MetalLayout
 from hardware.layouts.tt_metal.scanner import Scanner
+
+Attribute = MetalAttribute | AlignedAttribute
+Definitions = Mapping[str, Attribute | str]
+"""Attributes and memory spaces by the name that a text gives them."""
 
 LAYOUT_NAMES = {
     "#tt.metal_layout": "tt",
@@ -19,30 +33,53 @@ MEMORY_LAYOUTS = (
 )  # fmt: skip
 """Values of the fifth field."""
 
+SPACE_NAMES = ("#tt.memory_space", "#ttcore.memory_space", "#ttnn.buffer_type")
+
 BUFFER_TYPES = ("dram", "l1", "system_memory", "l1_small", "trace")
 """Memories of the `ttnn` spelling (tt-mlir's BufferType)."""
 
 
-def parse_metal_layout(text: str) -> MetalLayout:
+def parse_metal_layout(text: str) -> MetalLayout | AlignedMetalLayout:
     """The layout that a tensor type's text describes.
 
     Raises `LayoutError` with the character and what was expected, or with the rule that the values break.
     """
     scanner = Scanner(text)
-    layout = read_tensor(scanner)
+    layout = read_tensor(scanner, read_definitions(scanner))
     scanner.finish()
     return layout
 
 
-def parse_metal_attribute(text: str) -> MetalAttribute:
+def parse_metal_attribute(text: str) -> Attribute:
     """The attribute that a text holds, without a tensor."""
     scanner = Scanner(text)
-    attribute = read_attribute(scanner)
+    attribute = read_attribute(scanner, read_definitions(scanner))
     scanner.finish()
     return attribute
 
 
-def read_tensor(scanner: Scanner) -> MetalLayout:
+def read_definitions(scanner: Scanner) -> Definitions:
+    """The definitions `#name = ...` that come next."""
+    found: dict[str, Attribute | str] = {}
+    while scanner.peek("#"):
+        start = scanner.at
+        name = scanner.name("a name")
+        if not scanner.accept("="):
+            scanner.at = start
+            break
+        scanner.peek("#")
+        start = scanner.at
+        kind = scanner.name("an attribute")
+        scanner.at = start
+        found[name] = (
+            read_memory_space(scanner, kind.split(".")[0][1:], found)
+            if kind in SPACE_NAMES
+            else read_attribute(scanner, found)
+        )
+    return found
+
+
+def read_tensor(scanner: Scanner, definitions: Definitions) -> MetalLayout | AlignedMetalLayout:
     """The tensor type that comes next."""
     if scanner.peek("#"):
         raise scanner.error(
@@ -51,24 +88,38 @@ def read_tensor(scanner: Scanner) -> MetalLayout:
     scanner.expect("tensor")
     scanner.expect("<")
     shape, element = read_shaped(scanner)
-    if element.tile is not None:
-        raise scanner.error("a tensor of scalars, not tiles, for an attribute with a memref")
     scanner.expect(",")
-    attribute = read_attribute(scanner)
+    place = scanner.at
+    attribute = read_attribute(scanner, definitions)
     scanner.expect(">")
+    if isinstance(attribute, AlignedAttribute):
+        return AlignedMetalLayout(attribute.logical_shape, shape, element, attribute)
+    if element.tile is not None:
+        raise LayoutError(
+            f"at character {place}: expected an attribute with logical_shape for a tensor of tiles"
+        )
     return MetalLayout(shape, element.dtype, attribute)
 
 
-def read_attribute(scanner: Scanner) -> MetalAttribute:
+def read_attribute(scanner: Scanner, definitions: Definitions) -> Attribute:
     """The attribute that comes next."""
     scanner.peek("#")
     place = scanner.at
     name = scanner.name("'#tt.metal_layout' or '#ttcore.metal_layout'")
+    known = definitions.get(name)
+    if known is not None and not isinstance(known, str):
+        return known
     if name not in LAYOUT_NAMES:
         scanner.at = place
-        raise scanner.error(f"one of {', '.join(LAYOUT_NAMES)}")
+        raise scanner.error(f"one of {', '.join((*LAYOUT_NAMES, *definitions))}")
     dialect = LAYOUT_NAMES[name]
     scanner.expect("<")
+    if scanner.peek_word() == "logical_shape":
+        return read_aligned(scanner, dialect)
+    return _read_fields(scanner, dialect, definitions)
+
+
+def _read_fields(scanner: Scanner, dialect: str, definitions: Definitions) -> MetalAttribute:
     linear = read_affine_map(scanner)
     scanner.expect(",")
     oob = "undef"
@@ -81,16 +132,24 @@ def read_attribute(scanner: Scanner) -> MetalAttribute:
     scanner.expect("<")
     memref_shape, element = read_shaped(scanner)
     scanner.expect(",")
-    space = read_memory_space(scanner, dialect)
+    space = read_memory_space(scanner, dialect, definitions)
     scanner.expect(">")
     memory_layout = None
-    if scanner.accept(","):
+    core_ranges: CoreRanges = ()
+    while scanner.accept(","):
+        if dialect == "ttnn" and scanner.accept_keyword("core_ranges"):
+            core_ranges = read_core_ranges(scanner)
+            break
         wrapped = scanner.accept("<")
         memory_layout = choice(scanner, "a memory layout", MEMORY_LAYOUTS)
         if wrapped:
             scanner.expect(">")
+        if dialect != "ttnn":
+            break
     scanner.expect(">")
-    return MetalAttribute(linear, oob, grid, memref_shape, element, space, memory_layout, grid_map, dialect)
+    return MetalAttribute(
+        linear, oob, grid, memref_shape, element, space, memory_layout, grid_map, core_ranges, dialect
+    )
 
 
 def read_grid(scanner: Scanner) -> tuple[tuple[int, ...], AffineMap | None]:
@@ -107,13 +166,16 @@ def read_grid(scanner: Scanner) -> tuple[tuple[int, ...], AffineMap | None]:
     return grid, grid_map
 
 
-def read_memory_space(scanner: Scanner, dialect: str) -> str:
+def read_memory_space(scanner: Scanner, dialect: str, definitions: Definitions) -> str:
     """`#tt.memory_space<l1>`, or an alias like `#l1_` that texts define for it."""
     choices = BUFFER_TYPES if dialect == "ttnn" else MEMORY_SPACES
     scanner.peek("#")
     place = scanner.at
     name = scanner.name("a memory space like '#tt.memory_space<l1>'")
-    if name in ("#tt.memory_space", "#ttcore.memory_space", "#ttnn.buffer_type"):
+    known = definitions.get(name)
+    if isinstance(known, str) and known in choices:
+        return known
+    if name in SPACE_NAMES:
         scanner.expect("<")
         space = choice(scanner, "a memory space", choices)
         scanner.expect(">")
@@ -123,11 +185,3 @@ def read_memory_space(scanner: Scanner, dialect: str) -> str:
         scanner.at = place
         raise scanner.error(f"'#tt.memory_space<...>' or an alias of {', '.join(choices)}")
     return alias
-
-
-def choice(scanner: Scanner, what: str, choices: tuple[str, ...]) -> str:
-    """The word that comes next, one of the choices."""
-    word = scanner.peek_word()
-    if word not in choices:
-        raise scanner.error(f"{what} of {', '.join(choices)}")
-    return scanner.word(what)

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from hardware.layouts.tt_metal.affine import AffineMap
+from hardware.layouts.tt_metal.aligned import AlignedAttribute
 from hardware.layouts.tt_metal.attribute import MetalAttribute
+from hardware.layouts.tt_metal.element import Element
 
 
 def printed_tensor(shape: Sequence[int], dtype: str, attribute: MetalAttribute) -> str:
@@ -23,7 +26,46 @@ def printed_attribute(attribute: MetalAttribute) -> str:
     fields = [str(attribute.linear), *([] if ttnn else [attribute.oob]), f"<{grid}>", memref]
     if attribute.memory_layout is not None:
         fields.append(f"<{attribute.memory_layout}>" if ttnn else attribute.memory_layout)
+    if attribute.core_ranges:
+        ranges = ", ".join(f"#ttnn.core_range<{first}, {last}>" for first, last in attribute.core_ranges)
+        fields.append(f"core_ranges = <[{ranges}]>")
     return f"#{dialect}.{'ttnn' if ttnn else 'metal'}_layout<{', '.join(fields)}>"
+
+
+def printed_aligned(device_shape: Sequence[int], element: Element, attribute: AlignedAttribute) -> str:
+    """`tensor<1x1x32x32xf32, #ttcore.metal_layout<logical_shape = ...>>`."""
+    stored = element.text(attribute.dialect)
+    return f"tensor<{extents_prefix(device_shape)}{stored}, {printed_aligned_attribute(attribute)}>"
+
+
+def printed_aligned_attribute(attribute: AlignedAttribute) -> str:
+    """`#ttcore.metal_layout<logical_shape = ..., dim_alignments = ..., collapsed_intervals = ..., l1, sharded>`."""
+    fields = [
+        f"logical_shape = {_by_x(attribute.logical_shape)}",
+        f"dim_alignments = {_by_x(attribute.dim_alignments)}",
+        f"collapsed_intervals = dense<{_dense(attribute)}> : tensor<{len(attribute.intervals)}x2xi64>",
+        *filter(None, (attribute.oob, attribute.memory_space, attribute.memory_layout)),
+    ]
+    if attribute.index_map is not None:
+        fields.append(f"index_map = {_view(attribute.index_map)}")
+    return f"#{attribute.dialect}.metal_layout<{', '.join(fields)}>"
+
+
+def _dense(attribute: AlignedAttribute) -> str:
+    values = {value for pair in attribute.intervals for value in pair}
+    if len(values) == 1:
+        return str(values.pop())
+    rows = ", ".join(f"[{start}, {end}]" for start, end in attribute.intervals)
+    return f"[{rows}]" if rows else ""
+
+
+def _view(view: AffineMap) -> str:
+    """`map(4)` for an identity of four dimensions, else the map."""
+    return f"map({view.dim_count})" if view == AffineMap.identity(view.dim_count) else str(view)
+
+
+def _by_x(extents: Sequence[int]) -> str:
+    return "x".join(map(str, extents))
 
 
 def extents_prefix(shape: Sequence[int]) -> str:

@@ -1,0 +1,72 @@
+"""A tensor in the newer `ttcore.metal_layout`, whose own shape is that of its grid and shards."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.tt_metal.aligned import AlignedAttribute
+from hardware.layouts.tt_metal.attribute import HIGHEST_RANK
+from hardware.layouts.tt_metal.element import Element
+from hardware.layouts.tt_metal.placement import Placement
+from hardware.layouts.tt_metal.printing import printed_aligned
+from hardware.layouts.tt_metal.sharded import ShardedLayout
+from hardware.layouts.tt_metal.shards import Extents, Shards
+
+
+@dataclass(frozen=True)
+class AlignedMetalLayout(ShardedLayout):
+    """`tensor<GRIDxSHARDxELEMENT, #ttcore.metal_layout<logical_shape = ...>>`; `shape` is the logical shape."""
+
+    notation: ClassVar[str] = "tt_metal"
+
+    device_shape: Extents
+    stored: Element
+    attribute: AlignedAttribute
+
+    def __post_init__(self) -> None:
+        """Refuse a device shape that does not hold the aligned extents; `LayoutError` names both."""
+        object.__setattr__(self, "element_bits", self.stored.bits)
+        object.__setattr__(self, "_shards", self._cut())
+
+    @property
+    def element(self) -> Element:
+        """What a shard holds: scalars or tiles."""
+        return self.stored
+
+    @property
+    def padding_value(self) -> str:
+        """What fills the padding."""
+        return self.attribute.oob or "undef"
+
+    @property
+    def shards(self) -> Shards:
+        """How the physical extents are stored."""
+        found: Shards = self.__dict__["_shards"]
+        return found
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Where in the physical extents the elements are."""
+        return Placement(self.attribute.linear, self.shape, self.shards.physical)
+
+    def __str__(self) -> str:
+        return printed_aligned(self.device_shape, self.stored, self.attribute)
+
+    def _cut(self) -> Shards:
+        half, rest = divmod(len(self.device_shape), 2)
+        grid, shard = self.device_shape[:half], self.device_shape[half:]
+        aligned = self.attribute.physical_shape(self.stored.tile)
+        if rest or half != len(aligned) or half > HIGHEST_RANK or 0 in grid:
+            raise LayoutError(
+                f"expected a device shape of a grid and a shard of rank {len(aligned)} each (aligned extents "
+                f"{list(aligned)}), got {list(self.device_shape)}"
+            )
+        if any(g * s < size for g, s, size in zip(grid, shard, aligned, strict=True)):
+            raise LayoutError(
+                f"a grid of {list(grid)} shards of {list(shard)} does not hold the aligned extents {list(aligned)}"
+            )
+        rows, columns = self.stored.tile or (1, 1)
+        scalars = (*shard[:-2], shard[-2] * rows, shard[-1] * columns) if half > 1 else shard
+        physical = self.attribute.linear.size(self.shape)
+        return Shards(physical, grid, scalars, scalars, self.stored.tile)

@@ -1,0 +1,109 @@
+"""Grids of several chips, the memory map of a core, and maps without strides."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware.layouts import Layout, LayoutError
+from hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
+from hardware.layouts.tt_metal.device import l1_location, l1_map, physical_core, virtual_core, worker_grid
+from hardware.layouts.tt_metal.element import scalar
+
+
+@pytest.mark.parametrize(
+    ("mesh", "grid", "printed"),
+    [
+        ((1,), (8, 8), "(d0, d1) -> (0, d0, d1)"),
+        ((1, 2), (8, 16), "(d0, d1) -> (d1 floordiv 8, d0, d1 mod 8)"),
+        ((2, 1), (16, 8), "(d0, d1) -> (d0 floordiv 8, d0 mod 8, d1)"),
+        ((2, 4), (16, 32), "(d0, d1) -> ((d0 floordiv 8) * 4 + d1 floordiv 8, d0 mod 8, d1 mod 8)"),
+        ((2, 1, 1), (2, 8, 8), "(d0, d1, d2) -> (d0, d1, d2)"),
+        ((2, 1, 2), (2, 8, 16), "(d0, d1, d2) -> (d0 * 2 + d2 floordiv 8, d1, d2 mod 8)"),
+        ((3, 3, 1), (3, 24, 8), "(d0, d1, d2) -> (d0 * 3 + d1 floordiv 8, d1 mod 8, d2)"),
+    ],
+)
+def test_chips_of_a_mesh_form_one_grid(mesh: tuple, grid: tuple, printed: str) -> None:
+    found, core_map = worker_grid((8, 8), mesh)
+    assert (found, str(core_map)) == (grid, printed)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.tuples(st.integers(1, 3), st.integers(1, 4)))
+def test_given_any_mesh_then_every_core_of_every_chip_is_met_once(mesh: list, chip: tuple) -> None:
+    grid, core_map = worker_grid(chip, mesh)
+    places = [physical_core(core_map, core) for core in np.ndindex(*grid)]
+    assert sorted(places) == list(np.ndindex(int(np.prod(mesh)), *chip))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 40)), min_size=1, max_size=4))
+def test_given_any_shard_then_the_map_of_memory_counts_its_elements(pairs: list) -> None:
+    shard, index = [p[0] for p in pairs], [p[1] for p in pairs]
+    core, offset = l1_location(shard, index)
+    assert core == tuple(i // s for i, s in pairs_of(index, shard))
+    assert offset == np.ravel_multi_index([i % s for i, s in pairs_of(index, shard)], shard)
+
+
+def pairs_of(index: list[int], shard: list[int]) -> list[tuple[int, int]]:
+    """Index and extent of each dimension."""
+    return list(zip(index, shard, strict=True))
+
+
+def test_the_map_of_memory_is_written_as_in_the_compiler() -> None:
+    text = "(d0, d1)[s0, s1] -> (0, d0 floordiv s0, d1 floordiv s1, (d0 mod s0) * s1 + d1 mod s1)"
+    assert str(l1_map()) == text
+    assert str(l1_map().with_symbols((2, 3))) == (
+        "(d0, d1) -> (0, d0 floordiv 2, d1 floordiv 3, (d0 mod 2) * 3 + d1 mod 3)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "core", "message"),
+    [
+        ("(d0, d1) -> (0, d1 floordiv 8, d1 mod 8)", (0, 64), "core .0, 64. is not inside the grid .1, 64."),
+        ("(d0, d1) -> (0, d1, d0)", (0, 9), "core .9, 0. is not inside the grid .8, 8."),
+        ("(d0, d1) -> (d1, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
+        ("(d0, d1) -> (0, d1 - 9, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
+    ],
+)
+def test_cores_outside_are_refused(text: str, core: tuple, message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
+        virtual_core(parse_affine_map(text), core, (1, 64), (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("shape", "linear", "grid"),
+    [
+        ((16, 8), "(d0, d1) -> (d0 floordiv 4, d1 + (d0 mod 4) * 8)", (2, 2)),
+        ((3, 4), "(d0, d1) -> (d0 * 6 + d1 + 2, 0)", (2, 1)),
+        ((4, 3), "(d0, d1) -> (d1, d0)", (2, 3)),
+        ((2, 3, 4), "(d0, d1, d2) -> (d0 * 3 + d1, d1, d2)", (2, 1, 2)),
+        ((2, 3), "(d0, d1) -> (d0 * 2 + d1, d0 + d1)", (1, 2)),
+        ((2, 0, 4), "(d0, d1, d2) -> (d0 * 3 + d1, d2)", (1, 2)),
+        ((1, 12, 1, 5), "(d0, d1, d2, d3) -> (d0 * 12 + d1 + d2, d3)", (2, 1)),
+        ((), "() -> (0, 0)", (1, 1)),
+    ],
+)
+def test_any_map_packs_as_element_by_element(shape: tuple, linear: str, grid: tuple) -> None:
+    attribute = MetalAttribute.derive(shape, parse_affine_map(linear), grid, scalar("f32"))
+    layout = MetalLayout(shape, "f32", attribute)
+    array = np.arange(1, layout.element_count + 1, dtype=np.int64).reshape(shape)
+    packed = layout.pack(array)
+    assert np.array_equal(packed, Layout.pack(layout, array)) and np.array_equal(layout.unpack(packed), array)
+    coords, real = layout.coordinates(np.arange(packed.size))
+    assert np.array_equal(real, packed.reshape(-1) != 0)
+    assert [array[tuple(c)] for c in coords[real].tolist()] == packed.reshape(-1)[real].tolist()
+
+
+def test_maps_that_lose_elements_are_refused() -> None:
+    meet = MetalAttribute.derive((2, 2), parse_affine_map("(d0, d1) -> (d0 + d1, 0)"), (1, 1), scalar("f32"))
+    with pytest.raises(LayoutError, match=r"puts elements \[0, 1\] and \[1, 0\] at one place"):
+        MetalLayout((2, 2), "f32", meet).pack(np.ones((2, 2)))
+    wrap = MetalAttribute.derive(
+        (10, 2), parse_affine_map("(d0, d1) -> (d0 mod 8, d1)"), (1, 1), scalar("f32")
+    )
+    with pytest.raises(LayoutError, match="leads to 7 in dimension 0, outside its size 2"):
+        MetalLayout((10, 2), "f32", wrap).pack(np.ones((10, 2)))
+    with pytest.raises(LayoutError, match=r"takes the last index of \[9, 1\] below 0"):
+        MetalAttribute.derive((9, 1), parse_affine_map("(d0, d1) -> (5 - d0, d1)"), (1, 1), scalar("f32"))
