@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import Device, MeshAxis, MissingFigureError, Tile, load_device, load_mesh, mesh_names
+from hardware import (
+    Device,
+    MeshAxis,
+    MissingFigureError,
+    Tile,
+    device_names,
+    load_device,
+    load_mesh,
+    mesh_names,
+)
 from hardware.timing import (
     STEP_KINDS,
     block_ticks,
@@ -151,6 +160,24 @@ def test_scattered_bytes_on_a_torus_are_those_of_every_pair_on_its_shorter_way(
     assert taken == pytest.approx(rounds * 100 + busiest_link(size, stride) * 10**9, abs=1)
 
 
+@pytest.mark.parametrize("members", [2, 4, 8, 16])
+def test_an_exchange_on_a_torus_tends_to_a_quarter_of_a_gather(members: int) -> None:
+    # scaling-book, sharding, question 10, for an array of n bytes in all; exactly p / (p - 1) quarters of it
+    bare = MeshAxis("a", members, "torus", 1e12, 0.0)
+    n = 15 * 16 * 10**9
+    gather = step_ticks(bare, "all_gather", members, n * (members - 1) // members)
+    exchange = step_ticks(bare, "all_to_all", members, n // members * (members - 1) // members)
+    assert exchange * 4 * (members - 1) == pytest.approx(gather * members, rel=1e-9)
+
+
+def test_a_matrix_product_on_tensix_cores_by_hand() -> None:
+    # 33 x 65 outputs are 2 x 3 tiles of 32 x 32, of k = 100 rounded up to 128: one wave of 64 cores.
+    device = load_device("n150")
+    taken = block_ticks(device, "contraction", 2 * 33 * 65 * 100, 0, "bf16", m=33, n=65, k=100)
+    wave_s = 64 * 2 * 32 * 32 * 128 / (74e12 * device.contraction_efficiency)
+    assert taken == ticks(device.launch_overhead_s + wave_s)
+
+
 def test_a_strided_group_reaches_around_a_torus_and_a_block_of_neighbours_does_not() -> None:
     ring, block = axis("torus", 8), axis("torus", 8)
     assert step_ticks(ring, "all_gather", 4, 3000, stride=2) == 400 + 3000  # two groups share both directions
@@ -251,12 +278,21 @@ def test_more_work_never_takes_less_time_or_energy(kind: str, flops: int, moved:
     assert energy_pj(device, "float32", flops, moved, 0) <= energy_pj(device, "float32", flops, moved, more)
 
 
-@given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(1, 64), more=SIZES)
-def test_a_larger_contraction_never_takes_less_time(m: int, n: int, k: int, batch: int, more: int) -> None:
+@given(
+    name=st.sampled_from(device_names()),
+    m=SIZES,
+    n=SIZES,
+    k=SIZES,
+    batch=st.integers(1, 64),
+    more=SIZES,
+)
+def test_a_larger_contraction_never_takes_less_time(
+    name: str, m: int, n: int, k: int, batch: int, more: int
+) -> None:
     sizes = np.array([m, n, k, batch]) + more * np.vstack([np.zeros(4), np.eye(4)]).astype(int)
     m_, n_, k_, b_ = sizes.T
     taken = block_ticks(
-        load_device("a100-80"), "contraction", 2 * sizes.prod(1), 0, "bf16", m=m_, n=n_, k=k_, batch=b_
+        load_device(name), "contraction", 2 * sizes.prod(1), 0, "bf16", m=m_, n=n_, k=k_, batch=b_
     )
     assert all(taken[0] <= taken[1:])
 
