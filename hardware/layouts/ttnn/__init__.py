@@ -26,7 +26,7 @@ from hardware.layouts.ttnn.memory import (
     NdShardSpec,
     ShardSpec,
 )
-from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes
+from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes, bank_of_page
 from hardware.layouts.ttnn.shape import Shape, to_2d
 from hardware.layouts.ttnn.sharded_config import (
     create_padded_sharded_memory_config,
@@ -84,6 +84,7 @@ __all__ = [
     "Tile",
     "TtnnLayout",
     "aligned_page_bytes",
+    "bank_of_page",
     "block_sharded",
     "create_padded_sharded_memory_config",
     "create_sharded_memory_config",

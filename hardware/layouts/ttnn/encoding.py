@@ -75,9 +75,9 @@ class PaddedDimensions(Encoding):
         missing = len(self._whole) - len(self.shape)
         nothing = np.zeros(len(coords), dtype=np.int64)
         axes = [nothing] * missing + [coords[:, at] for at in range(len(self.shape))]
-        first = nothing
-        for size, axis in zip(self._whole[: self._folded], axes, strict=False):
-            first = axis if first is nothing else first * size + axis
+        first = axes[0]
+        for size, axis in zip(self._whole[1 : self._folded], axes[1 : self._folded], strict=True):
+            first = first * size + axis
         return [first, *axes[self._folded :]]
 
     def coordinates(self, positions: list[Indices]) -> tuple[Indices, Mask]:

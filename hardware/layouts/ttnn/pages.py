@@ -101,3 +101,12 @@ class PageConfig:
 def aligned_page_bytes(page_bytes: int, alignment_bytes: int) -> int:
     """Bytes a page takes in a bank: 16 in L1; 32 in Wormhole's DRAM, 64 in Blackhole's."""
     return round_up(page_bytes, alignment_bytes)
+
+
+def bank_of_page(page: int, bank_count: int) -> Pair:
+    """The bank that holds a page of an interleaved tensor, and which page of that bank it is: pages go round robin."""
+    if page < 0 or bank_count < 1:
+        raise LayoutError(
+            f"page {page} has no place in {bank_count} banks; expected a page from 0 and a bank"
+        )
+    return page % bank_count, page // bank_count

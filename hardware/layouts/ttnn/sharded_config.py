@@ -66,14 +66,15 @@ def create_padded_sharded_memory_config(
 ) -> MemoryConfig:
     """`ttnn.create_sharded_memory_config_`: the same for any core ranges, with shards rounded up, not divided.
 
-    With `tile_layout` the height is first rounded up to whole tiles (BLOCK) or cores (HEIGHT).
+    `strategy` may also be a memory layout's name, WIDTH_SHARDED. With `tile_layout` the height is first rounded up to
+    whole tiles (BLOCK) or cores (HEIGHT).
 
     Raises:
         LayoutError: in ttnn's words, see `create_sharded_memory_config`; "Incorrect tensor shape" for no whole tiles.
     """
     dims = _dims(shape)
     _check_grid_type(core_grid)
-    layout = _layout(strategy)
+    layout = _layout(str(strategy).removesuffix("_SHARDED"))
     order = _orientation(orientation)
     grid = _cores(core_grid)
     if use_height_and_width_as_shard_shape:

@@ -25,6 +25,7 @@ from hardware.layouts.ttnn import (
     TensorLayout,
     TensorSpec,
     TtnnLayout,
+    bank_of_page,
     dtype_named,
     first_cores,
     layout_of_padded,
@@ -135,6 +136,7 @@ def test_sizes_in_banks_are_of_aligned_pages() -> None:
     assert layout.page_bytes((3, 5, 7)) == 14
     assert layout.packed_bytes((3, 5, 7)) == 210
     assert layout.bytes_per_bank((3, 5, 7), alignment_bytes=32, bank_count=12) == 2 * 32
+    assert [bank_of_page(page, 12) for page in (0, 11, 14)] == [(0, 0), (11, 0), (2, 1)]
     sharded = replace(layout, memory=MemoryConfig(nd_shard=NdShardSpec((2, 2, 2), CoreGrid(2, 2).cores)))
     assert sharded.bytes_per_bank((3, 5, 7), alignment_bytes=16, bank_count=0) == 6 * 4 * 16
 
