@@ -4,6 +4,7 @@ An adapter gets a case's input and what is asked: the keys of the expectation, w
 kinds keep there. It computes nothing itself.
 """
 
+from tests.vectors.adapters_cute import CUTE
 from tests.vectors.adapters_selectors import SELECTORS
 from tests.vectors.adapters_teg import TEG
 from tests.vectors.adapters_tt_metal import TT_METAL
@@ -12,4 +13,4 @@ from tests.vectors.adapters_ttnn_nd import TTNN_ND
 from tests.vectors.adapters_zspace import ZSPACE
 from tests.vectors.runner import Adapter
 
-ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN, **TTNN_ND, **TT_METAL}
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN, **TTNN_ND, **TT_METAL, **CUTE}

@@ -1,0 +1,76 @@
+"""A function of expressions as a value, and how its arguments are checked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hardware.layouts.cute.algebra import Tiler
+from hardware.layouts.cute.basis import ArithmeticTuple, ScaledBasis, Term
+from hardware.layouts.cute.composed import Composed
+from hardware.layouts.cute.integers import Static, number
+from hardware.layouts.cute.strided import Strided
+from hardware.layouts.cute.tensor import ImplicitTensor
+from hardware.layouts.cute.tuples import integer, shown
+from hardware.layouts.layout import LayoutError
+
+Templates = tuple[object, ...]
+Given = list[object]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function or type: its names, its meaning over (template arguments, arguments), and how many it takes.
+
+    `templated`: `<...>` may follow; `constant`: a type, which stands for its value without arguments.
+    """
+
+    names: tuple[str, ...]
+    meaning: Callable[[Templates, Given], object]
+    fewest: int = 1
+    most: int = 1
+    templated: bool = False
+    constant: bool = False
+
+
+def a_term(value: object) -> Term:
+    """The value if it is an integer, a basis element or a tuple of such."""
+    if isinstance(value, tuple):
+        return tuple(map(a_term, value))
+    if isinstance(value, int | Static | ScaledBasis | ArithmeticTuple):
+        return value
+    raise LayoutError(f"expected an integer, a basis element or a tuple, got {shown(value)}")
+
+
+def a_layout(value: object) -> Strided:
+    """The value if it is a layout without a swizzle; a shape's compact layout is not made up."""
+    if isinstance(value, Strided):
+        return value
+    raise LayoutError(f"expected a layout, got {shown(value)}")
+
+
+def a_tensor(value: object) -> ImplicitTensor:
+    """The value if it is a tensor."""
+    if isinstance(value, ImplicitTensor):
+        return value
+    raise LayoutError(f"expected a tensor, got {shown(value)}")
+
+
+def shape_of(value: object) -> Term:
+    """The shape of a layout or tensor; a term is its own."""
+    return value.shape if isinstance(value, Strided | Composed | ImplicitTensor) else a_term(value)
+
+
+def a_tiler(value: object) -> Tiler:
+    """A layout, an integer, `_` or a tuple of tilers: anything here is checked where it is used."""
+    return value
+
+
+def places(templates: Templates) -> tuple[int, ...]:
+    """Template arguments as integers."""
+    return tuple(number(integer(t)) for t in templates)
+
+
+def plain(name: str, meaning: Callable[..., object], count: int, most: int | None = None) -> Function:
+    """A function of terms only."""
+    return Function(
+        (name,), lambda _, given: meaning(*map(a_term, given)), count, count if most is None else most
+    )

@@ -1,0 +1,341 @@
+"""Functions that make, take apart and combine layouts; those of tensors act on their layouts."""
+
+from collections.abc import Callable
+
+from hardware.layouts.cute import algebra, inverse, recast, tiling
+from hardware.layouts.cute.basis import ScaledBasis, Term, basis_like, divided_up
+from hardware.layouts.cute.composed import Composed, Swizzle, merged, swizzle_of, swizzled
+from hardware.layouts.cute.function import (
+    Function,
+    Given,
+    Templates,
+    a_layout,
+    a_term,
+    places,
+    shape_of,
+)
+from hardware.layouts.cute.integers import ONE, ZERO, Static, negated
+from hardware.layouts.cute.methods import part
+from hardware.layouts.cute.strided import Strided, columnwise, extended, joined, ordered, rowwise
+from hardware.layouts.cute.tensor import ImplicitTensor
+from hardware.layouts.cute.tuples import (
+    Underscore,
+    ceil_div,
+    depth,
+    flat,
+    integer,
+    product,
+    rank,
+    shown,
+    sliced,
+    wrapped,
+    zeros_filtered,
+    zipped,
+)
+from hardware.layouts.layout import LayoutError
+
+COLUMNS, ROWS = "LayoutLeft", "LayoutRight"
+
+
+def _make_layout(_: Templates, given: Given) -> Strided:
+    if isinstance(given[0], Strided):
+        return joined(tuple(map(a_layout, given)))
+    shape = a_term(given[0])
+    if len(given) == 1:
+        return columnwise(shape)
+    if given[1] in (COLUMNS, ROWS):
+        return columnwise(shape) if given[1] == COLUMNS else rowwise(shape)
+    return Strided(shape, a_term(given[1]))
+
+
+def _layout_type(templates: Templates, given: Given) -> object:
+    arguments = list(given) or list(templates)
+    if not arguments:
+        raise LayoutError("expected a shape, as in Layout<Shape<_4,_2>>{}")
+    if isinstance(arguments[0], Strided) and len(arguments) == 1:
+        return arguments[0]
+    return _make_layout((), arguments)
+
+
+def _ordered(_: Templates, given: Given) -> Strided:
+    if given[1] in (COLUMNS, ROWS):
+        return _make_layout((), given)
+    return ordered(a_term(given[0]), a_term(given[1]))
+
+
+def _on_layout(change: Callable[..., Strided]) -> Callable[[Templates, Given], object]:
+    """A change of a layout that also acts within a swizzle and on a tensor's layout."""
+
+    def meaning(_: Templates, given: Given) -> object:
+        value, rest = given[0], given[1:]
+        if isinstance(value, ImplicitTensor):
+            return value.relaid(lambda layout: change(layout, *rest))
+        if isinstance(value, Composed):
+            return value.on_inner(lambda layout: change(layout, *rest))
+        return change(a_layout(value), *rest)
+
+    return meaning
+
+
+def _size(templates: Templates, given: Given) -> object:
+    return product(part(shape_of(given[0]), templates))
+
+
+def _cosize(templates: Templates, given: Given) -> object:
+    value = given[0].inner if isinstance(given[0], Composed) else a_layout(given[0])
+    return _mode(value, templates).cosize
+
+
+def _mode(layout: Strided, path: Templates) -> Strided:
+    return Strided(part(layout.shape, path), part(layout.stride, path))
+
+
+def _get(templates: Templates, given: Given) -> object:
+    if isinstance(given[0], Strided):
+        return _mode(given[0], templates)
+    if isinstance(given[0], Composed):
+        return given[0].on_inner(lambda layout: _mode(layout, templates))
+    return part(a_term(given[0]), templates)
+
+
+def _shape(templates: Templates, given: Given) -> Term:
+    return part(shape_of(given[0]), templates)
+
+
+def _stride(templates: Templates, given: Given) -> Term:
+    value = given[0].layout if isinstance(given[0], ImplicitTensor) else given[0]
+    return part(a_layout(value).stride, templates)
+
+
+def _flatten(_: Templates, given: Given) -> object:
+    if isinstance(given[0], Strided | Composed | ImplicitTensor):
+        return _on_layout(lambda layout: layout.flat)((), given)
+    return flat(a_term(given[0]))
+
+
+def _take(templates: Templates, given: Given) -> object:
+    begin, end = places(templates)
+    return _picked(given[0], range(begin, end), "take: empty range error")
+
+
+def _select(templates: Templates, given: Given) -> object:
+    return _picked(given[0], places(templates), "select: expected modes")
+
+
+def _picked(value: object, chosen: "range | tuple[int, ...]", empty: str) -> object:
+    if isinstance(value, Strided):
+        return Strided(_chosen(value.shape, chosen, empty), _chosen(value.stride, chosen, empty))
+    return _chosen(a_term(value), chosen, empty)
+
+
+def _chosen(term: Term, chosen: "range | tuple[int, ...]", empty: str) -> Term:
+    parts = wrapped(term)
+    if not len(chosen):
+        raise LayoutError(empty)
+    if not all(0 <= k < len(parts) for k in chosen):
+        raise LayoutError(f"range out of bounds: modes {list(chosen)} of {shown(term)}")
+    return tuple(parts[k] for k in chosen)
+
+
+def _group(templates: Templates, given: Given) -> object:
+    begin, end = places(templates)
+
+    def grouped(term: Term) -> Term:
+        parts = wrapped(term)
+        last = len(parts) if end == -1 else end
+        middle: tuple[Term, ...] = (parts[begin:last],) if begin < last else ()
+        return parts[:begin] + middle + parts[last:]
+
+    if isinstance(given[0], Strided):
+        return Strided(grouped(given[0].shape), grouped(given[0].stride))
+    return grouped(a_term(given[0]))
+
+
+def _append(templates: Templates, given: Given) -> object:
+    if isinstance(given[0], Strided):
+        extra = a_layout(given[1]) if len(given) > 1 else Strided(ONE, ZERO)
+        return extended(given[0], places(templates)[0] if templates else given[0].rank + 1, extra)
+    parts = wrapped(a_term(given[0]))
+    missing = places(templates)[0] - len(parts) if templates else 1
+    return given[0] if missing == 0 else parts + (a_term(given[1]),) * missing
+
+
+def _prepend(templates: Templates, given: Given) -> object:
+    if isinstance(given[0], Strided):
+        extra = a_layout(given[1]) if len(given) > 1 else Strided(ONE, ZERO)
+        count = places(templates)[0] - given[0].rank if templates else 1
+        return joined((extra,) * count + given[0].modes) if count else given[0]
+    parts = wrapped(a_term(given[0]))
+    missing = places(templates)[0] - len(parts) if templates else 1
+    return given[0] if missing == 0 else (a_term(given[1]),) * missing + parts
+
+
+def _composition(_: Templates, given: Given) -> object:
+    first, last = given[0], given[-1]
+    if isinstance(first, Swizzle):
+        if isinstance(last, Swizzle):
+            return merged(first, last)
+        return swizzled(first, integer(given[1]) if len(given) == 3 else ZERO, a_layout(last))
+    if len(given) == 3:
+        return Composed(a_layout(first), integer(given[1]), a_layout(last))
+    if isinstance(first, Strided) and isinstance(last, Swizzle):
+        images = (integer(first(Static(mask))) for mask in (last.sources, last.targets))
+        sources, targets = (image.value if isinstance(image, Static) else image for image in images)
+        return swizzled(swizzle_of(sources, targets), ZERO, first)
+    return _on_layout(algebra.composition)((), given)
+
+
+def _complement(_: Templates, given: Given) -> Strided:
+    layout = given[0].inner if isinstance(given[0], Composed) else given[0]
+    layout = layout if isinstance(layout, Strided) else columnwise(a_term(layout))
+    return algebra.complement(layout, shape_of(given[1]) if len(given) > 1 else None)
+
+
+def _inverse(change: Callable[[Strided], Strided]) -> Callable[[Templates, Given], object]:
+    def meaning(_: Templates, given: Given) -> object:
+        value = given[0]
+        if isinstance(value, Underscore | Swizzle):
+            return value
+        if isinstance(value, int | Static):
+            return negated(value)
+        if isinstance(value, Composed) and isinstance(value.outer, Swizzle) and value.offset == ZERO:
+            return _composition((), [change(value.inner), value.outer])
+        return change(a_layout(value))
+
+    return meaning
+
+
+def _ceil_div(_: Templates, given: Given) -> Term:
+    target, tiler = given
+    if isinstance(tiler, Strided):
+        return algebra.complement(tiler, shape_of(target)).shape
+    if isinstance(target, ScaledBasis):
+        return divided_up(target, integer(tiler))
+    return ceil_div(shape_of(target), a_term(tiler))
+
+
+def _sliced(kept: bool) -> Callable[[Templates, Given], object]:
+    def meaning(_: Templates, given: Given) -> object:
+        coordinate, value = given
+        if isinstance(value, Strided):
+            return value.slice(coordinate) if kept else value.dice(coordinate)
+        return sliced(coordinate, a_term(value), kept)
+
+    return meaning
+
+
+def _cast(change: Callable[[Strided | Composed, int], object]) -> Callable[[Templates, Given], object]:
+    def meaning(templates: Templates, given: Given) -> object:
+        layout = given[0] if isinstance(given[0], Composed) else a_layout(given[0])
+        return change(layout, places(templates)[0])
+
+    return meaning
+
+
+def _filter_zeros(_: Templates, given: Given) -> object:
+    if isinstance(given[0], Strided):
+        return given[0].zeros_filtered
+    return zeros_filtered(a_term(given[0]), a_term(given[-1]))
+
+
+def _zip(_: Templates, given: Given) -> object:
+    if len(given) == 2 and isinstance(given[0], Strided):
+        return recast.paired(given[0], a_layout(given[1]))
+    if isinstance(given[0], Strided):
+        return Strided(zipped(given[0].shape), zipped(given[0].stride))
+    return zipped(tuple(map(a_term, given)) if len(given) > 1 else a_term(given[0]))
+
+
+def _swizzle(templates: Templates, given: Given) -> Swizzle:
+    values = places(templates)
+    if len(values) not in (2, 3):
+        raise LayoutError("expected Swizzle<bits, base> or Swizzle<bits, base, shift>")
+    return Swizzle(values[0], values[1], values[2] if len(values) == 3 else values[0])
+
+
+def _make_swizzle(templates: Templates, given: Given) -> Swizzle:
+    sources, targets = places(templates)
+    return swizzle_of(sources, targets)
+
+
+def _tile_to_shape(_: Templates, given: Given) -> object:
+    shape = a_term(given[1])
+    order = a_term(given[2]) if len(given) > 2 and given[2] not in (COLUMNS, ROWS) else None
+    if len(given) > 2 and given[2] == ROWS:
+        order = tuple(Static(k) for k in reversed(range(rank(shape))))
+    return _on_layout(lambda layout: tiling.tile_to_shape(layout, shape, order))((), given[:1])
+
+
+def _two(change: Callable[[Strided, Strided], object]) -> Callable[[Templates, Given], object]:
+    return lambda _, given: change(a_layout(given[0]), a_layout(given[1]))
+
+
+def _marker(name: str) -> Callable[[Templates, Given], object]:
+    return lambda _, __: name
+
+
+_TILINGS = (
+    tiling.logical_divide,
+    tiling.zipped_divide,
+    tiling.tiled_divide,
+    tiling.flat_divide,
+    tiling.logical_product,
+    tiling.zipped_product,
+    tiling.tiled_product,
+    tiling.flat_product,
+)
+
+LAYOUT_FUNCTIONS: tuple[Function, ...] = (
+    Function(("GenColMajor", "LayoutLeft"), _marker(COLUMNS), 0, 0, constant=True),
+    Function(("GenRowMajor", "LayoutRight"), _marker(ROWS), 0, 0, constant=True),
+    Function(("Layout",), _layout_type, 0, 2, templated=True, constant=True),
+    Function(("Swizzle",), _swizzle, 0, 0, templated=True, constant=True),
+    Function(("make_swizzle",), _make_swizzle, 0, 0, templated=True),
+    Function(("make_layout",), _make_layout, 1, 64),
+    Function(("make_ordered_layout",), _ordered, 2, 2),
+    Function(("make_layout_like",), lambda _, g: recast.layout_like(a_layout(g[0]))),
+    Function(("make_identity_layout",), lambda _, g: Strided(shape_of(g[0]), basis_like(shape_of(g[0])))),
+    Function(("make_composed_layout",), _composition, 3, 3),
+    Function(("size",), _size, templated=True),
+    Function(("rank",), lambda t, g: Static(rank(part(shape_of(g[0]), t))), templated=True),
+    Function(("depth",), lambda t, g: Static(depth(part(shape_of(g[0]), t))), templated=True),
+    Function(("shape",), _shape, templated=True),
+    Function(("stride",), _stride, templated=True),
+    Function(("cosize",), _cosize, templated=True),
+    Function(("coshape",), lambda t, g: _mode(a_layout(g[0]), t).coshape, templated=True),
+    Function(("coprofile",), lambda t, g: _mode(a_layout(g[0]), t).coprofile, templated=True),
+    Function(("get", "layout"), _get, templated=True),
+    Function(("take",), _take, templated=True),
+    Function(("select",), _select, templated=True),
+    Function(("group",), _group, templated=True),
+    Function(("append",), _append, 1, 2, templated=True),
+    Function(("prepend",), _prepend, 1, 2, templated=True),
+    Function(("flatten",), _flatten),
+    Function(("coalesce",), _on_layout(algebra.coalesce), 1, 2),
+    Function(("filter",), _on_layout(algebra.filtered), 1, 2),
+    Function(("filter_zeros",), _filter_zeros, 1, 2),
+    Function(("composition",), _composition, 2, 3),
+    Function(("complement",), _complement, 1, 2),
+    Function(("right_inverse",), _inverse(inverse.right_inverse)),
+    Function(("left_inverse",), _inverse(inverse.left_inverse)),
+    Function(("nullspace",), lambda _, g: inverse.nullspace(a_layout(g[0]))),
+    Function(("max_common_layout",), _two(inverse.max_common_layout), 2, 2),
+    Function(("max_common_vector",), _two(inverse.max_common_vector), 2, 2),
+    Function(("blocked_product",), _on_layout(tiling.blocked_product), 2, 2),
+    Function(("raked_product",), _on_layout(tiling.raked_product), 2, 2),
+    Function(("tile_to_shape",), _tile_to_shape, 2, 3),
+    *(Function((change.__name__,), _on_layout(change), 2, 2) for change in _TILINGS),
+    Function(("ceil_div",), _ceil_div, 2, 2),
+    Function(("slice",), _sliced(True), 2, 2),
+    Function(("dice",), _sliced(False), 2, 2),
+    Function(("zip",), _zip, 1, 8),
+    Function(("upcast",), _cast(recast.upcast_any), templated=True),
+    Function(("downcast",), _cast(recast.downcast_any), templated=True),
+    Function(("max_alignment",), lambda _, g: recast.max_alignment(a_layout(g[0]))),
+    Function(
+        ("domain_distribute",), lambda _, g: recast.domain_distribute(shape_of(g[0]), integer(g[1])), 2, 2
+    ),
+    Function(
+        ("evenly_divides",), lambda _, g: Static(int(recast.evenly_divides(shape_of(g[0]), g[1]))), 2, 2
+    ),
+)

@@ -1,0 +1,244 @@
+"""A CuTe layout in memory: `ptr[16b] o (4,(2,3)):(2,(1,8))`, elements of 16 bits behind one pointer.
+
+Each top mode is a dimension of the tensor, counted colexicographically where it is itself a tuple. The buffer reaches
+from the pointer to the largest offset; with a swizzle, to the end of the swizzle's last period. Elements that share a
+slot (stride 0) may be packed if they agree.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from hardware.layouts.cute.basis import ScaledBasis, Term
+from hardware.layouts.cute.composed import Composed
+from hardware.layouts.cute.integers import Static, number
+from hardware.layouts.cute.strided import Strided
+from hardware.layouts.cute.text import LARGEST_INTEGER, Reader
+from hardware.layouts.cute.tuples import integer, leaves, product, wrapped
+from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
+
+LARGEST_TABLE = 1 << 26
+NAMED_BITS = (
+    ("float_e4m3_t", 8),
+    ("float_e5m2_t", 8),
+    ("bfloat16_t", 16),
+    ("tfloat32_t", 32),
+    ("half_t", 16),
+    ("double", 64),
+    ("float", 32),
+    ("short", 16),
+    ("bool", 8),
+    ("pred", 8),
+    ("char", 8),
+    ("long", 64),
+    ("int", 32),
+)
+"""Bits of elements whose C++ names do not say them."""
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of an element by its name: `f16`, `bfloat16`, `int4_t`, `half_t`, `float`."""
+    named = dict(NAMED_BITS).get(dtype)
+    digits = re.search(r"\d+", dtype)
+    if named is None and (digits is None or not 1 <= int(digits.group()[:4]) <= 128):
+        raise LayoutError(f"expected an element type like f16, got {dtype!r}")
+    return named if named is not None else int(digits.group())  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class CuteLayout(Layout):
+    """A layout of integer strides over elements of `element_bits` bits.
+
+    `shape` holds the sizes of the top modes; `space` is "", "gmem", "smem" or "rmem". Raises `LayoutError` for basis
+    strides, negative strides, extents below 1, and codomains beyond 2^63 - 1.
+    """
+
+    notation: ClassVar[str] = "cute"
+
+    layout: Strided | Composed
+    space: str = ""
+
+    def __post_init__(self) -> None:
+        for extent, step in zip(leaves(self.inner.shape), leaves(self.inner.stride), strict=True):
+            if not isinstance(step, int | Static):
+                kind = "basis element" if isinstance(step, ScaledBasis) else "tuple"
+                raise LayoutError(
+                    f"expected integer strides in memory, got the {kind} {step} in {self.inner}"
+                )
+            if number(integer(extent)) < 1 or number(step) < 0:
+                raise LayoutError(f"expected extents of 1 or more and strides of 0 or more, got {self.inner}")
+        if self.start < 0:
+            raise LayoutError(f"expected an offset of 0 or more, got {self.start}")
+        if max(number(self.inner.size), number(self.inner.cosize) + self.start) > LARGEST_INTEGER:
+            raise LayoutError(f"expected offsets below 2^63, got {self.inner}")
+
+    @property
+    def inner(self) -> Strided:
+        """The layout before a swizzle."""
+        return self.layout.inner if isinstance(self.layout, Composed) else self.layout
+
+    @property
+    def start(self) -> int:
+        """The offset added before a swizzle."""
+        return number(self.layout.offset) if isinstance(self.layout, Composed) else 0
+
+    @property
+    def physical_shape(self) -> tuple[int, ...]:
+        """One row: the buffer."""
+        return (self.buffer_elements,)
+
+    @property
+    def buffer_count(self) -> int:
+        """One pointer, one buffer."""
+        return 1
+
+    @cached_property
+    def buffer_elements(self) -> int:
+        """Slots up to the largest offset, a swizzle's last period filled up."""
+        end = self.start + number(self.inner.cosize)
+        if isinstance(self.layout, Composed):
+            period = number(self.layout.outer.size)
+            return -(-end // period) * period
+        return end
+
+    @cached_property
+    def _leaves(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+        """(extent, stride, coordinate step) of every leaf, by dimension, first leaf fastest."""
+        found = []
+        for mode in self.inner.modes:
+            step, parts = 1, []
+            for extent, stride in zip(leaves(mode.shape), leaves(mode.stride), strict=True):
+                parts.append((number(integer(extent)), number(integer(stride)), step))
+                step *= parts[-1][0]
+            found.append(tuple(parts))
+        return tuple(found)
+
+    def offsets(self, coords: Indices) -> Indices:
+        """Offsets (n,) of coordinates (n, rank)."""
+        found = np.full(len(coords), self.start, dtype=np.int64)
+        for dimension, parts in enumerate(self._leaves):
+            rest = coords[:, dimension]
+            for extent, stride, _ in parts[:-1]:
+                rest, inside = np.divmod(rest, extent)
+                found += inside * stride
+            if parts:
+                found += rest * parts[-1][1]
+        return self._swizzled(found)
+
+    def _swizzled(self, offsets: Indices) -> Indices:
+        """Offsets through the swizzle, which is its own inverse."""
+        if not isinstance(self.layout, Composed):
+            return offsets
+        outer = self.layout.outer
+        if isinstance(outer, Strided):
+            raise LayoutError(f"expected a swizzle before the offset, got {outer}")
+        taken = offsets & outer.sources
+        return offsets ^ (taken >> outer.shift if outer.shift >= 0 else taken << -outer.shift)
+
+    @cached_property
+    def _nested(self) -> bool:
+        """Whether every stride reaches beyond all that smaller strides can: offsets then split by division."""
+        reach = 0
+        for stride, extent in sorted((d, s) for parts in self._leaves for s, d, _ in parts if s > 1):
+            if stride <= reach:
+                return False
+            reach += stride * (extent - 1)
+        return True
+
+    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+        """Coordinates (n, rank) at offsets (n,) and which are real; of aliases the first in C order."""
+        if not self._nested:
+            return self._looked_up(offsets)
+        rest = self._swizzled(offsets) - self.start
+        found = np.zeros((len(offsets), len(self.shape)), dtype=np.int64)
+        real = rest >= 0
+        steps = [(d, s, step, k) for k, parts in enumerate(self._leaves) for s, d, step in parts if s > 1]
+        for stride, extent, step, dimension in sorted(steps, reverse=True):
+            inside = np.clip(rest // stride, 0, extent - 1)
+            rest = rest - inside * stride
+            found[:, dimension] += inside * step
+        return found, real & (rest == 0)
+
+    def _looked_up(self, offsets: Indices) -> tuple[Indices, Mask]:
+        found = self._table[offsets]
+        coords = np.stack(np.unravel_index(np.maximum(found, 0), self.shape), axis=1).astype(np.int64)
+        return coords, found >= 0
+
+    @cached_property
+    def _table(self) -> Indices:
+        """For each slot the C-order index of the first element in it, -1 for padding."""
+        if max(self.buffer_elements, self.element_count) > LARGEST_TABLE:
+            raise LayoutError(f"expected at most {LARGEST_TABLE} slots to invert strides that interleave")
+        table = np.full(self.buffer_elements, -1, dtype=np.int64)
+        table[self.offsets(every_coordinate(self.shape))[::-1]] = np.arange(self.element_count)[::-1]
+        return table
+
+    def pack(self, array: Buffers, fill: float = 0) -> Buffers:
+        """The buffer (1, buffer_elements); `LayoutError` where elements that share a slot differ."""
+        self._expect(array, self.shape, "array")
+        buffer = np.full(self.buffer_elements, fill, dtype=array.dtype)
+        self._view(buffer)[...] = array.reshape(self._axes)
+        if not self._nested and not np.array_equal(self._view(buffer).reshape(self.shape), array):
+            raise LayoutError(f"Non-injective Layout: elements that share a slot of {self.layout} differ")
+        return self._permuted(buffer).reshape(1, -1)
+
+    def unpack(self, buffers: Buffers) -> Buffers:
+        """The array (shape) in a buffer (1, buffer_elements)."""
+        self._expect(buffers, (1, self.buffer_elements), "buffers")
+        found: Buffers = self._view(self._permuted(np.ascontiguousarray(buffers[0]))).reshape(self.shape)
+        return found.copy() if np.shares_memory(found, buffers) else found
+
+    def _permuted(self, buffer: Buffers) -> Buffers:
+        if not isinstance(self.layout, Composed):
+            return buffer
+        permuted: Buffers = buffer[self._swizzled(np.arange(len(buffer), dtype=np.int64))]
+        return permuted
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        """Extents of all leaves, slowest first within each dimension."""
+        return tuple(s for parts in self._leaves for s, _, _ in reversed(parts))
+
+    def _view(self, buffer: Buffers) -> Buffers:
+        """The elements in a buffer as an array with an axis for each leaf."""
+        steps = tuple(d * buffer.itemsize for parts in self._leaves for _, d, _ in reversed(parts))
+        return as_strided(buffer[self.start :], self._axes, steps)
+
+    def __str__(self) -> str:
+        return f"{self.space + '_' if self.space else ''}ptr[{self.element_bits}b] o {self.layout}"
+
+
+def parse(text: str, dtype: str | None = None) -> CuteLayout:
+    """The layout of `ptr[16b] o shape:stride`, `f16 shape:stride` or `shape:stride` (elements of `dtype`, f32 if None).
+
+    A swizzle may stand before it: `smem_ptr[16b] o Sw<3,4,3> o _0 o (8,64):(64,1)`. Raises `LayoutError` with the
+    character and what was expected.
+    """
+    reader = Reader(text)
+    space, bits = "", bits_of(dtype or "f32")
+    pointer = reader.taken(r"((gmem|smem|rmem)_)?ptr\[\d{1,3}b\](\(\w*\))?")
+    if pointer:
+        digits = re.search(r"\d+", pointer)
+        bits, space = int(digits.group()) if digits else bits, pointer[: pointer.index("ptr")].rstrip("_")
+        reader.need("o", "'o' between the pointer and the layout")
+    elif name := reader.taken(r"[a-rt-z]\w*"):
+        bits = bits_of(name)
+    layout = reader.any_layout()
+    reader.finish()
+    if not 1 <= bits <= 128:
+        raise LayoutError(f"expected elements of 1 to 128 bits, got {bits}")
+    return bound(layout, bits, space)
+
+
+def bound(layout: Strided | Composed, element_bits: int, space: str = "") -> CuteLayout:
+    """A layout over elements of `element_bits` bits."""
+    return CuteLayout(sizes(layout.shape), element_bits, layout, space)
+
+
+def sizes(shape: Term) -> tuple[int, ...]:
+    """The sizes of a shape's top modes."""
+    return tuple(number(product(mode)) for mode in wrapped(shape))

@@ -1,0 +1,89 @@
+"""Methods of layouts, tensors and basis elements in expressions: `layout.shape<0>()`, `tensor.data()`."""
+
+from hardware.layouts.cute.algebra import composition
+from hardware.layouts.cute.basis import ScaledBasis, Term
+from hardware.layouts.cute.composed import Composed
+from hardware.layouts.cute.coordinates import converted, linear_index, strided_coordinate_of
+from hardware.layouts.cute.integers import ONE, Static
+from hardware.layouts.cute.strided import Strided, columnwise
+from hardware.layouts.cute.tensor import ImplicitTensor
+from hardware.layouts.cute.tiling import tiled_divide
+from hardware.layouts.cute.tuples import integer, product, shown, wrapped
+from hardware.layouts.layout import LayoutError
+
+
+def method_of(value: object, name: str, templates: tuple[object, ...], given: list[object]) -> object:
+    """`value.name<templates>(given)`; `LayoutError` if the value has no such method."""
+    if isinstance(value, ScaledBasis) and name == "value":
+        return value.value
+    if isinstance(value, ImplicitTensor):
+        found = _tensor_method(value, name)
+        if found is not None:
+            return found
+        value = value.layout
+    if isinstance(value, Composed):
+        return _composed_method(value, name)
+    if not isinstance(value, Strided):
+        raise LayoutError(f"{shown(value)} has no method {name!r}; expected a layout or a tensor")
+    if name in ("shape", "stride"):
+        return part(value.shape if name == "shape" else value.stride, templates)
+    if name == "layout":
+        return value
+    if name == "size":
+        return product(part(value.shape, templates))
+    if not given:
+        raise LayoutError(f"expected a method of a layout with its arguments, got {name}()")
+    return _applied_method(value, name, given)
+
+
+def _applied_method(layout: Strided, name: str, given: list[object]) -> object:
+    argument = given[0] if len(given) == 1 else tuple(given)
+    if name == "compose":
+        return composition(layout, argument)
+    if name == "with_shape":
+        return composition(layout, columnwise(argument))  # type: ignore[arg-type]
+    if name == "tile":
+        return tiled_divide(layout, argument)
+    position = strided_coordinate_of(integer(argument), layout.shape, layout.stride)
+    if name == "get_hier_coord":
+        return position
+    if name == "get_1d_coord":
+        return linear_index(position, layout.shape)
+    if name == "get_flat_coord":
+        ones: Term = (ONE,) * layout.rank if layout.rank > 1 else ONE
+        return converted(position, layout.shape, ones)
+    raise LayoutError(
+        f"a layout has no method {name!r}; expected shape, stride, compose, tile or get_hier_coord"
+    )
+
+
+def _tensor_method(tensor: ImplicitTensor, name: str) -> object:
+    if name == "data":
+        return tensor.iterator
+    return tensor.layout if name == "layout" else None
+
+
+def _composed_method(layout: Composed, name: str) -> object:
+    parts = (
+        ("layout_a", layout.outer),
+        ("offset", layout.offset),
+        ("layout_b", layout.inner),
+        ("shape", layout.shape),
+    )
+    for known, value in parts:
+        if name == known:
+            return value
+    raise LayoutError(
+        f"a composed layout has no method {name!r}; expected layout_a, offset, layout_b or shape"
+    )
+
+
+def part(term: Term, path: tuple[object, ...]) -> Term:
+    """`get<I, ...>`: the part of a term that a path of positions leads to."""
+    for step in path:
+        place = step.value if isinstance(step, Static) else step
+        parts = wrapped(term)
+        if not isinstance(place, int) or not 0 <= place < len(parts):
+            raise LayoutError(f"Index out of range: {step} of {shown(term)}")
+        term = parts[place]
+    return term

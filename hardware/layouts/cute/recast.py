@@ -1,0 +1,147 @@
+"""Layouts of the same memory with elements of another size, and what tiles a shape evenly.
+
+Source: NVIDIA/cutlass include/cute/layout.hpp (upcast, downcast, max_alignment, domain_distribute, make_layout_like).
+"""
+
+from hardware.layouts.cute.algebra import coalesce
+from hardware.layouts.cute.basis import ScaledBasis, Term, times
+from hardware.layouts.cute.composed import Composed, Swizzle, downcast_swizzle, upcast_swizzle
+from hardware.layouts.cute.coordinates import compact, compact_in_order
+from hardware.layouts.cute.integers import (
+    ONE,
+    ZERO,
+    Integer,
+    Static,
+    absolute,
+    common_divisor,
+    constant,
+    divided,
+    multiplied,
+    number,
+    rounded_up,
+    sign,
+)
+from hardware.layouts.cute.inverse import right_inverse
+from hardware.layouts.cute.strided import Strided, joined
+from hardware.layouts.cute.tiling import logical_divide
+from hardware.layouts.cute.tuples import (
+    ceil_div,
+    each_leaf,
+    integer,
+    leaves,
+    product,
+    same_rank,
+    wrapped,
+    zeros_filtered,
+)
+from hardware.layouts.layout import LayoutError
+
+
+def upcast(layout: Strided, factor: int) -> Strided:
+    """The layout of elements `factor` times as large: contiguous modes shrink, other strides are divided.
+
+    Raises `LayoutError` ("Divisibility condition") where neither of a static stride and the factor divides the other.
+    """
+    if isinstance(layout.shape, tuple):
+        return joined(upcast(mode, factor) for mode in layout.modes)
+    if isinstance(layout.stride, ScaledBasis):
+        inner = upcast(Strided(layout.shape, layout.stride.value), factor)
+        return Strided(inner.shape, ScaledBasis(integer(inner.stride), layout.stride.modes))
+    shape, stride = integer(layout.shape), integer(layout.stride)
+    if constant(stride, 0):
+        return layout
+    if not isinstance(stride, Static):
+        return Strided(shape, divided(stride, Static(factor)))
+    if stride.value % factor and factor % stride.value:
+        raise LayoutError(f"Divisibility condition: stride {stride.value} and {factor} in upcast of {layout}")
+    step = absolute(stride)
+    taken = rounded_up(Static(factor), step)
+    return Strided(rounded_up(shape, taken), multiplied(sign(stride), rounded_up(step, Static(factor))))
+
+
+def downcast(layout: Strided, factor: int) -> Strided:
+    """The layout of elements `factor` times as small: contiguous modes grow, other strides are multiplied.
+
+    Raises `LayoutError` ("Downcast requires adjacent elements") without a static stride of 1.
+    """
+    if not any(constant(stride, 1) for stride in leaves(layout.stride)):
+        raise LayoutError(f"Downcast requires adjacent elements, got {layout}")
+    return _downcast(layout, Static(factor))
+
+
+def _downcast(layout: Strided, factor: Static) -> Strided:
+    if isinstance(layout.shape, tuple):
+        return joined(_downcast(mode, factor) for mode in layout.modes)
+    if constant(layout.stride, 1) or constant(layout.stride, -1):
+        return Strided(multiplied(integer(layout.shape), factor), layout.stride)
+    return Strided(layout.shape, times(layout.stride, factor))
+
+
+def recast(layout: Strided, old_bits: int, new_bits: int) -> Strided:
+    """`recast_layout`: the layout in elements of `new_bits` of what is laid out in elements of `old_bits`."""
+    divisor = number(common_divisor(old_bits, new_bits))
+    larger, smaller = new_bits // divisor, old_bits // divisor
+    raised = upcast(layout, larger) if larger > 1 else layout
+    return downcast(raised, smaller) if smaller > 1 else raised
+
+
+def upcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
+    """`upcast` of a layout, swizzled or not."""
+    if isinstance(layout, Strided):
+        return upcast(layout, factor)
+    outer = layout.outer
+    changed = upcast_swizzle(outer, factor) if isinstance(outer, Swizzle) else upcast(outer, factor)
+    return Composed(changed, divided(layout.offset, Static(factor)), upcast(layout.inner, factor))
+
+
+def downcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
+    """`downcast` of a layout, swizzled or not."""
+    if isinstance(layout, Strided):
+        return downcast(layout, factor)
+    outer = layout.outer
+    changed = downcast_swizzle(outer, factor) if isinstance(outer, Swizzle) else downcast(outer, factor)
+    return Composed(changed, multiplied(layout.offset, Static(factor)), downcast(layout.inner, factor))
+
+
+def max_alignment(layout: Strided) -> Integer:
+    """The largest N for which `upcast(layout, N)` holds, judged by static integers."""
+    flat = coalesce(layout)
+    shape = each_leaf(flat.shape, lambda s: s if isinstance(s, Static) else ONE)
+    stride = each_leaf(flat.stride, lambda d: d if isinstance(d, Static) else ZERO)
+    known = Strided(shape, stride)
+    permuted = logical_divide(known, right_inverse(known))
+    found: Integer = product(permuted.modes[0].shape)
+    for step in leaves(permuted.modes[1].stride):
+        found = common_divisor(found, integer(step))
+    return found
+
+
+def domain_distribute(shape: Term, count: Integer) -> Strided:
+    """A layout of `count` elements spread over a shape, each extent taking the common divisor it can."""
+    extents = leaves(shape)
+    taken: list[Term] = []
+    for extent in extents:
+        taken.append(common_divisor(integer(extent), count))
+        count = divided(count, integer(taken[-1]))
+    return coalesce(Strided(tuple(taken), compact(tuple(extents))))
+
+
+def evenly_divides(shape: Term, tiler: object) -> bool:
+    """Whether a tiler divides a shape without rest."""
+    if isinstance(tiler, tuple):
+        parts = wrapped(shape)
+        return len(tiler) <= len(parts) and all(map(evenly_divides, parts, tiler))
+    size = tiler.size if isinstance(tiler, Strided) else product(integer(tiler))
+    return number(product(shape)) == number(size) * number(product(ceil_div(shape, size)))
+
+
+def layout_like(layout: Strided) -> Strided:
+    """`make_layout_like`: the gapless layout of the same shape whose strides are ordered alike; static 0s stay."""
+    shape = zeros_filtered(layout.stride, layout.shape)
+    return Strided(layout.shape, compact_in_order(shape, layout.stride))
+
+
+def paired(a: Strided, b: Strided) -> Strided:
+    """`zip(a, b)`: the modes of two layouts of one rank, pairwise."""
+    same_rank(a.shape, b.shape)
+    return joined(joined(pair) for pair in zip(a.modes, b.modes, strict=True))

@@ -1,0 +1,157 @@
+"""A CuTe layout as a function: a shape and a stride of one hierarchy, `(4,(2,3)):(2,(1,8))`.
+
+Source: NVIDIA/cutlass include/cute/layout.hpp and media/docs/cpp/cute/01_layout.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hardware.layouts.cute.basis import Term, as_arithmetic, as_coordinate, basis_like, magnitude, text
+from hardware.layouts.cute.coordinates import compact, compact_in_order, index_of
+from hardware.layouts.cute.integers import ONE, ZERO, Integer, added, number, subtracted
+from hardware.layouts.cute.tuples import (
+    congruent,
+    depth,
+    each_leaf,
+    flat,
+    inner_product,
+    integer,
+    product,
+    rank,
+    sliced,
+    total,
+    wrapped,
+    zeros_filtered,
+)
+from hardware.layouts.layout import LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """The function from coordinates of `shape` to the inner product with `stride`.
+
+    Strides are integers or basis elements. Raises `LayoutError` unless both have the same hierarchy.
+    """
+
+    shape: Term
+    stride: Term
+
+    def __post_init__(self) -> None:
+        if not congruent(self.shape, self.stride):
+            raise LayoutError(
+                f"expected a stride congruent with the shape {text(self.shape)}, got {text(self.stride)}"
+            )
+
+    def __str__(self) -> str:
+        return f"{text(self.shape)}:{text(self.stride)}"
+
+    def __call__(self, coordinate: Term) -> Term:
+        """The image of a coordinate, natural, one-dimensional or partial."""
+        return index_of(coordinate, self.shape, self.stride)
+
+    @property
+    def rank(self) -> int:
+        """Modes at the top."""
+        return rank(self.shape)
+
+    @property
+    def depth(self) -> int:
+        """Levels of the hierarchy; 0 of a single integer."""
+        return depth(self.shape)
+
+    @property
+    def size(self) -> Integer:
+        """Coordinates of the domain."""
+        return product(self.shape)
+
+    @property
+    def coshape(self) -> Term:
+        """The extents of the smallest box from the origin that holds every image."""
+        last = each_leaf(self.shape, lambda s: subtracted(integer(s), ONE))
+        strides = each_leaf(self.stride, magnitude)
+        corner = as_coordinate(as_arithmetic(inner_product(last, strides)))
+        return each_leaf(corner, lambda c: added(integer(c), ONE))
+
+    @property
+    def cosize(self) -> Integer:
+        """The size of the codomain: one more than the largest image."""
+        return product(self.coshape)
+
+    @property
+    def coprofile(self) -> Term:
+        """The hierarchy of the images, with `_0` at each leaf."""
+        return each_leaf(as_coordinate(as_arithmetic(total(self.stride))), lambda _: ZERO)
+
+    @property
+    def modes(self) -> "tuple[Strided, ...]":
+        """Each top mode as a layout; a single integer is its own mode."""
+        return tuple(map(Strided, wrapped(self.shape), wrapped(self.stride)))
+
+    @property
+    def flat(self) -> "Strided":
+        """The same function of depth one at most."""
+        return Strided(flat(self.shape), flat(self.stride))
+
+    @property
+    def zeros_filtered(self) -> "Strided":
+        """With extent 1 wherever the stride is a static 0."""
+        return Strided(zeros_filtered(self.stride, self.shape), self.stride)
+
+    def slice(self, coordinate: object) -> "Strided":
+        """The modes that `_` keeps."""
+        return Strided(sliced(coordinate, self.shape), sliced(coordinate, self.stride))
+
+    def dice(self, coordinate: object) -> "Strided":
+        """The modes that `_` does not keep."""
+        return Strided(sliced(coordinate, self.shape, False), sliced(coordinate, self.stride, False))
+
+
+def joined(layouts: "tuple[Strided, ...] | Iterator[Strided]") -> Strided:
+    """`make_layout(a, b, ...)`: each layout a mode of the result."""
+    parts = tuple(layouts)
+    return Strided(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+
+
+def columnwise(shape: Term) -> Strided:
+    """The gapless layout of a shape, first mode fastest (CuTe's default)."""
+    return Strided(shape, compact(shape))
+
+
+def rowwise(shape: Term) -> Strided:
+    """The gapless layout of a shape, last mode fastest."""
+    return Strided(shape, compact(shape, leftmost=False))
+
+
+def ordered(shape: Term, order: Term) -> Strided:
+    """`make_ordered_layout`: the gapless layout of a shape, modes of lower order faster."""
+    return Strided(shape, compact_in_order(shape, order))
+
+
+def identity(shape: Term) -> Strided:
+    """`make_identity_layout`: maps each coordinate to itself."""
+    return Strided(shape, basis_like(shape))
+
+
+def extended(layout: Strided, length: int, extra: Strided | None = None) -> Strided:
+    """`append<N>`: modes `extra` (or `_1:_0`) behind, up to rank `length`."""
+    extra = extra or Strided(ONE, ZERO)
+    missing = length - layout.rank
+    if missing < 0:
+        raise LayoutError(f"expected a layout of rank {length} at most, got {layout}")
+    if not missing:
+        return layout
+    shapes = wrapped(layout.shape) + (extra.shape,) * missing
+    return Strided(shapes, wrapped(layout.stride) + (extra.stride,) * missing)
+
+
+def same_function(a: Strided, b: Strided) -> bool:
+    """Whether two layouts of integer strides have one size and one image at every one-dimensional coordinate."""
+    from_a, from_b = ([str(as_coordinate(layout(k))) for k in range(_count(layout))] for layout in (a, b))
+    return from_a == from_b
+
+
+def _count(layout: Strided) -> int:
+    size = number(layout.size)
+    if size > 1 << 22:
+        raise LayoutError(f"expected at most 2^22 coordinates to compare, got {size}")
+    return size

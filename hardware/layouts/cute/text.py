@@ -1,0 +1,221 @@
+"""Reading CuTe's printed texts: terms like `((_128,_64),2)` and `_1@0`, layouts `shape:stride`, iterators, tensors."""
+
+import re
+from dataclasses import dataclass
+
+from hardware.layouts.cute.basis import ArithmeticTuple, ScaledBasis, Term, as_arithmetic
+from hardware.layouts.cute.composed import Composed, Swizzle
+from hardware.layouts.cute.integers import Integer, Static, number
+from hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Iterator, Pointer
+from hardware.layouts.cute.strided import Strided
+from hardware.layouts.cute.tensor import ImplicitTensor
+from hardware.layouts.cute.tuples import KEEP, Underscore, integer, wrapped
+from hardware.layouts.layout import LayoutError
+
+LONGEST_TEXT = 1 << 16
+DEEPEST_NESTING = 64
+LARGEST_INTEGER = (1 << 63) - 1
+
+
+@dataclass
+class Reader:
+    """A text and the place reached in it; refusals name the character."""
+
+    text: str
+    place: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST_TEXT:
+            raise LayoutError(f"expected at most {LONGEST_TEXT} characters, got {len(self.text)}")
+
+    def expected(self, what: str) -> LayoutError:
+        """The refusal that says what was expected here."""
+        rest = self.text[self.place : self.place + 20]
+        return LayoutError(
+            f"at character {self.place}: expected {what}, got {rest!r}"
+            if rest
+            else f"at character {self.place}: expected {what}, got the end of the text"
+        )
+
+    def taken(self, pattern: str) -> str | None:
+        """What a pattern matches here after blanks, passing over it; None if it does not match."""
+        blanks = re.compile(r"\s*").match(self.text, self.place)
+        start = blanks.end() if blanks else self.place
+        found = re.compile(pattern).match(self.text, start)
+        if found is None:
+            return None
+        self.place = found.end()
+        return found.group()
+
+    def need(self, pattern: str, what: str) -> str:
+        """What a pattern matches here; a refusal if it does not."""
+        found = self.taken(pattern)
+        if found is None:
+            self.taken("")
+            raise self.expected(what)
+        return found
+
+    def finish(self) -> None:
+        """Refuses anything left over."""
+        self.taken("")
+        if self.place != len(self.text):
+            raise self.expected("the end of the text")
+
+    def whole(self, digits: str) -> int:
+        """The value of digits, bounded to 64 bits."""
+        if len(digits) > 20 or abs(int(digits)) > LARGEST_INTEGER:
+            raise LayoutError(f"at character {self.place - len(digits)}: expected an integer of 64 bits")
+        return int(digits)
+
+    def number(self) -> Integer:
+        """`4`, `-4`, `_4` or `_-4`."""
+        digits = self.need(r"_?-?\d+", "an integer like 4 or _4")
+        return Static(self.whole(digits[1:])) if digits[0] == "_" else self.whole(digits)
+
+    def leaf(self) -> Term:
+        """An integer, or a scaled basis element `5@1@0` (innermost mode first)."""
+        value, modes = self.number(), []
+        while self.taken("@"):
+            modes.append(self.whole(self.need(r"\d+", "the mode of a basis element")))
+        if any(mode > 255 for mode in modes):
+            raise LayoutError(f"at character {self.place}: expected modes of a basis element up to 255")
+        return ScaledBasis(value, tuple(reversed(modes))) if modes else value
+
+    def term(self, depth: int = 0) -> Term:
+        """A leaf or a tuple of terms."""
+        if self.taken(r"\("):
+            if depth == DEEPEST_NESTING:
+                raise self.expected(f"at most {DEEPEST_NESTING} levels of parentheses")
+            parts: list[Term] = []
+            while not self.taken(r"\)"):
+                if parts:
+                    self.need(",", "',' or ')'")
+                parts.append(self.term(depth + 1))
+            return tuple(parts)
+        return self.leaf()
+
+    def coordinate(self, depth: int = 0) -> object:
+        """A term in which `_` may stand for a whole mode."""
+        if self.taken(r"\("):
+            if depth == DEEPEST_NESTING:
+                raise self.expected(f"at most {DEEPEST_NESTING} levels of parentheses")
+            parts: list[object] = []
+            while not self.taken(r"\)"):
+                if parts:
+                    self.need(",", "',' or ')'")
+                parts.append(self.coordinate(depth + 1))
+            return tuple(parts)
+        return KEEP if self.taken(r"_(?![-\d])") else self.leaf()
+
+    def layout(self) -> Strided:
+        """`shape:stride`, both terms of one hierarchy."""
+        shape = self.term()
+        self.need(":", "':' between the shape and the stride")
+        return Strided(shape, self.term())
+
+    def any_layout(self) -> Strided | Composed:
+        """`shape:stride`, or `Sw<B,M,S> o offset o shape:stride`."""
+        if not self.taken(r"Sw\s*<"):
+            return self.layout()
+        bits, base, shift = self._three()
+        self.need("o", "'o' between a swizzle and its offset")
+        offset = self.number()
+        self.need("o", "'o' between an offset and its layout")
+        return Composed(Swizzle(bits, base, shift), offset, self.layout())
+
+    def _three(self) -> tuple[int, int, int]:
+        values = []
+        for closing in (",", ",", ">"):
+            values.append(self.whole(self.need(r"-?\d+", "an integer of the swizzle")))
+            self.need(closing, f"{closing!r}")
+        return values[0], values[1], values[2]
+
+    def iterator(self) -> Iterator:
+        """`counting_iter(42)`, `ArithTuple(0,_0)`, a bare coordinate `(0,_0)`, or a pointer `gmem_ptr[16b](...)`."""
+        if self.taken(r"counting_iter\("):
+            start = self.number()
+            self.need(r"\)", "')'")
+            return CountingIterator(number(start))
+        found = self.taken(r"(gmem_|smem_|rmem_)?ptr\[\d+b\](\(\w*\))?")
+        if found:
+            space, bits = re.match(r"(\w*?)_?ptr\[(\d+)b\]", found).groups()  # type: ignore[union-attr]
+            return Pointer(self.whole(bits), space)
+        self.taken("ArithTuple")
+        return CoordinateIterator(addable(self.term()))
+
+    def tensor(self) -> ImplicitTensor:
+        """`iterator o layout`."""
+        start = self.iterator()
+        self.need("o", "'o' between the iterator and the layout")
+        return ImplicitTensor(start, self.any_layout())
+
+
+def addable(term: Term) -> ArithmeticTuple:
+    """A coordinate that an iterator can hold."""
+    found = as_arithmetic(wrapped(term) if not isinstance(term, ScaledBasis | ArithmeticTuple) else term)
+    if isinstance(found, ArithmeticTuple):
+        return found
+    raise LayoutError(f"expected a tuple of integers, got {term}")
+
+
+def parse_term(text: str) -> Term:
+    """The shape, stride or coordinate that a text says."""
+    reader = Reader(text)
+    term = reader.term()
+    reader.finish()
+    return term
+
+
+def parse_coordinate(text: str) -> object:
+    """The coordinate that a text says; `_` keeps a mode."""
+    reader = Reader(text)
+    found = reader.coordinate()
+    reader.finish()
+    return found
+
+
+def parse_strided(text: str) -> Strided:
+    """The layout that `shape:stride` says."""
+    reader = Reader(text)
+    layout = reader.layout()
+    reader.finish()
+    return layout
+
+
+def parse_any_layout(text: str) -> Strided | Composed:
+    """The layout, swizzled or not, that a text says."""
+    reader = Reader(text)
+    layout = reader.any_layout()
+    reader.finish()
+    return layout
+
+
+def parse_iterator(text: str) -> Iterator:
+    """The iterator that a text says."""
+    reader = Reader(text)
+    iterator = reader.iterator()
+    reader.finish()
+    return iterator
+
+
+def parse_tensor(text: str) -> ImplicitTensor:
+    """The tensor that `iterator o layout` says."""
+    reader = Reader(text)
+    tensor = reader.tensor()
+    reader.finish()
+    return tensor
+
+
+__all__ = [
+    "LARGEST_INTEGER",
+    "Reader",
+    "Underscore",
+    "addable",
+    "integer",
+    "parse_any_layout",
+    "parse_coordinate",
+    "parse_iterator",
+    "parse_strided",
+    "parse_tensor",
+    "parse_term",
+]
