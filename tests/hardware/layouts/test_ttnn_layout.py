@@ -5,14 +5,18 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hardware.layouts import Layout, LayoutError
 from hardware.layouts.ttnn import (
     NOTATION,
     MemoryConfig,
     TtnnLayout,
+    decode,
+    encode,
     parse,
 )
+from tests.hardware.layouts.ttnn_definition import slot_by_definition
 from tests.hardware.layouts.ttnn_generators import KINDS, PAGES, bound, layouts
 
 
@@ -27,6 +31,23 @@ def test_packing_agrees_with_the_offset_of_every_element_and_is_undone(layout: T
     coords, real = layout.coordinates(slots)
     assert (real == (buffers.reshape(-1) != 0)).all()
     assert (layout.offsets(coords[real]) == slots[real]).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(layouts(), st.data())
+def test_offsets_follow_the_definition(layout: TtnnLayout, data: st.DataObject) -> None:
+    coords = tuple(data.draw(st.integers(0, size - 1)) for size in layout.shape)
+    assert layout.offset_of(coords) == slot_by_definition(layout, coords)
+
+
+@settings(max_examples=80, deadline=None)
+@given(layouts())
+def test_the_stored_matrix_holds_the_tensor(layout: TtnnLayout) -> None:
+    array = np.arange(1, layout.element_count + 1).reshape(layout.shape)
+    matrix = encode(layout.spec.layout, array)
+    assert matrix.shape == layout.spec.physical_size
+    assert sorted(matrix[matrix > 0].tolist()) == list(range(1, array.size + 1))
+    assert (decode(layout.spec.layout, layout.shape, matrix) == array).all()
 
 
 @settings(max_examples=100, deadline=None)
