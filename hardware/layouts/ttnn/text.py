@@ -2,6 +2,9 @@
 
 `TensorSpec(logical_shape=Shape([14, 28]),tensor_layout=TensorLayout(dtype=DataType::BFLOAT16,page_config=...` -
 JSON is read for an ND shard spec, as ttnn prints that. A tile may name its faces: `face_shape={32, 32}` has none.
+
+The short form of ttnn's constructor is read too: `ttnn.TensorSpec(shape=[14, 28], dtype=ttnn.bfloat16,
+layout=ttnn.TILE_LAYOUT, tile=[16, 32], memory_config=MemoryConfig(...))`.
 """
 
 from hardware.layouts.layout import LayoutError
@@ -40,10 +43,27 @@ def parse(text: str, dtype: str | None = None) -> TtnnLayout:
         LayoutError: with the position and what was expected, or in ttnn's words for an impossible combination.
     """
     fields = Fields.of(read(text), "TensorSpec")
-    shape = numbers(fields.need("logical_shape"), "Shape")
-    layout = tensor_layout(fields.need("tensor_layout"), dtype or DEFAULT_DTYPE)
+    short = fields.take("shape")
+    if short is not None:
+        spec = TensorSpec(numbers(short, "Shape"), _short_layout(fields, dtype or DEFAULT_DTYPE))
+    else:
+        shape = numbers(fields.need("logical_shape"), "Shape")
+        spec = TensorSpec(shape, tensor_layout(fields.need("tensor_layout"), dtype or DEFAULT_DTYPE))
     fields.done()
-    return TtnnLayout(TensorSpec(shape, layout))
+    return TtnnLayout(spec)
+
+
+def _short_layout(fields: Fields, dtype: str) -> TensorLayout:
+    named, tile = fields.take("dtype"), fields.take("tile")
+    memory = fields.take("memory_config")
+    return TensorLayout(
+        dtype_named(dtype) if named is None else _dtype(named),
+        PageConfig(
+            fields.word_of(PageLayout, "layout", PageLayout.TILE),
+            DEFAULT_TILE if tile is None else Tile.of(pair(tile)),
+        ),
+        DRAM_MEMORY_CONFIG if memory is None else memory_config(memory),
+    )
 
 
 def parse_memory_config(text: str) -> MemoryConfig:

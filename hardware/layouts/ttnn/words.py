@@ -37,6 +37,11 @@ class PageLayout(Word):
         """The name in ttnn."""
         return "Layout"
 
+    @classmethod
+    def named(cls, text: str) -> Self:
+        """The value of a name; `ttnn.TILE_LAYOUT` is understood too."""
+        return super().named(text.removesuffix("_LAYOUT"))
+
 
 class MemoryLayout(Word):
     """How a tensor is spread over banks or cores."""

@@ -99,6 +99,14 @@ def test_examples_print_as_they_are_written(text: str) -> None:
     assert str(parse(text)) == text
 
 
+def test_the_constructor_s_short_form_is_read() -> None:
+    text = "ttnn.TensorSpec(shape=ttnn.Shape([14, 28]), dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT)"
+    assert str(parse(text)) == NOTATION.examples[0]
+    rows = parse("TensorSpec(shape=[5, 4, 3, 2], layout=ROW_MAJOR)", "float32")
+    assert str(rows) == NOTATION.examples[1]
+    assert parse("TensorSpec(shape=[20, 40], tile=[16, 32])").physical_shape == (32, 64)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
