@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from hardware.layouts.native import accessed_bytes
 from hardware.mesh import Device
 from hardware.timing import block_ticks, energy_pj
 from teg.costs import amounts
@@ -32,6 +34,17 @@ class BlockCosts:
     flops: np.ndarray
 
 
+class Storage(NamedTuple):
+    """What a block's part of one tensor takes: `logical_bytes` and, per order, `stored_bytes`, `(strategies, devices)`.
+
+    `chosen` names the order of every choice.
+    """
+
+    logical_bytes: np.ndarray
+    stored_bytes: Mapping[str, np.ndarray]
+    chosen: tuple[str, ...]
+
+
 def block_costs(
     definition: Definition,
     inputs: Sequence[TensorType],
@@ -40,8 +53,13 @@ def block_costs(
     mesh: MeshShape,
     device: Device,
     compute_dtype: str | None = None,
+    storage: Sequence[Storage] = (),
 ) -> BlockCosts:
-    """The costs of one class of blocks under all its strategies."""
+    """The costs of one class of blocks under all its strategies.
+
+    `storage` says per input and output what its part takes in memory, under every choice of orders; the rows
+    of the result are then those of every strategy with every choice.
+    """
     work = work_of(operator_named(definition.operator), definition, inputs, outputs)
     index = _index(definition, strategies, mesh)
     sizes = index[..., 1] - index[..., 0]
@@ -50,9 +68,18 @@ def block_costs(
     if flops is None:
         flops = np.ceil(points * work.flops).astype(np.int64)
     moved = given(definition, "bytes", sizes)
+    choices = len(storage[0].chosen) if storage else 1
     if moved is None:
-        moved = _memory_bytes(definition, work, index, sizes, inputs, outputs)
-        moved = np.where(points > 0, moved, 0) if work.kind != "none" else np.zeros_like(points)
+        parts = _memory_parts(definition, work, index, sizes, inputs, outputs)
+        if storage:
+            moved = np.stack([_stored(parts, storage, o) for o in range(choices)], axis=1)
+        else:
+            moved = sum(parts, np.zeros_like(points))[:, None]
+        moved = np.where(points[:, None] > 0, moved, 0) if work.kind != "none" else np.zeros_like(moved)
+        moved = moved.reshape(-1, moved.shape[-1])
+    else:
+        moved = np.repeat(moved, choices, axis=0)
+    flops, sizes = np.repeat(flops, choices, axis=0), np.repeat(sizes, choices, axis=0)
     dtype = work_dtype(inputs, outputs)
     ticks = block_ticks(
         device,
@@ -116,34 +143,41 @@ def whole_block_bytes(
     sizes = index[..., 1] - index[..., 0]
     if work.kind == "none" or (sizes == 0).any():
         return 0
-    return int(_memory_bytes(definition, work, index, sizes, inputs, outputs)[0, 0])
+    return sum(int(part[0, 0]) for part in _memory_parts(definition, work, index, sizes, inputs, outputs))
 
 
-def _memory_bytes(
+def _stored(parts: Sequence[np.ndarray], storage: Sequence[Storage], choice: int) -> np.ndarray:
+    """Bytes read and written in one choice of orders, `(strategies, devices)`."""
+    total = np.zeros_like(parts[0]) if parts else np.zeros((), np.int64)
+    for part, stored in zip(parts, storage, strict=True):
+        total = total + accessed_bytes(part, stored.stored_bytes[stored.chosen[choice]], stored.logical_bytes)
+    return total
+
+
+def _memory_parts(
     definition: Definition,
     work: Work,
     index: np.ndarray,
     sizes: np.ndarray,
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
-) -> np.ndarray:
-    """Bytes each device reads and writes, `(strategies, devices)`."""
-    total = np.zeros(sizes.shape[:-1], dtype=np.int64)
+) -> list[np.ndarray]:
+    """Bytes each device reads of every input and writes of every output, `(strategies, devices)` each."""
     signature = definition.signature
     if signature is None:
-        whole = sum(t.size_bytes for t in (*inputs, *outputs))
-        return total + whole
+        return [np.full(sizes.shape[:-1], t.size_bytes, dtype=np.int64) for t in (*inputs, *outputs)]
     names = [d.name for d in signature.dims]
+    parts = []
     for k, kind in enumerate(inputs):
         if k in work.reads:
             elements = np.prod([sizes[..., names.index(n)] for n in work.reads[k]], axis=0, dtype=np.int64)
         else:
             elements = _projected_volume(rows_of(signature.inputs[k]), kind.shape, index)
-        total += elements * item_bytes(kind.dtype)
+        parts.append(elements * item_bytes(kind.dtype))
     for k, kind in enumerate(outputs):
         elements = _projected_volume(rows_of(signature.outputs[k]), kind.shape, index)
-        total += elements * item_bytes(kind.dtype)
-    return total
+        parts.append(elements * item_bytes(kind.dtype))
+    return parts
 
 
 def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:

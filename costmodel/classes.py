@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from costmodel.blockcost import BlockCosts
-from costmodel.copytables import CopyTable
+from costmodel.storedtables import StoredTable
 
 
 def device_classes(
-    tables: Sequence[CopyTable], blocks: Sequence[BlockCosts], devices: int
+    tables: Sequence[StoredTable], blocks: Sequence[BlockCosts], devices: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Devices that no table tells apart form a class.
 

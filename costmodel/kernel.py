@@ -17,6 +17,10 @@ from costmodel.compiled import njit
 
 # Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
 PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_STAGING = 0, 1, 2, 3
+# Columns of `relayout_rows`; `ticks` is -1 where a tensor is read in the order in which it is stored.
+RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
+# Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
+PLACED, SPEC, ORDER = 0, 1, 2
 # Columns of `block_rows` before the flops per class.
 BLOCK_TICKS, BLOCK_ENERGY, BLOCK_FLOPS = 0, 1, 2
 
@@ -48,9 +52,11 @@ class Space(NamedTuple):
     # per tensor
     made_at: np.ndarray  # slot, -1 for sources
     made_gene: np.ndarray
-    made_offset: np.ndarray  # into spec_ids: strategy -> made spec
-    pair_offset: np.ndarray  # row in pair_rows of (made 0, needed 0)
-    needed_count: np.ndarray
+    made_offset: np.ndarray  # into spec_ids: gene value -> made spec
+    pair_offset: np.ndarray  # row in pair_rows of (made spec 0, needed spec 0)
+    needed_specs: np.ndarray
+    relayout_offset: np.ndarray  # row in relayout_rows of (made order 0, placed need 0)
+    needed_count: np.ndarray  # placed needs: specs in their orders
     made_bytes_offset: np.ndarray  # row in size_rows
     needed_bytes_offset: np.ndarray
     key_offset: np.ndarray  # first shared-copy key of the tensor
@@ -61,9 +67,11 @@ class Space(NamedTuple):
     # per edge
     edge_tensor: np.ndarray
     edge_slot: np.ndarray
-    edge_needed: np.ndarray  # into spec_ids: strategy -> needed spec
+    edge_needed: np.ndarray  # into spec_ids: gene value -> needed spec
     # tables
-    spec_ids: np.ndarray
+    has_orders: bool  # without, nothing is stored in another order than it is read in
+    spec_ids: np.ndarray  # (rows, 3)
+    relayout_rows: np.ndarray  # (rows, 2)
     pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows
     staging_rows: np.ndarray  # (rows, classes); row 0 is zero
     size_rows: np.ndarray  # (rows, classes)
@@ -249,8 +257,9 @@ def _tensor(space, state, t, sign):
     """
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
-    p = space.spec_ids[space.made_offset[t] + state.genes[space.made_gene[t]]]
-    pairs = space.pair_offset[t] + p * space.needed_count[t]
+    made = space.made_offset[t] + state.genes[space.made_gene[t]]
+    pairs = space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t]
+    relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
     state.generation[0] += 1
     generation = state.generation[0] << 32
     last_use, last_seen = np.int64(-1), np.int64(-1)
@@ -260,8 +269,11 @@ def _tensor(space, state, t, sign):
         k = space.edge_slot[e]
         after = 2 * k + 1 + (FOREVER if space.is_sink[k] else 0)
         last_seen = max(last_seen, after)
-        n = space.spec_ids[space.edge_needed[e] + state.genes[k]]
-        if space.pair_rows[pairs + n, PAIR_TICKS] < 0:
+        need = space.edge_needed[e] + state.genes[k]
+        n = space.spec_ids[need, PLACED]
+        pair = pairs + space.spec_ids[need, SPEC]
+        relayout = relayouts + n if space.has_orders else 0
+        if space.pair_rows[pair, PAIR_TICKS] < 0 and space.relayout_rows[relayout, RELAYOUT_TICKS] < 0:
             last_use = max(last_use, after)
             continue
         key = space.key_offset[t] + n
@@ -279,23 +291,26 @@ def _tensor(space, state, t, sign):
         state.segment_last[e] = after
         state.segments[segments] = e
         segments += 1
-        _copy(space, state, pairs + n, space.needed_bytes_offset[t] + n, issue, k, e, sign)
+        _copy(space, state, pair, relayout, space.needed_bytes_offset[t] + n, issue, k, e, sign)
     for r in range(segments):
         e = state.segments[r]
         if state.segment_last[e] < FOREVER:
-            n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]]]
+            n = space.spec_ids[space.edge_needed[e] + state.genes[space.edge_slot[e]], PLACED]
             row = space.needed_bytes_offset[t] + n
             for c in range(classes):
                 state.before[(state.segment_last[e] >> 1) + 1, c] -= sign * space.size_rows[row, c]
-    _buffer(space, state, t, p, last_use, last_seen, sign)
+    _buffer(space, state, t, space.spec_ids[made, PLACED], last_use, last_seen, sign)
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _copy(space, state, row, size, issue, k, e, sign):
+def _copy(space, state, row, relayout, size, issue, k, e, sign):
     """One copy: its bytes from its issue on, staging until its reader's slot `k`, its place in the queue."""
     state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
-    state.totals[ENERGY] += sign * space.pair_rows[row, PAIR_ENERGY]
-    state.copy_ticks[e] = space.pair_rows[row, PAIR_TICKS]
+    state.totals[ENERGY] += sign * (
+        space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY]
+    )
+    between, again = space.pair_rows[row, PAIR_TICKS], space.relayout_rows[relayout, RELAYOUT_TICKS]
+    state.copy_ticks[e] = max(between, 0) + max(again, 0)
     staging = space.pair_rows[row, PAIR_STAGING]
     for c in range(space.classes.shape[0]):
         state.before[issue, c] += sign * space.size_rows[size, c]

@@ -7,12 +7,13 @@ by keeping the live buffers in a dictionary.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from costmodel.blockcost import base_flops, tile_sizes
 from costmodel.planspace import LIVES_ON
+from hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from hardware.mesh import Mesh
 from hardware.timing import block_ticks, energy_pj, step_ticks
 from teg.costs import amounts
@@ -21,7 +22,7 @@ from teg.graph import Graph
 from teg.operators import operator_named
 from teg.operators.operator import work_dtype, work_of
 from teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
-from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, expand
+from teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placements
 from teg.sharding.spec import boxes, volumes
@@ -87,6 +88,7 @@ class _Plain:
     ) -> None:
         self.graph, self.program, self.mesh, self.compute_dtype = graph, program, mesh, compute_dtype
         self.counted = counted
+        self.native = native_named(mesh.device.layouts[0])
         self.devices = range(mesh.device_count)
         self.live: dict[tuple[str, str], list[int]] = {}
         self.peak = [0] * mesh.device_count
@@ -163,7 +165,12 @@ class _Plain:
 
     def _sizes(self, key: str) -> list[int]:
         buffer = self.program.buffers[key]
-        return [int(v) * item_bytes(buffer.dtype) for v in volumes(buffer.boxes)]
+        return [self._stored(buffer, box) for box in buffer.boxes]
+
+    def _stored(self, buffer: Buffer, box: np.ndarray) -> int:
+        """Bytes that a box takes in the layout of a buffer."""
+        shape = np.maximum(box[:, 1] - box[:, 0], 0)
+        return int(stored_bytes(self.native, buffer.layout, shape, buffer.dtype))
 
     def _allocate(self, key: tuple[str, str], sizes: list[int], sample: bool = True) -> None:
         self.live[key] = sizes
@@ -186,7 +193,20 @@ class _Plain:
         key = (copy.plan, shape, item)
         if key not in self.counted:
             self.counted[key] = _CopyCounter(copy.plan, shape, item, self.mesh).count()
-        return self.counted[key]
+        ticks, traffic, staging = self.counted[key]
+        return ticks + self._relayout(source, self.program.buffers[copy.result]), traffic, staging
+
+    def _relayout(self, source: Buffer, result: Buffer) -> int:
+        """Ticks of reading what a copy needs in one layout and writing it in another; counts energy."""
+        if source.layout == result.layout:
+            return 0
+        slowest, device = 0, self.mesh.device
+        for box in result.boxes:
+            moved = self._stored(replace(result, layout=source.layout), box) + self._stored(result, box)
+            slowest = max(slowest, int(block_ticks(device, "move", 0, moved, result.dtype)))
+            if device.missing_energy_figure is None:
+                self.tally.energy_pj += int(energy_pj(device, result.dtype, 0, moved, 0, kind="vector"))
+        return slowest
 
     def _block(self, step: ComputeStep) -> int:
         """Ticks of a block: those of its slowest device; counts flops and energy."""
@@ -212,10 +232,10 @@ class _Plain:
                     if k in work.reads:
                         counted = [sizes[dims.index(n)] for n in work.reads[k]]
                         elements = int(np.prod(counted, dtype=np.int64))
-                    moved += elements * item_bytes(inputs[k].dtype)
+                    size = elements * item_bytes(inputs[k].dtype)
+                    moved += self._accessed(size, self.program.buffers[read.buffer], read.part[d])
                 for key in step.outputs:
-                    buffer = self.program.buffers[key]
-                    moved += int(volumes(buffer.boxes)[d]) * item_bytes(buffer.dtype)
+                    moved += self._sizes(key)[d]
             tiles = tile_sizes(block.definition, work, sizes)
             device = self.mesh.device
             ticks = block_ticks(
@@ -227,6 +247,12 @@ class _Plain:
                 used = self.compute_dtype or dtype
                 self.tally.energy_pj += int(energy_pj(device, used, flops, moved, 0, kind=work.kind))
         return slowest
+
+    def _accessed(self, size: int, buffer: Buffer, part: np.ndarray) -> int:
+        """Bytes behind `size` logical bytes of a part of a buffer, in proportion to its padding."""
+        logical = int(np.prod(part[:, 1] - part[:, 0], dtype=np.int64)) * item_bytes(buffer.dtype)
+        stored = self._stored(buffer, part)
+        return int(accessed_bytes(np.array(size), np.array(stored), np.array(logical)))
 
     def _totals(self, makespan: int) -> Tally:
         tally = self.tally

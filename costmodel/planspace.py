@@ -12,20 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.blockcost import BlockCosts, base_flops, block_costs
+from costmodel.blockcost import BlockCosts, Storage, base_flops, block_costs
 from costmodel.classes import device_classes
 from costmodel.copytables import CopyTable, copy_table
 from costmodel.kernel import COSTS, Space, State, evaluate, new_state
+from costmodel.layoutchoices import Orders, offered, program_orders
+from costmodel.storedtables import Placed, StoredTable, part_shapes, stored_table
 from costmodel.strategies import StrategyFamily, aligned_granules
 from costmodel.view import View, default_view
+from hardware.layouts.native import native_named, stored_bytes
 from hardware.mesh import Mesh
 from teg.dtypes import item_bytes
-from teg.graph import Block, Graph
+from teg.graph import Block, Definition, Graph, TensorType
+from teg.operators import operator_named
+from teg.operators.operator import work_of
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order
 from teg.sharding.spec import Spec
 from teg.sharding.strategy import read_of
+from teg.views import RootRow
 
+Reads = Sequence[tuple[tuple[int, ...], tuple[RootRow, ...]]]
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 
 
@@ -35,6 +42,7 @@ class TableCache:
 
     families: dict[object, tuple[StrategyFamily, BlockCosts]] = field(default_factory=dict)
     tables: dict[object, CopyTable] = field(default_factory=dict)
+    stored: dict[object, StoredTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,9 +72,11 @@ class PlanSpace:
         outputs: str = "sharded",
         compute_dtype: str | None = None,
         pins: Mapping[str, str] | None = None,
+        layouts: str = "chosen",
         cache: TableCache | None = None,
     ) -> None:
         self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
+        self.native, self.layouts = native_named(mesh.device.layouts[0]), layouts
         self.layout = MeshShape(mesh.axis_sizes)
         self.view = view or default_view(self.layout)
         self.cache = cache or TableCache()
@@ -99,14 +109,19 @@ class PlanSpace:
         whole = (block.operator == "sink" and self.outputs == "gathered") or (
             block.operator == "source" and self.inputs == "replicated"
         )
-        key = (block.definition, tuple(reads), inputs, outputs, granules, pin, whole)
+        key = (block.definition, tuple(reads), inputs, outputs, granules, pin, whole, self.layouts)
         if key not in self.cache.families:
             read_values = tuple(
                 (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
                 for k in range(len(block.inputs))
             )
             family = StrategyFamily(
-                block.definition, read_values, tuple(len(t.shape) for t in outputs), granules, self.view
+                block.definition,
+                read_values,
+                tuple(len(t.shape) for t in outputs),
+                granules,
+                self.view,
+                self._orders(block.definition, reads, inputs, outputs),
             )
             if whole:
                 family.keep([0])
@@ -120,10 +135,53 @@ class PlanSpace:
                 self.layout,
                 self.mesh.device,
                 self.compute_dtype,
+                self._storage(family, reads, inputs, outputs),
             )
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]
         return key, family, costs
+
+    def _orders(
+        self,
+        definition: Definition,
+        reads: Reads,
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+    ) -> list[Orders]:
+        """The orders offered to a class of blocks: the native one alone where layouts are not to be chosen."""
+        if self.layouts != "chosen":
+            return [program_orders(len(inputs), len(outputs))]
+        work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+        return offered(definition, work, reads, inputs, outputs, self.native)
+
+    def _storage(
+        self,
+        family: StrategyFamily,
+        reads: Reads,
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+    ) -> list[Storage]:
+        """What the parts of all inputs and outputs take; nothing to say where devices store no padding."""
+        if self.native.tiles is None or not (inputs or outputs):
+            return []
+        stored = []
+        for k, (kind, (shape, _)) in enumerate(zip(inputs, reads, strict=True)):
+            chosen = tuple(o.reads[k] for o in family.orders)
+            stored.append(self._stored(family.needed[k], shape, kind.dtype, chosen))
+        for k, kind in enumerate(outputs):
+            chosen = tuple(o.makes[k] for o in family.orders)
+            stored.append(self._stored(family.made[k], kind.shape, kind.dtype, chosen))
+        return stored
+
+    def _stored(
+        self, specs: Sequence[Spec], shape: tuple[int, ...], dtype: str, chosen: tuple[str, ...]
+    ) -> Storage:
+        distinct = {spec: n for n, spec in enumerate(dict.fromkeys(specs))}
+        place = np.array([distinct[spec] for spec in specs])
+        shapes = part_shapes(list(distinct), shape, self.layout)
+        logical = np.prod(shapes, axis=-1, dtype=np.int64) * item_bytes(dtype)
+        sizes = {o: stored_bytes(self.native, o, shapes, dtype)[place] for o in dict.fromkeys(chosen)}
+        return Storage(logical[place], sizes, chosen)
 
     @property
     def gene_count(self) -> int:
@@ -152,33 +210,41 @@ class PlanSpace:
         blocks = {}
         edge = 0
         for g, block in enumerate(self.blocks):
-            strategy = self.families[g].strategies[int(genes.strategies[g])]
+            strategy, orders = self.families[g].at(int(genes.strategies[g]))
+            layouts = orders.makes if any(orders.makes) else ()
             if g < len(self.slots):
                 n = len(block.inputs)
                 prefetch = tuple(int(v) for v in genes.prefetch[edge : edge + n])
                 regather = tuple(bool(v) for v in genes.regather[edge : edge + n])
                 edge += n
                 blocks[block.site] = Placement(
-                    strategy, prefetch if any(prefetch) else (), regather if any(regather) else ()
+                    strategy,
+                    prefetch if any(prefetch) else (),
+                    regather if any(regather) else (),
+                    layouts=layouts,
+                    read_layouts=orders.reads if any(orders.reads) else (),
                 )
             else:
-                blocks[block.site] = Placement(strategy)
+                blocks[block.site] = Placement(strategy, layouts=layouts)
         return Placements(blocks, order=self.order, inputs=self.inputs, outputs=self.outputs)
 
     def genes_of(self, placements: Placements) -> Genes:
         """Placements as genes.
 
         Raises:
-            ValueError: a placement's strategy is not among those of this view.
+            ValueError: a placement's strategy, or its layouts, are not among those of this view.
         """
         genes = self.abstract_genes()
         edge = 0
         for g, block in enumerate(self.blocks):
             placement = placements.of(block)
-            known = self.families[g].positions.get(placement.strategy)
+            reads = tuple(placement.read_layout_of(k) for k in range(len(block.inputs)))
+            makes = tuple(placement.layout_of(k) for k in range(len(block.outputs)))
+            known = self.families[g].positions.get((placement.strategy, Orders(reads, makes)))
             if known is None:
+                stored = f" with layouts {reads} and {makes}" if any((*reads, *makes)) else ""
                 raise ValueError(
-                    f"block {block.site!r}: strategy {placement.strategy} is not one of this view's"
+                    f"block {block.site!r}: strategy {placement.strategy}{stored} is not one of this view's"
                 )
             genes.strategies[g] = known
             if g < len(self.slots):
@@ -196,16 +262,18 @@ class _Compiler:
         self.owner = owner
         self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
         self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
+        self.placed_known: dict[tuple[int, tuple[str, ...]], Placed] = {}
         self.spec_ids: list[np.ndarray] = []
         self.spec_id_count = 0
-        self.spec_id_known: dict[tuple[int, int], int] = {}
+        self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
         self.block_known: dict[object, int] = {}
         self.block_parts: list[BlockCosts] = []
         self.block_row_count = 0
-        self.table_known: dict[tuple[tuple[int, ...], int, int, int], tuple[int, int, int]] = {}
-        self.tables: list[CopyTable] = []
+        self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int]] = {}
+        self.tables: list[StoredTable] = []
         self.pair_row_count = 0
         self.size_row_count = 0
+        self.relayout_row_count = 0
 
     def compile(self) -> tuple[Space, np.ndarray]:
         owner = self.owner
@@ -229,15 +297,22 @@ class _Compiler:
             gene, position = makers[site]
             tensor = graph.tensors[site]
             family = owner.families[gene]
-            made = self._distinct([family.made[position]])
-            needed = self._distinct([owner.families[edges[e][0]].needed[edges[e][1]] for e in readers[t]])
-            offsets = self._table(tensor.shape, item_bytes(tensor.dtype), made, needed)
+            makes = [o.makes[position] for o in family.orders]
+            made = self._placed([family.made[position]], makes)
+            reading = [(owner.families[edges[e][0]], edges[e][1]) for e in readers[t]]
+            needed = self._placed(
+                [reader.needed[k] for reader, k in reading],
+                [o.reads[k] for reader, k in reading for o in reader.orders],
+            )
+            offsets = self._table(tensor.type, made, needed)
             row = (
                 -1 if gene >= slot_count else gene,
                 gene,
-                self._ids(family.made[position], made),
+                self._ids(family.made[position], makes, made),
                 offsets[0],
-                len(needed),
+                len(needed.specs),
+                offsets[3],
+                needed.count,
                 offsets[1],
                 offsets[2],
                 keys,
@@ -246,10 +321,9 @@ class _Compiler:
             )
             for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
                 columns[name][t] = value
-            keys += len(needed)
-            for e in readers[t]:
-                slot, k, _ = edges[e]
-                edge_needed[e] = self._ids(owner.families[slot].needed[k], needed)
+            keys += needed.count
+            for e, (reader, k) in zip(readers[t], reading, strict=True):
+                edge_needed[e] = self._ids(reader.needed[k], [o.reads[k] for o in reader.orders], needed)
         return self._space(columns, edges, edge_needed, number)
 
     def _distinct(self, lists: Sequence[list[Spec]]) -> tuple[Spec, ...]:
@@ -260,33 +334,50 @@ class _Compiler:
             self.distinct_known[key] = self.interned.setdefault(found, found)
         return self.distinct_known[key]
 
-    def _ids(self, specs: Sequence[Spec], among: tuple[Spec, ...]) -> int:
-        """Offset of the map strategy -> number among `among`; equal maps are stored once."""
-        known = (id(specs), id(among))
+    def _placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> Placed:
+        """The specs of lists and the orders they come in, each once; equal ones are one object."""
+        specs, known = self._distinct(lists), tuple(dict.fromkeys(orders))
+        return self.placed_known.setdefault((id(specs), known), Placed(specs, known))
+
+    def _ids(self, specs: Sequence[Spec], orders: Sequence[str], among: Placed) -> int:
+        """Offset of the map gene value -> number among `among`; equal maps are stored once."""
+        known = (id(specs), id(among), tuple(orders))
         if known not in self.spec_id_known:
-            position = {s: k for k, s in enumerate(among)}
+            position = {s: k for k, s in enumerate(among.specs)}
+            of_spec = np.array([position[s] for s in specs], dtype=np.int64)
+            of_order = np.array([among.orders.index(o) for o in orders], dtype=np.int64)
             self.spec_id_known[known] = self.spec_id_count
-            self.spec_ids.append(np.array([position[s] for s in specs], dtype=np.int64))
-            self.spec_id_count += len(specs)
+            columns = np.broadcast_arrays(
+                of_spec[:, None] * len(among.orders) + of_order, of_spec[:, None], of_order
+            )
+            self.spec_ids.append(np.stack(columns, axis=-1).reshape(-1, 3))
+            self.spec_id_count += len(specs) * len(orders)
         return self.spec_id_known[known]
 
-    def _table(
-        self, shape: tuple[int, ...], item: int, made: tuple[Spec, ...], needed: tuple[Spec, ...]
-    ) -> tuple[int, int, int]:
-        """Offsets of the pair rows, made sizes and needed sizes of a tensor class."""
-        known = (shape, item, id(made), id(needed))
+    def _table(self, kind: TensorType, made: Placed, needed: Placed) -> tuple[int, int, int, int]:
+        """Offsets of the pair rows, made sizes, needed sizes and relayout rows of a tensor class."""
+        known = (kind, id(made), id(needed))
         if known not in self.table_known:
-            cache, key = self.owner.cache.tables, (shape, item, made, needed)
-            if key not in cache:
-                cache[key] = copy_table(shape, item, made, needed, self.owner.mesh, self.owner.layout)
-            self.tables.append(cache[key])
+            owner = self.owner
+            cache, key = owner.cache, (kind, made, needed)
+            if key not in cache.stored:
+                item, mesh, specs = item_bytes(kind.dtype), owner.mesh, (made.specs, needed.specs)
+                between = (kind.shape, item, *specs)
+                if between not in cache.tables:
+                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, owner.layout)
+                cache.stored[key] = stored_table(
+                    cache.tables[between], kind, made, needed, owner.native, mesh.device, owner.layout
+                )
+            self.tables.append(cache.stored[key])
             self.table_known[known] = (
                 self.pair_row_count,
                 self.size_row_count,
-                self.size_row_count + len(made),
+                self.size_row_count + made.count,
+                self.relayout_row_count,
             )
-            self.pair_row_count += len(made) * len(needed)
-            self.size_row_count += len(made) + len(needed)
+            self.pair_row_count += len(made.specs) * len(needed.specs)
+            self.relayout_row_count += len(made.orders) * needed.count
+            self.size_row_count += made.count + needed.count
         return self.table_known[known]
 
     def _block(self, gene: int) -> int:
@@ -317,7 +408,7 @@ class _Compiler:
             source_count=len(owner.sources),
             base_flops=base_flops(owner.graph),
             classes=classes,
-            strategy_count=np.array([len(f.strategies) for f in owner.families], dtype=np.int64),
+            strategy_count=np.array([f.count for f in owner.families], dtype=np.int64),
             block_offset=block_offset,
             edge_start=np.searchsorted(edge_slot, np.arange(slot_count + 1)).astype(np.int64),
             made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(
@@ -330,9 +421,19 @@ class _Compiler:
             reader_start=np.searchsorted(edge_tensor[readers], np.arange(len(number) + 1)).astype(np.int64),
             reader_edge=readers,
             edge_needed=edge_needed,
+            has_orders=any(len(f.orders) > 1 for f in owner.families),
             spec_ids=np.concatenate(self.spec_ids),
+            relayout_rows=np.concatenate(
+                [
+                    np.stack([t.relayout_ticks, t.relayout_energy_pj], axis=-1).reshape(-1, 2)
+                    for t in self.tables
+                ]
+            ),
             pair_rows=np.column_stack(
-                [np.concatenate([getattr(t, name).ravel() for t in self.tables]) for name in _PAIR_COLUMNS]
+                [
+                    np.concatenate([getattr(t.between, name).ravel() for t in self.tables])
+                    for name in _PAIR_COLUMNS
+                ]
                 + [staging_ids]
             ),
             staging_rows=staging_rows,
@@ -349,6 +450,8 @@ class _Compiler:
             made_gene=columns["made_gene"],
             made_offset=columns["made_offset"],
             pair_offset=columns["pair_offset"],
+            needed_specs=columns["needed_specs"],
+            relayout_offset=columns["relayout_offset"],
             needed_count=columns["needed_count"],
             made_bytes_offset=columns["made_bytes_offset"],
             needed_bytes_offset=columns["needed_bytes_offset"],
@@ -366,6 +469,8 @@ _TENSOR_COLUMNS = (
     "made_gene",
     "made_offset",
     "pair_offset",
+    "needed_specs",
+    "relayout_offset",
     "needed_count",
     "made_bytes_offset",
     "needed_bytes_offset",
@@ -378,7 +483,7 @@ _TENSOR_COLUMNS = (
 _PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
 
 
-def _staging(tables: Sequence[CopyTable], representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _staging(tables: Sequence[StoredTable], representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
     rows = [t.staging_bytes[:, representative] for t in tables]
     zero = np.zeros((1, len(representative)), dtype=np.int64)
@@ -387,7 +492,7 @@ def _staging(tables: Sequence[CopyTable], representative: np.ndarray) -> tuple[n
     per_pair = []
     at = 1
     for table, mine in zip(tables, rows, strict=True):
-        per_pair.append(ids[at + table.staging_ids.ravel()])
+        per_pair.append(ids[at + table.between.staging_ids.ravel()])
         at += len(mine)
     # sizes are not negative, so the zero row sorts first
     return distinct, np.concatenate(per_pair)

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from costmodel.layoutchoices import Orders, program_orders
 from costmodel.view import View
 from teg.graph import Block, Definition, Graph
 from teg.sharding.spec import WHOLE, Spec, Split, chunk_size
@@ -30,6 +31,8 @@ class StrategyFamily:
     """All strategies of one class of blocks on one view, with the specs they name.
 
     `needed[k][s]` is what strategy `s` needs of the root of input `k`, `made[k][s]` the spec of output `k`.
+    Every strategy comes with every choice of `orders`: gene value `s * len(orders) + o` is strategy `s` with
+    tensors in the orders `o`, of which 0 is the program's own.
     """
 
     def __init__(
@@ -39,9 +42,11 @@ class StrategyFamily:
         ranks: tuple[int, ...],
         granules: tuple[int, ...],
         view: View,
+        orders: Sequence[Orders] = (),
     ) -> None:
         self.definition = definition
         self.strategies = enumerate_strategies(definition, granules, view)
+        self.orders = tuple(orders) or (program_orders(len(reads), len(ranks)),)
         signature = definition.signature
         self.needed = [
             self._each(
@@ -88,10 +93,20 @@ class StrategyFamily:
         self.needed = [[row[k] for k in numbers] for row in self.needed]
         self.made = [[row[k] for k in numbers] for row in self.made]
 
+    @property
+    def count(self) -> int:
+        """How many values a gene of this family has."""
+        return len(self.strategies) * len(self.orders)
+
     @cached_property
-    def positions(self) -> dict[Strategy, int]:
-        """Number of each strategy."""
-        return {s: k for k, s in enumerate(self.strategies)}
+    def positions(self) -> dict[tuple[Strategy, Orders], int]:
+        """The gene value of every strategy with every choice of orders."""
+        return {pair: k for k, pair in enumerate(product(self.strategies, self.orders))}
+
+    def at(self, value: int) -> tuple[Strategy, Orders]:
+        """What a gene value stands for."""
+        strategy, orders = divmod(value, len(self.orders))
+        return self.strategies[strategy], self.orders[orders]
 
 
 def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view: View) -> list[Strategy]:

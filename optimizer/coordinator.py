@@ -23,10 +23,11 @@ from optimizer.state import SearchState
 from optimizer.stream import new_stream
 from optimizer.structure import try_child
 from optimizer.variants import LARGEST_VARIANTS, Variant, load_compiled, make_room
+from optimizer.variation import RELAYOUT
 from optimizer.workers import Epoch, EpochResult, VariantFile, run, write_variant
 
 STRUCTURAL_SLOTS = 256
-RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4])
+RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
 
 
 class Coordinator:
@@ -90,9 +91,9 @@ class Coordinator:
         return "converged"
 
     def _epoch(self, variant: Variant, evaluations: int, stream: np.ndarray) -> Epoch:
-        return Epoch(
-            self._file(variant), variant.archive, variant.machine.goal, RULE_WEIGHT, stream, evaluations
-        )
+        weight = RULE_WEIGHT.copy()
+        weight[RELAYOUT] *= variant.space.space.has_orders
+        return Epoch(self._file(variant), variant.archive, variant.machine.goal, weight, stream, evaluations)
 
     def _file(self, variant: Variant) -> VariantFile:
         """A variant's arrays where the workers find them, written when they are first needed."""

@@ -34,6 +34,7 @@ from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from teg.sharding.mesh import MeshShape
 from teg.validate import check
 
+LAYOUTS = ("chosen", "native")
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
 EPSILON = 0.005
 DEVICES = ("any", "all")
@@ -55,6 +56,7 @@ def optimize(
     inputs: str = "chosen",
     outputs: str = "sharded",
     devices: str = "any",
+    layouts: str = "chosen",
     search: bool = True,
     seeds: bool = True,
     start_from: Sequence[Plan] = (),
@@ -69,7 +71,8 @@ def optimize(
     Of an explicit graph the program that it shards is searched; what nobody observes is pruned first.
     Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds` counts
     the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle, "all" does
-    not. `inputs="replicated"` and `outputs="gathered"` fix the boundary. `search=False` returns the seeds'
+    not. `inputs="replicated"` and `outputs="gathered"` fix the boundary; `layouts="native"` stores every tensor in
+    its device's default layout. `search=False` returns the seeds'
     frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found (`stopped` is
     "interrupted").
 
@@ -94,6 +97,7 @@ def optimize(
     _one_of("inputs", inputs, INPUT_OPTIONS)
     _one_of("outputs", outputs, OUTPUT_OPTIONS)
     _one_of("devices", devices, DEVICES)
+    _one_of("layouts", layouts, LAYOUTS)
     check_pins(graph, pins or {})
     count = islands if islands is not None else os.cpu_count() or 1
     if count < 1:
@@ -102,7 +106,13 @@ def optimize(
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     state = SearchState(
         _machines(mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
-        Settings(inputs=inputs, outputs=outputs, compute_dtype=compute_dtype, pins=dict(pins or {})),
+        Settings(
+            inputs=inputs,
+            outputs=outputs,
+            compute_dtype=compute_dtype,
+            pins=dict(pins or {}),
+            layouts=layouts,
+        ),
         StructuralSearch(choose_rules(rules)),
         count,
         seed,

@@ -6,24 +6,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from costmodel.kernel import PAIR_TICKS, PLACED, RELAYOUT_TICKS
 from costmodel.planspace import PlanSpace
 from costmodel.strategies import StrategyFamily
 from costmodel.view import View
+from optimizer.orderpolicies import order_policies
 from optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
 
 
 class SearchSpace(NamedTuple):
     """Arrays beside `costmodel.kernel.Space`.
 
-    A strategy's digits say, per logical axis, which index dimension it splits (-1: none); `lookup` finds the
-    strategy of given digits. `fit[key]` is the maker's strategy that gives a needed spec most tightly
-    without a copy, for the shared-copy keys of `Space` (-1: none).
+    A gene value's digits say, per logical axis, which index dimension it splits (-1: none); `lookup` finds the
+    strategy of given digits, apart from the choice of orders. `fit[key]` is the maker's gene value that gives
+    what is needed most tightly without a copy, for the shared-copy keys of `Space` (-1: none).
     """
 
     axes: int
     digits: np.ndarray  # (block rows, axes)
     aligned: np.ndarray  # (block rows,)
     dim_count: np.ndarray  # (genes,)
+    choices: np.ndarray  # (genes,): choices of orders; gene values run through them fastest
+    policies: np.ndarray  # (policies, genes): choices of orders that fit each other; row 0 is zero
     lookup_offset: np.ndarray  # (genes,)
     lookup: np.ndarray
     class_of: np.ndarray  # (genes,)
@@ -71,6 +75,8 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
         digits=digits,
         aligned=aligned,
         dim_count=dim_count,
+        choices=np.array([len(f.orders) for f in space.families], dtype=np.int64),
+        policies=order_policies(space),
         lookup_offset=lookup_offset,
         lookup=np.concatenate(lookups),
         class_of=class_of,
@@ -95,14 +101,15 @@ def _digits(
     base = dims + 1
     count = base ** len(view.axes)
     table = np.full(2 * count, -1, dtype=np.int64)
+    choices = len(family.orders)
     for s, strategy in enumerate(family.strategies):
-        code = 0
+        code, rows = 0, slice(s * choices, (s + 1) * choices)
         for a, axes in enumerate(view.axes):
             place = [k for k, split in enumerate(strategy.splits) if axes[0] in split.axes]
-            digits[s, a] = place[0] if place else -1
-            code = code * base + int(digits[s, a]) + 1
-        aligned[s] = any(split.granule != 1 for split in strategy.splits)
-        table[code + count * int(aligned[s])] = s
+            digits[rows, a] = place[0] if place else -1
+            code = code * base + int(digits[s * choices, a]) + 1
+        aligned[rows] = any(split.granule != 1 for split in strategy.splits)
+        table[code + count * int(aligned[s * choices])] = s
     return table
 
 
@@ -117,30 +124,38 @@ def _choosable(space: PlanSpace, genes: Ties) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fits(space: PlanSpace) -> np.ndarray:
-    """Per shared-copy key the maker's strategy whose spec serves it as a view with the smallest buffer."""
+    """Per shared-copy key the maker's value whose spec and order serve it as a view with the smallest buffer."""
     arrays = space.space
     fit = np.full(int((arrays.key_offset + arrays.needed_count).max(initial=0)), -1, dtype=np.int64)
-    known: dict[tuple[int, int, int], np.ndarray] = {}
+    known: dict[tuple[int, int, int, int], np.ndarray] = {}
     for t in range(len(arrays.made_at)):
         n = int(arrays.needed_count[t])
-        gene = int(arrays.made_gene[t])
-        strategies = int(arrays.strategy_count[gene])
-        key = (int(arrays.pair_offset[t]), int(arrays.made_offset[t]), strategies)
+        values = int(arrays.strategy_count[int(arrays.made_gene[t])])
+        key = (int(arrays.pair_offset[t]), int(arrays.relayout_offset[t]), int(arrays.made_offset[t]), values)
         if key not in known:
-            made = arrays.spec_ids[arrays.made_offset[t] : arrays.made_offset[t] + strategies]
-            specs = int(made.max(initial=0)) + 1
-            rows = arrays.pair_rows[arrays.pair_offset[t] : arrays.pair_offset[t] + specs * n, 0].reshape(
-                specs, n
-            )
-            size = arrays.size_rows[arrays.made_bytes_offset[t] : arrays.made_bytes_offset[t] + specs].max(
-                axis=1
-            )
-            cost = np.where(rows < 0, size[:, None], np.iinfo(np.int64).max)
-            best = cost.argmin(axis=0) if n else np.zeros(0, dtype=np.int64)
-            first = np.full(specs, -1, dtype=np.int64)
-            for s in range(strategies - 1, -1, -1):
-                first[made[s]] = s
-            serves = cost[best, np.arange(n)] < np.iinfo(np.int64).max
-            known[key] = np.where(serves, first[best], -1)
+            known[key] = _fit(space, t, values)
         fit[arrays.key_offset[t] : arrays.key_offset[t] + n] = known[key]
     return fit
+
+
+def _fit(space: PlanSpace, t: int, values: int) -> np.ndarray:
+    """The same for the keys of one tensor, whose maker's gene has so many values."""
+    arrays = space.space
+    n, specs = int(arrays.needed_count[t]), int(arrays.needed_specs[t])
+    best = np.full(n, -1, dtype=np.int64)
+    if n == 0:
+        return best
+    made = arrays.spec_ids[arrays.made_offset[t] : arrays.made_offset[t] + values]
+    orders, least = n // specs, np.full(n, np.iinfo(np.int64).max)
+    _, first = np.unique(made[:, PLACED], return_index=True)
+    for value in first:
+        placed, spec, order = made[value]
+        pair = arrays.pair_offset[t] + spec * specs
+        views = np.repeat(arrays.pair_rows[pair : pair + specs, PAIR_TICKS] < 0, orders)
+        if arrays.has_orders:
+            row = arrays.relayout_offset[t] + order * n
+            views &= arrays.relayout_rows[row : row + n, RELAYOUT_TICKS] < 0
+        size = int(arrays.size_rows[arrays.made_bytes_offset[t] + placed].max())
+        better = views & (size < least)
+        best[better], least[better] = value, size
+    return best

@@ -55,6 +55,18 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
     return rows[np.sort(first)]
 
 
+def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
+    """The plans with tensors in the program's order, then with every policy of orders; each once, policies in turn."""
+    if len(search.policies) == 1:
+        return plans
+    rows: np.ndarray = (plans[:, None] - plans[:, None] % search.choices + search.policies).reshape(
+        -1, plans.shape[1]
+    )
+    _, first = np.unique(rows, axis=0, return_index=True)
+    kept: np.ndarray = rows[np.sort(first)]
+    return kept
+
+
 @njit(cache=True)
 def propagate(space, search, preference, genes):
     """Per slot and axis take the first preferred group the block has room for; sources follow their readers."""

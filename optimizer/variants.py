@@ -17,7 +17,7 @@ from optimizer.archive import Archive, new_archive
 from optimizer.fronts import merge
 from optimizer.island import Goal, judge, offer_all
 from optimizer.searchspace import SearchSpace, search_space
-from optimizer.seeds import seed_plans
+from optimizer.seeds import seed_plans, stored_seeds
 from rewrites import Move
 from teg.graph import Graph
 
@@ -49,6 +49,7 @@ class Settings:
     outputs: str = "sharded"
     compute_dtype: str | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
+    layouts: str = "chosen"
 
     def keeps_pins(self, graph: Graph) -> bool:
         """Whether every pinned block is still there."""
@@ -92,6 +93,7 @@ def new_variant(
         outputs=settings.outputs,
         compute_dtype=settings.compute_dtype,
         pins=settings.pins,
+        layouts=settings.layouts,
         cache=machine.cache,
     )
     objectives = len(machine.goal.weights)
@@ -101,7 +103,7 @@ def new_variant(
 
 def plant_seeds(variant: Variant, limit: int | None) -> int:
     """Offer the seeds by propagation, at most `limit`; returns how many plans were evaluated."""
-    return plant(variant, seed_plans(variant.space, variant.search)[:limit])
+    return plant(variant, stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit])
 
 
 def plant(variant: Variant, strategies: np.ndarray) -> int:
@@ -170,7 +172,7 @@ def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.
         if h >= 0:
             key = (id(child.families[g]), id(parent.families[h]))
             if key not in known:
-                positions = [child.families[g].positions.get(s, -1) for s in parent.families[h].strategies]
+                positions = [child.families[g].positions.get(v, -1) for v in parent.families[h].positions]
                 known[key] = np.array(positions) if min(positions) >= 0 else None
             mapped = known[key]
         tables.append(mapped if mapped is not None else np.zeros(0, dtype=np.int64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.compiled import njit
+from costmodel.kernel import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
 from optimizer.stream import between, unit
 
 RULES = (
@@ -17,8 +18,11 @@ RULES = (
     "follow-reader",
     "prefetch",
     "regather",
+    "relayout",
 )
-RESHARD, TURN, GROUP, FOLLOW, LEAD, PLACE_SOURCE, FOLLOW_READER, PREFETCH, REGATHER = range(len(RULES))
+RESHARD, TURN, GROUP, FOLLOW, LEAD, PLACE_SOURCE, FOLLOW_READER, PREFETCH, REGATHER, RELAYOUT = range(
+    len(RULES)
+)
 
 LONGEST_PREFETCH = 4
 TIED_SHARE = 0.75
@@ -86,6 +90,9 @@ def vary(rule, stream, space, search, genes, prefetch, regather, digest):
             _lead(stream, space, search, genes, low, high, digest)
     elif rule == GROUP:
         _group(stream, space, search, genes, digest)
+    elif rule == RELAYOUT:
+        if search.policies.shape[0] > 1:
+            _relayout(stream, space, search, genes, digest)
     elif rule in (PLACE_SOURCE, FOLLOW_READER):
         if search.source_classes.shape[0] == 0:
             return
@@ -127,7 +134,7 @@ def _set_slot(space, search, genes, g, s, follow, digest):
 @njit(cache=True, _nrt=False, inline="always")
 def source_fits(space, search, genes, t, e, digest):
     """The source of tensor `t` takes the spec that edge `e` needs."""
-    n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]]]
+    n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]], PLACED]
     s = search.fit[space.key_offset[t] + n]
     if s >= 0:
         put(genes, space.made_gene[t], s, 0, digest)
@@ -150,8 +157,8 @@ def _reshard(stream, space, search, genes, low, high, follow, digest):
 
 @njit(cache=True, _nrt=False, inline="always")
 def with_digit(space, search, g, s, axis, dim):
-    """The strategy that differs from `s` in one digit, or -1 where there is none."""
-    base = search.dim_count[g] + 1
+    """The gene value that differs from `s` in one digit, or -1 where there is none; its orders stay."""
+    base, choices = search.dim_count[g] + 1, search.choices[g]
     row = space.block_offset[g] + s
     code, count = np.int64(0), np.int64(1)
     for a in range(search.axes):
@@ -161,8 +168,9 @@ def with_digit(space, search, g, s, axis, dim):
     if search.aligned[row]:
         found = search.lookup[search.lookup_offset[g] + count + code]
         if found >= 0:
-            return found
-    return search.lookup[search.lookup_offset[g] + code]
+            return found * choices + s % choices
+    found = search.lookup[search.lookup_offset[g] + code]
+    return found * choices + s % choices if found >= 0 else found
 
 
 @njit(cache=True, _nrt=False)
@@ -201,8 +209,40 @@ def _group(stream, space, search, genes, digest):
 
 
 @njit(cache=True, _nrt=False)
-def _made(space, genes, t):
-    return space.spec_ids[space.made_offset[t] + genes[space.made_gene[t]]]
+def _relayout(stream, space, search, genes, digest):
+    """Store tensors in other orders: a policy over all blocks or a run of them, or any choice for a tied class."""
+    kind = unit(stream)
+    policy = between(stream, 0, search.policies.shape[0])
+    if kind < 0.6:
+        first, last = np.int64(0), np.int64(space.slot_count)
+        if kind > 0.15:
+            first = between(stream, 0, space.slot_count)
+            last = first + 1 + between(stream, 0, min(np.int64(64), space.slot_count - first))
+        for g in range(first, last):
+            o = genes[g] - genes[g] % search.choices[g] + search.policies[policy, g]
+            _set_slot(space, search, genes, g, o, True, digest)
+        return
+    c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
+    low, high = members_of(stream, search.gene_start, search.gene_members, c)
+    o = between(stream, 0, search.choices[search.gene_members[low]])
+    for r in range(low, high):
+        g = search.gene_members[r]
+        _set_slot(space, search, genes, g, genes[g] - genes[g] % search.choices[g] + o, True, digest)
+
+
+@njit(cache=True, _nrt=False)
+def _is_view(space, genes, t, need):
+    """Whether what gene value `need` (a row of `spec_ids`) asks of tensor `t` is there without a copy."""
+    made = space.made_offset[t] + genes[space.made_gene[t]]
+    pair = (
+        space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t] + space.spec_ids[need, SPEC]
+    )
+    if space.pair_rows[pair, PAIR_TICKS] >= 0:
+        return False
+    if not space.has_orders:
+        return True
+    relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
+    return space.relayout_rows[relayouts + space.spec_ids[need, PLACED], RELAYOUT_TICKS] < 0
 
 
 @njit(cache=True, _nrt=False)
@@ -217,13 +257,11 @@ def _follow(stream, space, search, genes, low, high, follow, digest):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
         t = space.edge_tensor[e]
-        p = _made(space, genes, t)
         best, most = np.int64(-1), np.int64(-1)
         offset = between(stream, 0, space.strategy_count[g])
         for k in range(space.strategy_count[g]):
             s = (k + offset) % space.strategy_count[g]
-            n = space.spec_ids[space.edge_needed[e] + s]
-            if space.pair_rows[space.pair_offset[t] + p * space.needed_count[t] + n, 0] >= 0:
+            if not _is_view(space, genes, t, space.edge_needed[e] + s):
                 continue
             used = np.int64(0)
             for a in range(search.axes):
@@ -247,7 +285,7 @@ def _lead(stream, space, search, genes, low, high, digest):
         g = search.gene_members[r]
         e = space.edge_start[g] + position
         t = space.edge_tensor[e]
-        n = space.spec_ids[space.edge_needed[e] + genes[g]]
+        n = space.spec_ids[space.edge_needed[e] + genes[g], PLACED]
         s = search.fit[space.key_offset[t] + n]
         if s < 0:
             continue

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from costmodel.layoutchoices import Orders
 from costmodel.planspace import Genes
 from optimizer.island import judge, offer_all
 from optimizer.plan import Plan
@@ -14,7 +15,7 @@ from optimizer.variants import LARGEST_VARIANTS, Variant, new_variant, structure
 from rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from teg.graph import Graph
 from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from teg.sharding.placement import Placement, Placements
 from teg.sharding.strategy import Strategy
 
 PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
@@ -128,7 +129,8 @@ class _Fitting:
         edge = 0
         for g, block in enumerate(space.blocks):
             placement = self.placements.of(block)
-            genes.strategies[g] = self._nearest(g, placement.strategy)
+            orders = self._orders(g, placement)
+            genes.strategies[g] = self._nearest(g, placement.strategy) + orders
             if g < len(space.slots):
                 for k in range(len(block.inputs)):
                     genes.prefetch[edge] = placement.prefetch_of(k)
@@ -136,20 +138,30 @@ class _Fitting:
                     edge += 1
         return genes
 
+    def _orders(self, gene: int, placement: Placement) -> int:
+        """The number of the placement's orders here; the program's own where they are not offered."""
+        orders = self.variant.space.families[gene].orders
+        wanted = Orders(
+            tuple(placement.read_layout_of(k) for k in range(len(orders[0].reads))),
+            tuple(placement.layout_of(k) for k in range(len(orders[0].makes))),
+        )
+        return orders.index(wanted) if wanted in orders else 0
+
     def _nearest(self, gene: int, strategy: Strategy) -> int:
-        """The strategy that lays most axes alike; an axis left out is better than one laid elsewhere."""
+        """The strategy, in the program's orders, that lays most axes alike; better an axis left out than elsewhere."""
         space, search = self.variant.space, self.variant.search
         family = space.families[gene]
         key = (id(family), strategy)
         if key not in self.known:
             first = int(space.space.block_offset[gene])
-            rows = search.digits[first : first + len(family.strategies)]
+            choices = len(family.orders)
+            rows = search.digits[first : first + family.count : choices]
             wanted = self._digits(strategy, int(search.dim_count[gene]))
             aligned = any(split.granule != 1 for split in strategy.splits)
             elsewhere = (rows != wanted) & (rows >= 0)
             distance = 4 * (rows != wanted).sum(axis=1) + 4 * elsewhere.sum(axis=1)
-            distance += search.aligned[first : first + len(rows)] != aligned
-            self.known[key] = int(distance.argmin())
+            distance += search.aligned[first : first + family.count : choices] != aligned
+            self.known[key] = int(distance.argmin()) * choices
         return self.known[key]
 
     def _digits(self, strategy: Strategy, dims: int) -> np.ndarray:

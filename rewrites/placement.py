@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from inspect import cleandoc
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
+from hardware.layouts.order import order_of, parse_order
 from rewrites.apply import Rules, replay
 from rewrites.move import Move, StaleMove
 from teg.graph import Block, Graph
@@ -176,7 +177,7 @@ def _with_options(placements: Placements, move: Move, mesh_shape: MeshShape) -> 
 
 
 def _differences(block: Block, old: Placement, new: Placement) -> Iterator[tuple[str, str]]:
-    for name in ("region", "recompute", "layouts"):
+    for name in ("region", "recompute"):
         if getattr(old, name) != getattr(new, name):
             raise ValueError(f"block {block.site!r}: no placement move changes {name!r}")
     if old.strategy != new.strategy:
@@ -186,6 +187,11 @@ def _differences(block: Block, old: Placement, new: Placement) -> Iterator[tuple
             yield "prefetch", f"{k}:{new.prefetch_of(k)}"
         if old.regather_of(k) != new.regather_of(k):
             yield "regather", f"{k}:{'on' if new.regather_of(k) else 'off'}"
+        if old.read_layout_of(k) != new.read_layout_of(k):
+            yield "read_as", f"{k}:{new.read_layout_of(k)}"
+    for k in range(len(block.outputs)):
+        if old.layout_of(k) != new.layout_of(k):
+            yield "store_as", f"{k}:{new.layout_of(k)}"
 
 
 def _strategies(spot: Spot) -> Iterator[str]:
@@ -279,10 +285,51 @@ def _regather(spot: Spot, choice: str) -> Placement:
 
 def _input_of(spot: Spot, choice: str) -> tuple[int, str]:
     """The input position and the rest of `position:rest`."""
+    return _numbered(choice, "input", len(spot.block.inputs))
+
+
+def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
     number, _, text = choice.partition(":")
-    if not number.isdecimal() or int(number) >= len(spot.block.inputs):
-        raise ValueError(f"expected an input below {len(spot.block.inputs)} before ':', not {choice!r}")
+    if not number.isdecimal() or int(number) >= count:
+        raise ValueError(f"expected an {what} below {count} before ':', not {choice!r}")
     return int(number), text
+
+
+def _orders(rank: int, now: str) -> Iterator[str]:
+    """Every choice of a dimension along the columns of tiles and one along their rows, but the present one."""
+    pairs = permutations(range(rank), 2) if rank > 1 else ()
+    texts = (str(order_of(rank, (columns,), (rows,))) for columns, rows in pairs)
+    yield from (text for text in texts if text != now)
+
+
+def _stored(spot: Spot) -> Iterator[str]:
+    for k, site in enumerate(spot.block.outputs):
+        rank = len(spot.graph.tensors[site].shape)
+        yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.layout_of(k)))
+
+
+def _store_as(spot: Spot, choice: str) -> Placement:
+    outputs = spot.block.outputs
+    position, text = _numbered(choice, "output", len(outputs))
+    order = parse_order(text, len(spot.graph.tensors[outputs[position]].shape))
+    layouts = [spot.placement.layout_of(k) for k in range(len(outputs))]
+    layouts[position] = str(order)
+    return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
+
+
+def _read_layouts(spot: Spot) -> Iterator[str]:
+    for k in range(len(spot.block.inputs)):
+        rank = len(spot.graph.tensors[read_of(spot.graph, spot.block.site, k).root].shape)
+        yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.read_layout_of(k)))
+
+
+def _read_as(spot: Spot, choice: str) -> Placement:
+    position, text = _input_of(spot, choice)
+    root = read_of(spot.graph, spot.block.site, position).root
+    order = parse_order(text, len(spot.graph.tensors[root].shape))
+    layouts = [spot.placement.read_layout_of(k) for k in range(len(spot.block.inputs))]
+    layouts[position] = str(order)
+    return replace(spot.placement, read_layouts=tuple(layouts) if any(layouts) else ())
 
 
 PLACEMENT: tuple[PlacementRule, ...] = (
@@ -333,6 +380,30 @@ PLACEMENT: tuple[PlacementRule, ...] = (
         source="Rajbhandari et al., ZeRO, SC 2020, section 5.3 (parameters gathered at use)",
         choices=_toggles,
         apply=_regather,
+    ),
+    PlacementRule(
+        name="store_as",
+        doc="""
+        An output is left in another physical layout.
+
+        output k  ->  its dimensions in the order of the choice (`k:{3*2,1,0}`, minor to major; `k:` the program's)
+        Always: values stay what they are. Padding differs, and readers that want another order get a copy.
+        """,
+        source="XLA tiled layout; XLA's layout assignment",
+        choices=_stored,
+        apply=_store_as,
+    ),
+    PlacementRule(
+        name="read_as",
+        doc="""
+        A block reads an input in another physical layout.
+
+        input k  ->  its root's dimensions in the order of the choice (`k:{3*2,1,0}`); copied first if stored otherwise
+        Always: a relayout costs time and memory, never values.
+        """,
+        source="XLA tiled layout; XLA's layout assignment",
+        choices=_read_layouts,
+        apply=_read_as,
     ),
 )
 

@@ -14,6 +14,7 @@ import numpy as np
 from hardware.simulator.movement import Movement
 from hardware.simulator.parts import Memo, box_part, frozen, same_bits
 from hardware.simulator.rounds import CopyCounts, per_device
+from hardware.simulator.storage import Packed, Storage
 from teg.dtypes import numpy_dtype
 from teg.evaluate import NOTHING, run_operator
 from teg.operators.operator import Operand
@@ -23,16 +24,17 @@ from teg.zspace import ZRange
 
 
 class ArrayBackend:
-    """Computes what a program says; see `Backend`. `memory[device]` holds arrays by buffer key.
+    """Computes what a program says; see `Backend`. `memory[device]` holds parts by buffer key, packed as stored.
 
     Raises:
         ValueError: values of sources are missing, unknown, or of another shape or element type.
     """
 
-    def __init__(self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> None:
-        self.program = program
+    def __init__(self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray], storage: Storage) -> None:
+        self.program, self.storage = program, storage
         self.devices = range(program.mesh.device_count)
-        self.memory: list[dict[str, np.ndarray]] = [{} for _ in self.devices]
+        self.memory: list[dict[str, Packed]] = [{} for _ in self.devices]
+        self.unpacked: dict[str, Memo[np.ndarray]] = {}
         self.values = source_values(program, inputs)
         self.seen: dict[str, np.ndarray] = {}
 
@@ -46,9 +48,8 @@ class ArrayBackend:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
         movement = Movement(copy.plan, shape, self.program.mesh)
-        result, counts = movement.run([memory[copy.source] for memory in self.memory])
-        self._store(copy.result, result)
-        return counts
+        result, counts = movement.run([self._held(copy.source, device) for device in self.devices])
+        return counts._replace(result_bytes=self._store(copy.result, result))
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
         if step.definition.operator == "sink":
@@ -67,19 +68,30 @@ class ArrayBackend:
     def free(self, key: str) -> None:
         for memory in self.memory:
             del memory[key]
+        del self.unpacked[key]
 
     def observed(self) -> Mapping[str, np.ndarray]:
         return self.seen
 
     def _store(self, key: str, local: Sequence[np.ndarray]) -> np.ndarray:
-        for memory, array in zip(self.memory, local, strict=True):
-            memory[key] = array
-        return per_device([array.nbytes for array in local])
+        """Put every device's part into its memory; the bytes that each takes there."""
+        buffer, known = self.program.buffers[key], Memo[Packed]()
+        packed = [known.get([array], partial(self.storage.pack, array, buffer)) for array in local]
+        for memory, part in zip(self.memory, packed, strict=True):
+            memory[key] = part
+        self.unpacked[key] = Memo()
+        return per_device([part.slots.nbytes for part in packed])
+
+    def _held(self, key: str, device: int) -> np.ndarray:
+        """The elements of a part in a device's memory; equal memory is unpacked once."""
+        part = self.memory[device][key]
+        return self.unpacked[key].get([part.slots], part.array)
 
     def _read(self, read: InputRead, device: int) -> np.ndarray:
         """What a block on `device` reads, as a view of the local buffer."""
         start = self.program.buffers[read.buffer].boxes[device, :, 0].tolist()
-        return apply_view(read.view, self.memory[device][read.buffer], start, read.wanted[device].tolist())
+        held = self._held(read.buffer, device)
+        return apply_view(read.view, held, start, read.wanted[device].tolist())
 
     def _index(self, step: ComputeStep, device: int) -> ZRange:
         if step.definition.signature is None:

@@ -8,9 +8,9 @@ import numpy as np
 
 from hardware.simulator.counting import count_copy
 from hardware.simulator.rounds import CopyCounts
+from hardware.simulator.storage import Storage
 from teg.dtypes import item_bytes
 from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
-from teg.sharding.spec import volumes
 
 LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per class of devices
 
@@ -18,8 +18,8 @@ LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per clas
 class BoxBackend:
     """Counts instead of computing; see `Backend`."""
 
-    def __init__(self, program: ExplicitGraph) -> None:
-        self.program = program
+    def __init__(self, program: ExplicitGraph, storage: Storage) -> None:
+        self.program, self.storage = program, storage
         self.by_class = program.mesh.device_count > LARGEST_FULL_MESH
 
     def place(self, site: str) -> np.ndarray:
@@ -28,7 +28,8 @@ class BoxBackend:
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
-        return count_copy(copy.plan, shape, self.program.mesh, item_bytes(source.dtype), self.by_class)
+        counts = count_copy(copy.plan, shape, self.program.mesh, item_bytes(source.dtype), self.by_class)
+        return counts._replace(result_bytes=self._size_bytes(copy.result))
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
         return tuple(self._size_bytes(key) for key in step.outputs)
@@ -41,4 +42,4 @@ class BoxBackend:
 
     def _size_bytes(self, key: str) -> np.ndarray:
         buffer = self.program.buffers[key]
-        return volumes(buffer.boxes) * item_bytes(buffer.dtype)
+        return self.storage.part_bytes(buffer, buffer.boxes)

@@ -17,7 +17,8 @@ from hardware.simulator.ledger import Ledger
 from hardware.simulator.lifetimes import Lifetimes
 from hardware.simulator.liveness import Liveness
 from hardware.simulator.rounds import no_links
-from hardware.simulator.work import block_work
+from hardware.simulator.storage import Storage
+from hardware.simulator.work import block_work, relayout_ticks
 from teg.sharding.expand import CopyStep, ExplicitGraph, Slot
 
 
@@ -46,9 +47,10 @@ def simulate(
             f"the program was made for a mesh with axes {program.mesh.axes}, not for {mesh.name!r} "
             f"with {mesh.axis_sizes}"
         )
-    backend: Backend = BoxBackend(program) if dry else ArrayBackend(program, inputs or {})
+    storage = Storage(mesh.device)
+    backend: Backend = BoxBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage)
     capacity_bytes = mesh.device.memory_bytes if capacity_check else None
-    return _Run(program, mesh, backend, capacity_bytes, trace, compute_dtype).execute()
+    return _Run(program, mesh, backend, storage, capacity_bytes, trace, compute_dtype).execute()
 
 
 class _Run:
@@ -59,12 +61,13 @@ class _Run:
         program: ExplicitGraph,
         mesh: Mesh,
         backend: Backend,
+        storage: Storage,
         capacity_bytes: int | None,
         trace: bool,
         compute_dtype: str | None,
     ) -> None:
         devices = mesh.device_count
-        self.program, self.mesh, self.backend = program, mesh, backend
+        self.program, self.mesh, self.backend, self.storage = program, mesh, backend, storage
         self.compute_dtype = compute_dtype
         self.ledger = Ledger(devices, capacity_bytes)
         self.liveness = Liveness(program)
@@ -118,7 +121,8 @@ class _Run:
     def _copy(self, copy: CopyStep) -> None:
         """Issue a copy: results and staging are allocated at once, its time runs on the other stream."""
         counts = self.backend.copy(copy)
-        start, end = self.clocks.copy(copy.result, counts.ticks(self.mesh))
+        ticks = counts.ticks(self.mesh) + relayout_ticks(self.program, copy, self.mesh.device, self.storage)
+        start, end = self.clocks.copy(copy.result, ticks)
         self._allocate(copy.result, counts.result_bytes, start)
         self._allocate(_staging(copy.result), counts.staging_bytes, start)
         for name in (copy.source, copy.result, _staging(copy.result)):
@@ -146,7 +150,7 @@ class _Run:
     def _block(self, slot: Slot) -> None:
         step = slot.step
         sizes = self.backend.compute(step)
-        work = block_work(self.program, step, self.mesh.device, self.compute_dtype)
+        work = block_work(self.program, step, self.mesh.device, self.storage, self.compute_dtype)
         start, end = self.clocks.block(slot.waited, work.ticks)
         for key, size_bytes in zip(step.outputs, sizes, strict=True):
             self._allocate(key, size_bytes, start)

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware.mesh import Device
+from hardware.simulator.storage import Storage
 from hardware.timing import block_ticks
 from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.operators import operator_named
 from teg.operators.operator import Work, work_dtype, work_of
-from teg.sharding.expand import ComputeStep, ExplicitGraph
+from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
 from teg.sharding.spec import volumes
 
 
@@ -25,7 +26,11 @@ class BlockWork(NamedTuple):
 
 
 def block_work(
-    program: ExplicitGraph, step: ComputeStep, device: Device, compute_dtype: str | None = None
+    program: ExplicitGraph,
+    step: ComputeStep,
+    device: Device,
+    storage: Storage,
+    compute_dtype: str | None = None,
 ) -> BlockWork:
     """Operations, bytes read and written, and duration of a block; nothing where the index part is empty."""
     graph = program.abstract
@@ -40,7 +45,7 @@ def block_work(
     accessed = _given(step, "bytes", sizes)
     if accessed is None:
         moves = work.kind != "none"
-        accessed = _accessed_bytes(program, step, work, sizes) if moves else np.zeros_like(points)
+        accessed = _accessed_bytes(program, step, work, sizes, storage) if moves else np.zeros_like(points)
         accessed = np.where(points > 0, accessed, 0)
     dtype = work_dtype(inputs, outputs)
     ticks = block_ticks(
@@ -64,7 +69,18 @@ def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | 
     return amounts(cost, [d.name for d in signature.dims] if signature is not None else [], sizes)
 
 
-def _accessed_bytes(program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray) -> np.ndarray:
+def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, storage: Storage) -> int:
+    """How long a copy reads its part in one layout and writes it in another; nothing where both are the same."""
+    source, result = program.buffers[copy.source], program.buffers[copy.result]
+    if source.layout == result.layout:
+        return 0
+    moved = storage.part_bytes(source, result.boxes) + storage.part_bytes(result, result.boxes)
+    return int(block_ticks(device, "move", 0, moved, result.dtype).max())
+
+
+def _accessed_bytes(
+    program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray, storage: Storage
+) -> np.ndarray:
     signature = step.definition.signature
     names = [d.name for d in signature.dims] if signature is not None else []
     total = np.zeros(len(sizes), dtype=np.int64)
@@ -74,9 +90,10 @@ def _accessed_bytes(program: ExplicitGraph, step: ComputeStep, work: Work, sizes
             elements = np.prod(sizes[:, counted], axis=1, dtype=np.int64)
         else:
             elements = volumes(read.wanted)
-        total += elements * item_bytes(program.buffers[read.buffer].dtype)
+        buffer = program.buffers[read.buffer]
+        total += storage.accessed_bytes(buffer, read.part, elements * item_bytes(buffer.dtype))
     for key in step.outputs:
-        total += volumes(program.buffers[key].boxes) * item_bytes(program.buffers[key].dtype)
+        total += storage.part_bytes(program.buffers[key], program.buffers[key].boxes)
     return total
 
 

@@ -86,10 +86,13 @@ def _check_strategy(block: Block, strategy: Strategy, mesh: MeshShape, path: str
 
 def _check_genes(block: Block, placement: Placement, path: str) -> Iterator[Issue]:
     count = len(block.inputs)
-    for name, genes in (("prefetch", placement.prefetch), ("regather", placement.regather)):
-        if len(genes) > count:
+    for name in ("prefetch", "regather", "read_layouts"):
+        if len(genes := getattr(placement, name)) > count:
             message = f"{len(genes)} entries for block {block.site!r} of {count} inputs"
             yield Issue("placement", f"{path}.{name}", message, "give at most one entry per input")
+    if len(placement.layouts) > len(block.outputs):
+        message = f"{len(placement.layouts)} entries for block {block.site!r} of {len(block.outputs)} outputs"
+        yield Issue("placement", f"{path}.layouts", message, "give at most one entry per output")
     for k, distance in enumerate(placement.prefetch):
         if distance < 0:
             expected = "a copy is issued 0 or more blocks ahead of its reader"

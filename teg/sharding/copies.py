@@ -58,6 +58,11 @@ def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShap
     return CopyPlan(source, needed, mesh.by_axis(scattered), mesh.by_axis(remaining), middle, not same.all())
 
 
+def local_copy(source: Spec, needed: Spec) -> CopyPlan:
+    """The copy of what is there already, into a buffer of another physical layout: nothing moves between devices."""
+    return CopyPlan(source, needed, (), (), source, True)
+
+
 def _overfull(spec: Spec, shape: tuple[int, ...], mesh: MeshShape) -> bool:
     """Whether a dimension has more devices than elements: combining there would leave some with nothing to do."""
     return any(mesh.size_of(split.axes) > size for split, size in zip(spec.dims, shape, strict=True))

@@ -8,30 +8,34 @@ out as nodes on demand.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from teg.graph import Block, Definition, Graph
 from teg.issues import listing
 from teg.sharding.check import check_placements
-from teg.sharding.copies import CopyPlan, plan_copy
+from teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order, whole_strategy
 from teg.sharding.spec import Spec, boxes
-from teg.sharding.strategy import Read, index_boxes, needed_spec, output_spec, read_of
+from teg.sharding.strategy import index_boxes, needed_spec, output_spec, read_of
 from teg.views import ViewMap, root_of
 
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """One tensor in one spec on all devices: `boxes` `(devices, rank, 2)`; empty boxes are held by nobody."""
+    """One tensor in one spec on all devices: `boxes` `(devices, rank, 2)`; empty boxes are held by nobody.
+
+    `layout` is the text of the physical layout in which the devices store them; empty for their default.
+    """
 
     key: str
     tensor: str
     spec: Spec
     boxes: np.ndarray
     dtype: str
+    layout: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +51,15 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class InputRead:
-    """What a block reads: buffer, view of its tensor, and per device the range of the view, `(devices, rank, 2)`."""
+    """What a block reads: buffer, view of its tensor, and per device the range of the view, `(devices, rank, 2)`.
+
+    `part` is the box of the tensor behind that range, as the block's needed spec says it.
+    """
 
     buffer: str
     view: ViewMap
     wanted: np.ndarray
+    part: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +126,7 @@ class _Expansion:
     mesh: MeshShape
     buffers: dict[str, Buffer] = field(default_factory=dict)
     made_at: dict[str, int] = field(default_factory=dict)
-    segments: dict[tuple[str, Spec], list[_Segment]] = field(default_factory=dict)
+    segments: dict[tuple[str, Spec, str], list[_Segment]] = field(default_factory=dict)
 
     def run(self) -> ExplicitGraph:
         sources = {}
@@ -147,16 +155,15 @@ class _Expansion:
         gathered = (block.operator == "sink" and self.placements.outputs == "gathered") or (
             block.operator == "source" and self.placements.inputs == "replicated"
         )
-        return (
-            Placement(whole_strategy(rank), placement.prefetch, placement.regather) if gathered else placement
-        )
+        return replace(placement, strategy=whole_strategy(rank)) if gathered else placement
 
     def _make(self, block: Block, placement: Placement, slot: int) -> tuple[str, ...]:
         keys = []
         for k, site in enumerate(block.outputs):
             tensor = self.graph.tensors[site]
             spec = output_spec(block.signature, k, len(tensor.shape), placement.strategy)
-            self.buffers[site] = Buffer(site, site, spec, boxes(spec, tensor.shape, self.mesh), tensor.dtype)
+            part, layout = boxes(spec, tensor.shape, self.mesh), placement.layout_of(k)
+            self.buffers[site] = Buffer(site, site, spec, part, tensor.dtype, layout)
             self.made_at[site] = slot
             keys.append(site)
         return tuple(keys)
@@ -167,32 +174,38 @@ class _Expansion:
         reads = []
         for k, tensor in enumerate(block.inputs):
             read = read_of(self.graph, block.site, k)
-            buffer = self._obtain(slot, block, placement, k, read)
+            shape = self.graph.tensors[read.root].shape
+            needed = needed_spec(read.rows, shape, block.signature, placement.strategy)
+            buffer = self._obtain(slot, placement, k, read.root, needed)
             _, view = root_of(self.graph, tensor)
-            reads.append(InputRead(buffer, view, view_ranges(block, k, view.shape, index)))
+            part = boxes(needed, shape, self.mesh)
+            reads.append(InputRead(buffer, view, view_ranges(block, k, view.shape, index), part))
         outputs = self._make(block, placement, slot)
         return ComputeStep(block.site, block.definition, index, tuple(reads), outputs)
 
-    def _obtain(self, slot: int, block: Block, placement: Placement, position: int, read: Read) -> str:
-        """The buffer from which the block reads this input; a copy is made or shared where the root will not do."""
-        root = self.buffers[read.root]
-        shape = self.graph.tensors[read.root].shape
-        needed = needed_spec(read.rows, shape, block.signature, placement.strategy)
+    def _obtain(self, slot: int, placement: Placement, position: int, tensor: str, needed: Spec) -> str:
+        """The buffer from which a block reads this input; a copy is made or shared where the root will not do."""
+        root = self.buffers[tensor]
+        shape = self.graph.tensors[tensor].shape
+        layout = placement.read_layout_of(position)
         plan = plan_copy(root.spec, needed, shape, self.mesh)
         if plan is None:
-            return root.key
-        segments = self.segments.setdefault((read.root, needed), [])
+            if layout == root.layout:
+                return root.key
+            plan = local_copy(root.spec, needed)
+        segments = self.segments.setdefault((tensor, needed, layout), [])
         cut = not segments or (placement.regather_of(position) and segments[-1].last_read < slot)
         if not cut:
             segments[-1].last_read = slot
             return segments[-1].key
-        earliest = self.made_at[read.root] + 1
+        earliest = self.made_at[tensor] + 1
         if segments:
             earliest = max(earliest, segments[-1].last_read + 1)
         issue = max(earliest, slot - placement.prefetch_of(position), 0)
-        key = f"{read.root}>{needed}" + (f"~{len(segments)}" if segments else "")
+        key = f"{tensor}>{needed}{layout}" + (f"~{len(segments)}" if segments else "")
         segments.append(_Segment(key, root.key, plan, issue, slot, (slot, position), slot))
-        self.buffers[key] = Buffer(key, read.root, needed, boxes(needed, shape, self.mesh), root.dtype)
+        part = boxes(needed, shape, self.mesh)
+        self.buffers[key] = Buffer(key, tensor, needed, part, root.dtype, layout)
         return key
 
 

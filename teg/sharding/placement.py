@@ -18,8 +18,9 @@ class Placement:
 
     `prefetch[k]` issues the copy for input k so many blocks ahead; `regather[k]` cuts the shared copy: it
     is freed after its previous reader and made again. `region` names the stage and micro-batching the
-    block shares with others; `recompute` and `layouts` (per output) are carried for the parts of the
-    design that come later.
+    block shares with others; `recompute` is carried for the parts of the design that come later. `layouts`
+    says per output in which physical layout it is left, `read_layouts` per input in which its root is
+    read (another than it has is copied first): texts that the device understands, empty for its default.
     """
 
     strategy: Strategy
@@ -28,12 +29,19 @@ class Placement:
     region: str = "main"
     recompute: bool = False
     layouts: tuple[str, ...] = ()
+    read_layouts: tuple[str, ...] = ()
 
     def prefetch_of(self, position: int) -> int:
         return self.prefetch[position] if position < len(self.prefetch) else 0
 
     def regather_of(self, position: int) -> bool:
         return self.regather[position] if position < len(self.regather) else False
+
+    def layout_of(self, output: int) -> str:
+        return self.layouts[output] if output < len(self.layouts) else ""
+
+    def read_layout_of(self, position: int) -> str:
+        return self.read_layouts[position] if position < len(self.read_layouts) else ""
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,7 @@ _GENES: Mapping[str, tuple[Any, str]] = {
     "region": (lambda value: isinstance(value, str), "a region's name"),
     "recompute": (lambda value: isinstance(value, bool), "true or false"),
     "layouts": (_is_list_of(str), "a list of layouts' texts, one per output"),
+    "read_layouts": (_is_list_of(str), "a list of layouts' texts, one per input"),
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.copytables import copy_table
-from costmodel.kernel import COSTS, PAIR_STAGING, PAIR_TICKS, PAIR_TRAFFIC, Space, evaluate, new_state
+from costmodel.kernel import COSTS, PAIR_STAGING, PAIR_TICKS, PAIR_TRAFFIC, SPEC, Space, evaluate, new_state
 from costmodel.planspace import Genes, PlanSpace
 from teg.dtypes import item_bytes
 from teg.sharding.spec import Spec, boxes, volumes
@@ -43,15 +43,17 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     a = space.space
     gene = int(a.made_gene[t])
     position = list(a.made_tensor[a.made_start[gene] : a.made_start[gene + 1]]).index(t)
+    orders = len(space.families[gene].orders)
     made = {
-        int(a.spec_ids[a.made_offset[t] + s]): spec
+        int(a.spec_ids[a.made_offset[t] + s * orders, SPEC]): spec
         for s, spec in enumerate(space.families[gene].made[position])
     }
     needed = {}
     for e in a.reader_edge[a.reader_start[t] : a.reader_start[t + 1]]:
         slot = int(a.edge_slot[e])
+        orders = len(space.families[slot].orders)
         for s, spec in enumerate(space.families[slot].needed[int(e - a.edge_start[slot])]):
-            needed[int(a.spec_ids[a.edge_needed[e] + s])] = spec
+            needed[int(a.spec_ids[a.edge_needed[e] + s * orders, SPEC])] = spec
     return made, needed
 
 
@@ -63,7 +65,7 @@ def change_pairs(space: PlanSpace, change: Callable[[int, Spec, Spec, np.ndarray
         made, needed = specs_of(space, t)
         for p, spec in made.items():
             for n, other in needed.items():
-                change(t, spec, other, rows[a.pair_offset[t] + p * a.needed_count[t] + n])
+                change(t, spec, other, rows[a.pair_offset[t] + p * a.needed_specs[t] + n])
     return a._replace(pair_rows=rows)
 
 
@@ -149,7 +151,7 @@ def forgets_halo_traffic(space: PlanSpace) -> Space:
         table = copy_table(shape, item, list(made.values()), plain, space.mesh, space.layout)
         for i, p in enumerate(made):
             for j, n in enumerate(windows):
-                row = rows[a.pair_offset[t] + p * a.needed_count[t] + n]
+                row = rows[a.pair_offset[t] + p * a.needed_specs[t] + n]
                 if row[PAIR_TICKS] >= 0:
                     row[PAIR_TRAFFIC] = table.traffic_bytes[i, j]
     return a._replace(pair_rows=rows)

@@ -5,6 +5,7 @@ from math import prod
 
 import pytest
 
+from costmodel.kernel import SPEC
 from costmodel.planspace import PlanSpace
 from costmodel.strategies import aligned_granules, enumerate_strategies
 from costmodel.view import default_view
@@ -123,9 +124,9 @@ def test_aligned_chunks_of_a_strided_chain_need_only_their_halo() -> None:
         genes.strategies[source] = [str(s) for s in space.families[source].strategies].index(text)
         alone = [e for e in range(space.edge_count) if space.space.edge_slot[e] == conv]
         tensor = int(space.space.edge_tensor[alone[0]])
-        made = space.space.spec_ids[space.space.made_offset[tensor] + genes.strategies[source]]
-        need = space.space.spec_ids[space.space.edge_needed[alone[0]] + genes.strategies[conv]]
-        row = space.space.pair_offset[tensor] + made * space.space.needed_count[tensor] + need
+        made = space.space.spec_ids[space.space.made_offset[tensor] + genes.strategies[source], SPEC]
+        need = space.space.spec_ids[space.space.edge_needed[alone[0]] + genes.strategies[conv], SPEC]
+        row = space.space.pair_offset[tensor] + made * space.space.needed_specs[tensor] + need
         assert space.space.pair_rows[row, 1] == rows * row_bytes, text
 
 

@@ -146,7 +146,8 @@ def test_only_the_chosen_rules_change_the_graph() -> None:
 
 def test_every_placement_rule_is_used_and_some_improve() -> None:
     rules = search(evaluations=20_000).rules
-    assert all(rules[name][0] > 50 for name in PLACEMENT_RULES)
+    assert {name for name in PLACEMENT_RULES if rules[name][0] <= 50} == {"relayout"}, "GPUs store one way"
+    assert rules["relayout"] == (0, 0)
     assert sum(rules[name][1] > 0 for name in PLACEMENT_RULES) >= 5
     assert all(improved <= applied for applied, improved in rules.values())
 

@@ -115,7 +115,9 @@ def test_the_nearest_strategy_lays_the_same_dimensions_along_what_there_is(
     block = next(b for b in graph.blocks if b.operator == "contract")
     genes = fit(variant, placed(**{block.site: given}))
     gene = variant.space.gene_of[block.site]
-    assert str(variant.space.families[gene].strategies[int(genes.strategies[gene])]) == nearest
+    strategy, orders = variant.space.families[gene].at(int(genes.strategies[gene]))
+    assert str(strategy) == nearest
+    assert not any((*orders.reads, *orders.makes)), "stored as the program says"
 
 
 def test_plans_of_another_program_are_left_out(earlier: Result) -> None:

@@ -1,0 +1,103 @@
+"""A native order as a layout in the device's own notation: what people read, and what packs real elements.
+
+`hardware.layouts.native` says what a stored part takes; this says where each of its elements lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from hardware.layouts import parse_layout
+from hardware.layouts.layout import Layout, LayoutError
+from hardware.layouts.native import Native, tt_height, xla_tiles
+from hardware.layouts.order import Order, parse_order
+from teg.dtypes import item_bytes
+
+XLA_TYPES = {
+    "bool": "pred",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    **{f"int{n}": f"s{n}" for n in (2, 4, 8, 16, 32, 64)},
+    **{f"uint{n}": f"u{n}" for n in (2, 4, 8, 16, 32, 64)},
+    "complex64": "c64",
+    "complex128": "c128",
+    "float8_e4m3fn": "f8e4m3fn",
+    "float8_e5m2": "f8e5m2",
+    "float8_e4m3fnuz": "f8e4m3fnuz",
+    "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e8m0fnu": "f8e8m0fnu",
+    "float4_e2m1fn": "f4e2m1fn",
+}
+
+
+@lru_cache(maxsize=16384)
+def bind(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> Layout:
+    """The layout in which a device stores a part of `shape`.
+
+    Raises:
+        LayoutError: the device stores elements one after another, so there is nothing to say.
+    """
+    return parse_layout(native_text(native, order, shape, dtype))
+
+
+def native_text(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> str:
+    """The same in the notation of the device's vendor, such as `f32[8,300]{1,0:T(8,128)}`.
+
+    Raises:
+        LayoutError: as `bind`.
+    """
+    groups = parse_order(order, len(shape))
+    if native.name == "xla_tiled":
+        return _xla_text(groups, shape, dtype)
+    if native.name == "tt_tile":
+        return _metal_text(groups, shape, dtype)
+    raise LayoutError(f"a device with {native.name!r} memory stores elements one after another")
+
+
+def _xla_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
+    item = item_bytes(dtype)
+    packed = max(1, 4 // item)
+    columns, rows = _along(order.columns, shape), _along(order.rows, shape)
+    height, width = xla_tiles(np.array(rows) if order.rows else None, np.array(columns), item)
+    tile = ["*"] * (len(order.rows) - 1) + [str(height)] if order.rows else []
+    tile += ["*"] * (len(order.columns) - 1) + [str(width)]
+    words = f"({packed},1)" if order.rows else f"(128)({packed},1)"
+    inner = words if packed > 1 else ""
+    bits = "E(8)" if dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn") else ""
+    sizes, dims = ",".join(map(str, shape)), ",".join(map(str, order.minor_to_major))
+    return f"{XLA_TYPES[dtype]}[{sizes}]{{{dims}:T({','.join(tile)}){inner}{bits}}}"
+
+
+def _metal_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
+    rows, columns = _along(order.rows, shape), _along(order.columns, shape)
+    height = tt_height(rows)
+    row = _sum(order.outside, shape, height) + _sum(order.rows, shape, 1)
+    column = _sum(order.columns, shape, 1)
+    names = ", ".join(f"d{d}" for d in range(len(shape)))
+    linear = f"({names}) -> ({' + '.join(row) or '0'}, {' + '.join(column) or '0'})"
+    element = XLA_TYPES[dtype].replace("s", "i").replace("u", "ui").replace("pred", "i1")
+    tiles = f"{_along(order.outside, shape) * height // 32}x{-(-columns // 32)}"
+    sizes = "".join(f"{n}x" for n in shape)
+    return (
+        f"tensor<{sizes}{element}, #tt.metal_layout<{linear}, undef, <1x1>, "
+        f"memref<{tiles}x!tt.tile<32x32, {element}>, #tt.memory_space<dram>>>>"
+    )
+
+
+def _along(dims: Sequence[int], shape: Sequence[int]) -> int:
+    return prod(shape[d] for d in dims)
+
+
+def _sum(dims: Sequence[int], shape: Sequence[int], stride: int) -> list[str]:
+    """The terms of an affine map in which `dims`, minor to major, run on with this stride."""
+    terms = []
+    for d in dims:
+        terms.append(f"d{d} * {stride}" if stride != 1 else f"d{d}")
+        stride *= shape[d]
+    return terms[::-1]

@@ -1,0 +1,58 @@
+"""How devices store their parts: in which layout, how large, packed and unpacked.
+
+Imported by the backends and by the run's clocks; nobody else knows that values are ever packed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hardware.layouts.binding import bind
+from hardware.layouts.layout import Layout
+from hardware.layouts.native import Native, accessed_bytes, native_named, stored_bytes
+from hardware.mesh import Device
+from hardware.simulator.parts import frozen
+from teg.dtypes import item_bytes
+from teg.sharding.expand import Buffer
+from teg.sharding.spec import volumes
+
+
+class Packed(NamedTuple):
+    """A part as a device stores it: the slots of its layout, padding included; a plain array where it has none."""
+
+    slots: np.ndarray
+    layout: Layout | None
+
+    def array(self) -> np.ndarray:
+        """The part's elements."""
+        return self.slots if self.layout is None else frozen(self.layout.unpack(self.slots))
+
+
+class Storage:
+    """The native layout of one kind of device."""
+
+    def __init__(self, device: Device) -> None:
+        self.native: Native = native_named(device.layouts[0])
+
+    def part_bytes(self, buffer: Buffer, boxes: np.ndarray) -> np.ndarray:
+        """Bytes of boxes `(devices, rank, 2)` in a buffer's layout, padding included, `(devices,)`."""
+        return stored_bytes(self.native, buffer.layout, _shapes(boxes), buffer.dtype)
+
+    def accessed_bytes(self, buffer: Buffer, part: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Bytes behind `moved` logical ones of the boxes `part` of a buffer, `(devices,)`."""
+        logical = volumes(part) * item_bytes(buffer.dtype)
+        return accessed_bytes(moved, self.part_bytes(buffer, part), logical)
+
+    def pack(self, array: np.ndarray, buffer: Buffer) -> Packed:
+        """A part in the layout of its buffer."""
+        if self.native.tiles is None or array.size == 0:
+            return Packed(array, None)
+        layout = bind(self.native, buffer.layout, array.shape, buffer.dtype)
+        return Packed(frozen(layout.pack(array)), layout)
+
+
+def _shapes(boxes: np.ndarray) -> np.ndarray:
+    shapes: np.ndarray = np.maximum(boxes[..., 1] - boxes[..., 0], 0)
+    return shapes
