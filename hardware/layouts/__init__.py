@@ -1,10 +1,10 @@
 """Physical layouts of tensors: XLA's tiles, CuTe, tt-metal and ttnn, each exact, behind one protocol."""
 
-from hardware.layouts import cute, tt_metal, ttnn
+from hardware.layouts import cute, tt_metal, ttnn, xla
 from hardware.layouts.layout import Layout, LayoutError
 from hardware.layouts.notation import Notation
 
-NOTATIONS: tuple[Notation, ...] = (tt_metal.NOTATION, ttnn.NOTATION, cute.NOTATION)
+NOTATIONS: tuple[Notation, ...] = (xla.NOTATION, tt_metal.NOTATION, ttnn.NOTATION, cute.NOTATION)
 
 
 def parse_layout(text: str, dtype: str | None = None) -> Layout:

@@ -34,6 +34,16 @@ XLA_TYPES = {
     "float8_e8m0fnu": "f8e8m0fnu",
     "float4_e2m1fn": "f4e2m1fn",
 }
+# Others have no name there; what has as many bytes stands for them (at most four, which is all a tile knows).
+METAL_TYPES = {
+    "bool": "i1",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"ui{n}" for n in (8, 16, 32, 64)},
+}
 
 
 @lru_cache(maxsize=16384)
@@ -81,7 +91,7 @@ def _metal_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
     column = _sum(order.columns, shape, 1)
     names = ", ".join(f"d{d}" for d in range(len(shape)))
     linear = f"({names}) -> ({' + '.join(row) or '0'}, {' + '.join(column) or '0'})"
-    element = XLA_TYPES[dtype].replace("s", "i").replace("u", "ui").replace("pred", "i1")
+    element = METAL_TYPES.get(dtype) or f"ui{min(item_bytes(dtype), 4) * 8}"
     tiles = f"{_along(order.outside, shape) * height // 32}x{-(-columns // 32)}"
     sizes = "".join(f"{n}x" for n in shape)
     return (

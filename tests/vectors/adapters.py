@@ -10,7 +10,8 @@ from tests.vectors.adapters_teg import TEG
 from tests.vectors.adapters_tt_metal import TT_METAL
 from tests.vectors.adapters_ttnn import TTNN
 from tests.vectors.adapters_ttnn_nd import TTNN_ND
+from tests.vectors.adapters_xla import XLA
 from tests.vectors.adapters_zspace import ZSPACE
 from tests.vectors.runner import Adapter
 
-ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN, **TTNN_ND, **TT_METAL, **CUTE}
+ADAPTERS: dict[str, Adapter] = {**ZSPACE, **TEG, **SELECTORS, **TTNN, **TTNN_ND, **TT_METAL, **CUTE, **XLA}
