@@ -91,7 +91,8 @@ def stored_bytes(native: Native, order: str, shapes: Counts, dtype: str) -> Coun
     item, rank = item_bytes(dtype), shapes.shape[-1]
     elements = np.prod(shapes, axis=-1, dtype=np.int64)
     if native.tiles is None:
-        return elements * item
+        plain: Counts = elements * item
+        return plain
     groups = parse_order(order, rank)
     columns = np.prod(shapes[..., list(groups.columns)], axis=-1, dtype=np.int64)
     rows = np.prod(shapes[..., list(groups.rows)], axis=-1, dtype=np.int64) if groups.rows else None
