@@ -77,6 +77,21 @@ class Layout(ABC):
         """Bytes of the storage that hold no element."""
         return self.size_bytes - -(-self.element_count * self.element_bits // 8)
 
+    @property
+    def picture_shape(self) -> tuple[int, ...]:
+        """The extents of the padded index space in which the storage is drawn; by default the storage itself."""
+        return self.physical_shape
+
+    def picture_offsets(self, places: Indices) -> Indices:
+        """Offsets (n,) of the slots at `places` (n, k) inside `picture_shape`, padding included."""
+        if not self.picture_shape:
+            return np.zeros(len(places), dtype=np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(places.T), self.picture_shape), dtype=np.int64)
+
+    def buffer_name(self, buffer: int) -> str:
+        """What a person calls a buffer: by default its number."""
+        return f"buffer {buffer}"
+
     def offset_of(self, coords: Sequence[int]) -> int:
         """The offset of one element; `LayoutError` if `coords` lie outside the shape."""
         if len(coords) != len(self.shape) or any(

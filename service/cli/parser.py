@@ -67,6 +67,14 @@ def pin(text: str) -> tuple[str, str]:
     return site.strip(), spec.strip()
 
 
+def coordinates(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas in between; none for a scalar's."""
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if not all(part.isascii() and part.isdigit() and len(part) < 20 and int(part) <= MOST for part in parts):
+        raise argparse.ArgumentTypeError(f"expected whole numbers such as 2,3, not {text!r}")
+    return tuple(map(int, parts))
+
+
 def names(text: str) -> tuple[str, ...]:
     """Names with commas in between."""
     found = tuple(name.strip() for name in text.split(","))
@@ -96,6 +104,7 @@ def build_parser() -> Parser:
     _compare(command("compare", "compare the frontiers of two stored runs"))
     _backup(command("backup", "copy the whole database into one file, while others use it"))
     _show(command("show", "show stored runs, a run's frontier, or a plan"))
+    _layout(command("layout", "describe or draw where the elements of a tensor lie in memory"))
     for name, help_ in (
         ("devices", "list the devices of the catalogue"),
         ("meshes", "list the machines of the catalogue"),
@@ -105,6 +114,24 @@ def build_parser() -> Parser:
     ):
         _json(command(name, help_))
     return parser
+
+
+def _layout(parser: Parser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    describe = actions.add_parser("describe", help="shapes, buffers, bytes, and where an element lies")
+    draw = actions.add_parser("draw", help="a grid of cells: which slot of which buffer each element lies in")
+    for action in (describe, draw):
+        action.add_argument("text", metavar="TEXT", help="a layout, e.g. 'f32[3,5]{1,0:T(2,2)}'")
+        action.add_argument(
+            "--dtype", metavar="DTYPE", help="the element's type, for notations that do not say it"
+        )
+    describe.add_argument(
+        "--at", type=coordinates, metavar="I,J", help="the coordinates of an element: where does it lie?"
+    )
+    describe.add_argument("--offset", type=whole(0), metavar="N", help="an offset: what lies there?")
+    _json(describe)
+    draw.add_argument("--elements", action="store_true", help="show elements instead of slots in the cells")
+    draw.add_argument("--svg", metavar="FILE", help="write an SVG picture instead")
 
 
 def _json(parser: Parser) -> None:

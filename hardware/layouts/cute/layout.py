@@ -105,6 +105,15 @@ class CuteLayout(Layout):
             return -(-end // period) * period
         return end
 
+    @property
+    def picture_shape(self) -> tuple[int, ...]:
+        """The elements alone, as CuTe prints its layouts: what lies between them has no coordinates."""
+        return self.shape
+
+    def picture_offsets(self, places: Indices) -> Indices:
+        """Offsets (n,) of the elements at places (n, rank)."""
+        return self.offsets(places)
+
     @cached_property
     def _leaves(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
         """(extent, stride, coordinate step) of every leaf, by dimension, first leaf fastest."""

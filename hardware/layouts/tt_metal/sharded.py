@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -62,6 +62,16 @@ class ShardedLayout(Layout):
     def padding_bytes(self) -> int:
         """Bytes that hold no element; of block floats, exponents count with the elements that they scale."""
         return self.size_bytes - logical_bytes(self.element_count, self.element)
+
+    def picture_offsets(self, places: Indices) -> Indices:
+        """Offsets (n,) of places (n, k) in the extents of all stored shards side by side, tiles' padding included."""
+        side_by_side = replace(self.shards, pitch=self.shards.stored)
+        offsets = side_by_side.offsets(tuple(places.T))
+        return np.broadcast_to(offsets, (len(places),)).astype(np.int64)
+
+    def buffer_name(self, buffer: int) -> str:
+        """The core of the grid that holds a buffer."""
+        return f"core {[int(c) for c in np.unravel_index(buffer, self.shards.grid)]}"
 
     def padding(self, dim: int) -> tuple[int, ...]:
         """Per core along a dimension of the grid, the padded rows of its shard."""

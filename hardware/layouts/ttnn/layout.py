@@ -95,6 +95,15 @@ class TtnnLayout(Layout):
         """The core that holds a buffer; None for an interleaved tensor."""
         return self.spec.distribution.core_of_shard(buffer) if self.spec.layout.memory.is_sharded else None
 
+    def buffer_name(self, buffer: int) -> str:
+        """The core that holds a buffer, where the tensor is sharded."""
+        core = self.core_of_buffer(buffer)
+        return super().buffer_name(buffer) if core is None else f"shard {buffer} on core {core}"
+
+    def picture_offsets(self, places: Indices) -> Indices:
+        """Offsets (n,) of places (n, k) in the padded extents, last shards filled up."""
+        return self.storage.offsets(list(places.T))
+
     def offsets(self, coords: Indices) -> Indices:
         """Offsets (n,) of the elements at coordinates (n, rank)."""
         return self.storage.offsets(self.encoding.positions(coords))

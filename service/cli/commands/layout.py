@@ -1,0 +1,90 @@
+"""`tapestry layout describe` and `tapestry layout draw`: where the elements of a tensor lie."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from hardware.layouts import Layout, LayoutError
+from hardware.layouts.drawing import picture_of, svg_of, text_of
+from hardware.layouts.drawing.terminal import ASCII, UNICODE
+from hardware.layouts.drawing.terminal import MOST_COLUMNS as TEXT_COLUMNS
+from hardware.layouts.drawing.terminal import MOST_ROWS as TEXT_ROWS
+from hardware.layouts.drawing.vector import MOST_COLUMNS, MOST_ROWS
+from service.cli.errors import OK, CommandError
+from service.cli.output import print_json, quantity
+from service.layouts import LayoutFaults, described, read_layout
+
+
+def run(arguments: Namespace) -> int:
+    """Read the text, then do what was asked with the layout."""
+    try:
+        layout = read_layout(arguments.text, arguments.dtype)
+        if arguments.action == "draw":
+            _draw(layout, arguments.svg, arguments.elements)
+        else:
+            _describe(described(layout, arguments.at, arguments.offset), arguments.json)
+    except (LayoutFaults, LayoutError) as error:
+        raise CommandError(str(error)) from error
+    return OK
+
+
+def _describe(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+        return
+    print(document["text"])
+    buffers, slots = document["buffer_count"], document["buffer_elements"]
+    figures = {
+        "notation": document["title"],
+        "shape": f"{document['shape']}, {document['element_count']:,} elements of {document['element_bits']} bits",
+        "stored as": str(document["physical_shape"]),
+        "buffers": f"{buffers:,} of {slots:,} slots",
+        "size": _bytes(document["size_bytes"]),
+        "padding": f"{_bytes(document['padding_bytes'])} ({document['padding_share']:.1%})",
+    }
+    for found, what in (("element", "element"), ("slot", "offset")):
+        if document[found] is not None:
+            figures |= {f"{what} {_asked(document[found], what)}": _lying(document[found], what)}
+    width = max(map(len, figures)) + 2
+    for name, said in figures.items():
+        print(f"{name.ljust(width)}{said}")
+
+
+def _asked(lying: dict[str, Any], what: str) -> str:
+    return str(lying["coordinates"] if what == "element" else lying["offset"])
+
+
+def _lying(lying: dict[str, Any], what: str) -> str:
+    byte = "" if lying["byte"] is None else f", byte {lying['byte']:,}"
+    bit = f" bit {lying['bit']}" if lying["bit"] else ""
+    place = f"{lying['buffer_name']}, slot {lying['slot']:,}{byte}{bit}"
+    if what == "element":
+        return f"offset {lying['offset']:,}: {place}"
+    lies = "padding" if lying["is_padding"] else f"element {lying['coordinates']}"
+    return f"{lies}: {place}"
+
+
+def _bytes(count: int) -> str:
+    exact = f"{count:,} B"
+    return exact if count < 1024 else f"{exact} ({quantity(count, 'B')})"
+
+
+def _draw(layout: Layout, path: str | None, elements: bool) -> None:
+    if path is not None:
+        _write(svg_of(picture_of(layout, MOST_ROWS, MOST_COLUMNS)), path)
+        return
+    glyphs = UNICODE if "utf" in (sys.stdout.encoding or "").lower() else ASCII
+    for line in text_of(picture_of(layout, TEXT_ROWS, TEXT_COLUMNS), glyphs, elements=elements):
+        print(line)
+
+
+def _write(content: str, path: str) -> None:
+    if not Path(path).resolve().parent.is_dir():
+        raise CommandError(f"cannot write {path!r}: there is no such folder")
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error

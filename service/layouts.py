@@ -1,0 +1,100 @@
+"""A layout described: what the command line and the API say of a text, of an element and of an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hardware.layouts import NOTATIONS, Layout, LayoutError, parse_layout
+
+LARGEST = 2**63 - 1
+
+
+class LayoutFaults(ValueError):
+    """Why a layout cannot be described: JSON pointers into the question, and what is wrong there."""
+
+    def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(said for _, said in faults))
+        self.faults = tuple(faults)
+
+
+def read_layout(text: str, dtype: str | None = None) -> Layout:
+    """The layout that a text of any notation describes.
+
+    Raises:
+        LayoutFaults: the text, or the data type that it is read with, is wrong.
+    """
+    try:
+        return parse_layout(text, dtype)
+    except LayoutError as refusal:
+        raise LayoutFaults([("/dtype" if _is_read_without(text, dtype) else "/text", str(refusal))]) from None
+
+
+def _is_read_without(text: str, dtype: str | None) -> bool:
+    if dtype is None:
+        return False
+    try:
+        parse_layout(text, None)
+    except LayoutError:
+        return False
+    return True
+
+
+def described(layout: Layout, at: Sequence[int] | None = None, offset: int | None = None) -> dict[str, Any]:
+    """Shapes, buffers and bytes; where the element `at` some coordinates lies; what lies at an `offset`.
+
+    Raises:
+        LayoutFaults: the coordinates lie outside the shape, or the offset outside the storage.
+    """
+    size, padding = layout.size_bytes, layout.padding_bytes
+    document: dict[str, Any] = {
+        "text": str(layout),
+        "notation": layout.notation,
+        "title": next(n.title for n in NOTATIONS if n.name == layout.notation),
+        "shape": list(layout.shape),
+        "element_bits": layout.element_bits,
+        "element_count": layout.element_count,
+        "physical_shape": list(layout.physical_shape),
+        "buffer_count": layout.buffer_count,
+        "buffer_elements": layout.buffer_elements,
+        "size_bytes": size,
+        "padding_bytes": padding,
+        "padding_share": padding / size if size else 0.0,
+        "element": None,
+        "slot": None,
+    }
+    faults = []
+    if at is not None:
+        try:
+            document["element"] = _lying(layout, layout.offset_of(at), tuple(at))
+        except LayoutError as refusal:
+            faults.append(("/at", str(refusal)))
+    if offset is not None:
+        try:
+            document["slot"] = _lying(layout, offset, layout.coords_of(offset))
+        except LayoutError as refusal:
+            faults.append(("/offset", str(refusal)))
+    if faults:
+        raise LayoutFaults(faults)
+    return document
+
+
+def _lying(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[str, Any]:
+    buffer, slot = divmod(offset, layout.buffer_elements)
+    bit = slot * layout.element_bits if _is_plain(layout) else None
+    return {
+        "coordinates": None if coords is None else list(coords),
+        "is_padding": coords is None,
+        "offset": offset,
+        "buffer": buffer,
+        "buffer_name": layout.buffer_name(buffer),
+        "slot": slot,
+        "byte": None if bit is None else bit // 8,
+        "bit": None if bit is None else bit % 8,
+    }
+
+
+def _is_plain(layout: Layout) -> bool:
+    """Whether a buffer is its elements and nothing else; block floats keep exponents among them."""
+    plain = -(-layout.buffer_elements * layout.element_bits // 8)
+    return layout.size_bytes == layout.buffer_count * plain

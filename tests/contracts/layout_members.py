@@ -1,0 +1,30 @@
+"""Generated layouts of every notation, by its name; the contract tests draw from them."""
+
+from hypothesis import strategies as st
+
+from hardware.layouts import Layout, parse_layout
+from tests.hardware.layouts import test_tt_metal, ttnn_generators
+
+
+@st.composite
+def cute_layouts(draw: st.DrawFn) -> Layout:
+    """Modes of up to three leaves, strides that follow each other in any order with gaps, a swizzle before them."""
+    modes = draw(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3))
+    order = draw(st.permutations([(m, k) for m, mode in enumerate(modes) for k in range(len(mode))]))
+    strides = [[0] * len(mode) for mode in modes]
+    step = 1
+    for m, k in order:
+        strides[m][k] = step
+        step = step * modes[m][k] + draw(st.integers(0, 2))
+    shape, stride = (
+        f"({','.join('(' + ','.join(map(str, mode)) + ')' for mode in part)})" for part in (modes, strides)
+    )
+    swizzle = draw(st.sampled_from(["", "Sw<2,1,3> o _0 o ", "Sw<3,4,3> o _0 o ", "Sw<1,0,-2> o _0 o "]))
+    return parse_layout(f"ptr[{draw(st.sampled_from([4, 8, 16, 64]))}b] o {swizzle}{shape}:{stride}")
+
+
+STRATEGIES: dict[str, st.SearchStrategy[Layout]] = {
+    "cute": cute_layouts(),
+    "tt_metal": test_tt_metal.layouts(),
+    "ttnn": ttnn_generators.layouts(),
+}
