@@ -9,6 +9,7 @@ from hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
 from hardware.layouts.tt_metal.element import Element
 from hardware.layouts.tt_metal.layout import MetalLayout, stored_bytes
 from hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
+from hardware.layouts.tt_metal.ttnn_attribute import ttnn_attribute
 
 EXAMPLES = (
     "tensor<2x3x64x128xf32, #tt.metal_layout<(d0, d1, d2, d3) -> (d0 * 192 + d1 * 64 + d2, d3), undef, <2x4>, "
@@ -47,4 +48,5 @@ __all__ = [
     "parse_metal_attribute",
     "parse_metal_layout",
     "stored_bytes",
+    "ttnn_attribute",
 ]

@@ -135,19 +135,21 @@ class MetalAttribute:
         return tuple(found)
 
     def shards(self, shape: Sequence[int]) -> Shards:
-        """How a tensor's physical extents are stored.
+        """How a tensor's physical extents are stored; shards of the `ttnn` spelling are whole tiles apart.
 
         Raises `LayoutError` if the memref is smaller than what a core gets.
         """
         check_map(shape, self.linear)
-        physical = self.physical_shape(shape)
-        grid, pitch, stored = self.shard_grid, self.shard_shape(shape), self.scalar_memref_shape
-        if any(s < p for s, p in zip(stored, pitch, strict=True)):
-            needed = in_tiles(pitch, self.element)
+        physical, grid = self.physical_shape(shape), self.shard_grid
+        stored = self.scalar_memref_shape
+        pitch = stored if self.dialect == "ttnn" else cut(physical, grid)
+        held = tuple(p * g for p, g in zip(pitch, grid, strict=True))
+        if any(s < p for s, p in zip((*stored, *held), (*pitch, *physical), strict=True)):
+            needed = in_tiles(cut(physical, grid), self.element)
             raise LayoutError(
                 f"memref {_by_x(self.memref_shape)} is smaller than the shard: {self.linear} takes tensor "
                 f"{_by_x(shape)} to {_by_x(physical)}, over the grid {_by_x(grid)} that is "
-                f"{_by_x(pitch)} scalars a core; expected a memref of {_by_x(needed)}"
+                f"{_by_x(cut(physical, grid))} scalars a core; expected a memref of {_by_x(needed)}"
             )
         return Shards(physical, grid, pitch, stored, self.element.tile)
 

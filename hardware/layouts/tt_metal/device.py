@@ -42,6 +42,8 @@ def virtual_core(
 ) -> tuple[int, ...]:
     """The row and column on one chip of a core of a virtual grid, say 1 x 64 on 8 x 8.
 
+    The map leads to a row and a column, or to a chip, a row and a column.
+
     Raises `LayoutError` for a core outside the virtual grid, a grid of more cores than the device has, and a map that
     leads outside the device.
     """
@@ -51,9 +53,10 @@ def virtual_core(
             f"the virtual grid {list(virtual_grid)} has {prod(virtual_grid)} cores, "
             f"the device grid {list(device_grid)} has {prod(device_grid)}"
         )
-    _, *place = physical_core(core_map, core)
+    results = len(core_map.results)
+    place = core_map.evaluate([int(c) for c in core]) if results == 2 else physical_core(core_map, core)[1:]
     check_core(place, device_grid)
-    return tuple(place)
+    return tuple(int(v) for v in place)
 
 
 def worker_grid(chip_grid: tuple[int, int], mesh_shape: Sequence[int]) -> tuple[tuple[int, ...], AffineMap]:

@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from hardware.layouts.layout import Buffers, Indices, LayoutError, Mask, every_coordinate
 from hardware.layouts.tt_metal.affine import AffineMap
+from hardware.layouts.tt_metal.bounds import bounds
 from hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Sum
 
 LARGEST_TABLE = 2**27
@@ -43,6 +44,7 @@ class Placement:
 
         Raises `LayoutError` where the map leads outside the physical extents.
         """
+        self.check_bounds()
         n = coords.shape[0]
         found = [
             np.broadcast_to(np.asarray(v, dtype=np.int64), (n,)) for v in self.linear.evaluate(list(coords.T))
@@ -84,6 +86,12 @@ class Placement:
     def view(self, cells: Buffers) -> Buffers:
         """The elements (shape) inside an array of the physical extents or more, without a copy."""
         return as_strided(cells, self.shape, self._steps(cells.strides))
+
+    def check_bounds(self) -> None:
+        """Refuse a map whose steps pass 64 bits; one with strides stays inside the physical extents."""
+        if self.strides is None:
+            for result in self.linear.results:
+                bounds(result, self.shape)
 
     @cached_property
     def is_dense(self) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hardware.layouts import Layout, LayoutError
 from hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
 from hardware.layouts.tt_metal.device import l1_location, l1_map, physical_core, virtual_core, worker_grid
-from hardware.layouts.tt_metal.element import scalar
+from hardware.layouts.tt_metal.element import scalar, tile
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,8 @@ def test_the_map_of_memory_is_written_as_in_the_compiler() -> None:
     [
         ("(d0, d1) -> (0, d1 floordiv 8, d1 mod 8)", (0, 64), "core .0, 64. is not inside the grid .1, 64."),
         ("(d0, d1) -> (0, d1, d0)", (0, 9), "core .9, 0. is not inside the grid .8, 8."),
-        ("(d0, d1) -> (d1, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
+        ("(d0, d1) -> (d1, d0 - 1)", (0, 1), "core .1, -1. is not inside"),
+        ("(d0, d1) -> (0, d1, d0, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
         ("(d0, d1) -> (0, d1 - 9, d0)", (0, 1), "expected a grid map to a chip, a row and a column"),
     ],
 )
@@ -107,3 +108,29 @@ def test_maps_that_lose_elements_are_refused() -> None:
         MetalLayout((10, 2), "f32", wrap).pack(np.ones((10, 2)))
     with pytest.raises(LayoutError, match=r"takes the last index of \[9, 1\] below 0"):
         MetalAttribute.derive((9, 1), parse_affine_map("(d0, d1) -> (5 - d0, d1)"), (1, 1), scalar("f32"))
+
+
+def test_steps_that_pass_64_bits_are_refused() -> None:
+    linear = parse_affine_map("(d0, d1) -> ((d0 * 9000000000000000000 + d1) mod 7, 0)")
+    layout = MetalLayout((3, 1), "f32", MetalAttribute.derive((3, 1), linear, (1, 1), scalar("f32")))
+    with pytest.raises(LayoutError, match="can be 18000000000000000000, which passes 64 bits"):
+        layout.offset_of((1, 0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 30), st.integers(1, 30), st.integers(1, 4), st.integers(1, 4), st.sampled_from([4, 8, 32])
+)
+def test_given_a_sweep_of_grids_and_tiles_then_tilizing_only_pads(
+    h: int, w: int, y: int, x: int, t: int
+) -> None:
+    plain = MetalLayout.of((h, w), "f32", grid=(y, x), tile=None)
+    tiled = plain.attribute.with_element(tile("f32", (t, t)))
+    layout = MetalLayout((h, w), "f32", tiled)
+    assert tiled.memref_shape == tuple(-(-n // t) for n in plain.attribute.memref_shape)
+    assert [layout.shards.valid(i) for i in (0, 1)] == [plain.shards.valid(i) for i in (0, 1)]
+    assert layout.size_bytes >= plain.size_bytes >= 4 * h * w
+    back = MetalLayout((h, w), "f32", tiled.with_element(scalar("f32")))
+    array = np.arange(1, h * w + 1).reshape(h, w)
+    tiles = layout.pack(array).reshape(y, x, *tiled.memref_shape, t, t)
+    assert np.array_equal(tiles.swapaxes(3, 4).reshape(y * x, -1), back.pack(array))

@@ -1,0 +1,49 @@
+"""The range that an affine expression's steps can take, so that none of them passes 64 bits unseen."""
+
+from collections.abc import Sequence
+
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.tt_metal.expression import CEILDIV, FLOORDIV, Binary, Constant, Dim, Expression, Sum
+from hardware.layouts.tt_metal.scanner import INT64_MAX
+
+Range = tuple[int, int]
+
+
+def bounds(expression: Expression, shape: Sequence[int]) -> Range:
+    """The least and the greatest value that could be met with every dimension `d` in `[0, shape[d])`.
+
+    Raises `LayoutError` if a step could pass 64 bits, and for symbols.
+    """
+    found = _bounds(expression, shape)
+    if max(map(abs, found)) > INT64_MAX:
+        raise LayoutError(f"{str(expression)[:80]} can be {max(found, key=abs)}, which passes 64 bits")
+    return found
+
+
+def _bounds(expression: Expression, shape: Sequence[int]) -> Range:
+    match expression:
+        case Dim(index):
+            return 0, max(shape[index] - 1, 0)
+        case Constant(value):
+            return value, value
+        case Sum(terms):
+            low = high = 0
+            for term in terms:
+                least, greatest = bounds(term, shape)
+                low, high = low + least, high + greatest
+            return low, high
+        case Binary(operation, left, Constant(value)):
+            return _of(operation, bounds(left, shape), value)
+    raise LayoutError(f"expected an affine expression without symbols, got {str(expression)[:80]}")
+
+
+def _of(operation: str, span: Range, value: int) -> Range:
+    low, high = span
+    if operation == "*":
+        ends = low * value, high * value
+        return min(ends), max(ends)
+    if operation == FLOORDIV:
+        return low // value, high // value
+    if operation == CEILDIV:
+        return -(-low // value), -(-high // value)
+    return 0, value - 1
