@@ -46,14 +46,14 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
     most that any device receives per round `(holdings, needed, axes, FETCH_ROUNDS)`; elements.
     """
     count, rank = held.shape
-    need_count, device_count, axis_count = team.shape
+    need_count, axis_count, device_count = team.shape
     width = (axis_count + 1) * device_count
     nested = np.zeros((count, need_count), np.bool_)
     same = np.zeros((count, need_count), np.bool_)
     traffic = np.zeros((count, need_count), np.int64)
     moved = np.zeros((count, need_count, axis_count, FETCH_ROUNDS), np.int64)
     volume = np.empty(width, np.int64)
-    gathered = np.empty(axis_count, np.int64)
+    gathered = np.empty((axis_count, device_count), np.int64)
     own = axis_count * device_count
     for h in range(count):
         for n in range(need_count):
@@ -72,17 +72,22 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
             if lacks == 0:
                 same[h, n] = differs == 0
                 continue
-            for d in range(device_count):
-                gathered[:] = 0
-                for a in range(axis_count):
+            gathered[:] = 0
+            for a in range(axis_count):
+                most = np.int64(0)
+                for d in range(device_count):
                     missing = volume[a * device_count + d] - volume[(a + 1) * device_count + d]
-                    share = -(-missing // team[n, d, a])
                     traffic[h, n] += missing
-                    moved[h, n, a, 0] = max(moved[h, n, a, 0], share)
+                    if team[n, a, d] == 1 or missing == 0:
+                        most = max(most, missing)
+                        continue
+                    share = -(-missing // team[n, a, d])
+                    most = max(most, share)
                     for b in range(a + 1, axis_count):
-                        gathered[b] += min(missing, share * crossing[n, d, a, b])
-                for b in range(axis_count):
-                    moved[h, n, b, 1] = max(moved[h, n, b, 1], gathered[b])
+                        gathered[b, d] += min(missing, share * crossing[n, a, b, d])
+                moved[h, n, a, 0] = most
+            for b in range(1, axis_count):
+                moved[h, n, b, 1] = gathered[b].max()
     return nested, same, traffic, moved
 
 
@@ -93,13 +98,13 @@ def teams(wanted, block):
     What crosses axis a is split among a team, whose members then read each other's parts: over the slowest
     axis on which two of them differ.
 
-    Returns: the size `(needed, devices, axes)`, 1 on the fastest axis, and the others of the team by the axis
-    to them `(needed, devices, axes, axes)`.
+    Returns: the size `(needed, axes, devices)`, 1 on the fastest axis, and the others of the team by the axis
+    to them `(needed, axes, axes, devices)`.
     """
     need_count, device_count, rank, _ = wanted.shape
     axis_count = block.shape[0] - 1
-    team = np.ones((need_count, device_count, axis_count), np.int64)
-    crossing = np.zeros((need_count, device_count, axis_count, axis_count), np.int64)
+    team = np.ones((need_count, axis_count, device_count), np.int64)
+    crossing = np.zeros((need_count, axis_count, axis_count, device_count), np.int64)
     for n in range(need_count):
         for d in range(device_count):
             first = d // block[1] * block[1]
@@ -114,8 +119,8 @@ def teams(wanted, block):
                 while m // block[b + 1] == d // block[b + 1]:
                     b += 1
                 for a in range(b):
-                    team[n, d, a] += 1
-                    crossing[n, d, a, b] += 1
+                    team[n, a, d] += 1
+                    crossing[n, a, b, d] += 1
     return team, crossing
 
 
