@@ -51,6 +51,15 @@ Term: TypeAlias = int | Static | ScaledBasis | ArithmeticTuple | tuple["Term", .
 """Whatever stands in a shape, a stride or a coordinate: an integer, a basis element, or a tuple of terms."""
 
 
+def term(value: object) -> Term:
+    """The value if it can be computed with; `LayoutError` for layouts, iterators and `_`."""
+    if isinstance(value, tuple):
+        return tuple(map(term, value))
+    if isinstance(value, int | Static | ScaledBasis | ArithmeticTuple):
+        return value
+    raise LayoutError(f"expected an integer, a basis element or a tuple of such, got {value}")
+
+
 def text(term: Term) -> str:
     """A term as CuTe prints it: `((_128,_64),2)`, `_1@0`."""
     if isinstance(term, tuple):

@@ -90,7 +90,7 @@ class Composed:
 
     outer: Swizzle | Strided
     offset: Integer
-    inner: Strided
+    inner: "Strided | Composed"
 
     def __call__(self, coordinate: Term) -> Term:
         """The image of a coordinate."""
@@ -99,6 +99,11 @@ class Composed:
 
     def __str__(self) -> str:
         return f"{self.outer} o {self.offset} o {self.inner}"
+
+    @property
+    def domain(self) -> Strided:
+        """The innermost layout, which takes the coordinates."""
+        return self.inner.domain if isinstance(self.inner, Composed) else self.inner
 
     @property
     def shape(self) -> Term:
@@ -122,16 +127,19 @@ class Composed:
 
     def on_inner(self, change: Callable[[Strided], Strided]) -> "Composed":
         """The same with the inner layout changed: dividing, repeating, coalescing act on the domain."""
-        return Composed(self.outer, self.offset, change(self.inner))
+        inner = self.inner.on_inner(change) if isinstance(self.inner, Composed) else change(self.inner)
+        return Composed(self.outer, self.offset, inner)
 
     def slice(self, coordinate: object, start: Term = ZERO) -> "Composed":
-        """The modes that `_` keeps, the rest gone into the offset."""
+        """The modes that `_` keeps, the rest (`start` elements of the domain's layout) gone into the offset."""
+        if isinstance(self.inner, Composed):
+            return Composed(self.outer, self.offset, self.inner.slice(coordinate, start))
         return Composed(self.outer, added(self.offset, integer(start)), self.inner.slice(coordinate))
 
 
-def swizzled(swizzle: Swizzle, offset: Integer, layout: Strided) -> Strided | Composed:
+def swizzled(swizzle: Swizzle, offset: Integer, layout: Strided | Composed) -> Strided | Composed:
     """`composition(swizzle, offset, layout)`; a swizzle of no bits at offset `_0` is left out."""
-    if not swizzle.bits and constant(offset, 0):
+    if not swizzle.bits and constant(offset, 0) and isinstance(layout, Strided):
         return layout
     return Composed(swizzle, offset, layout)
 

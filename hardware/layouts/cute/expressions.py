@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardware.layouts.cute.basis import ArithmeticTuple, Term, equal, minus, negative, plus, times
+from hardware.layouts.cute.basis import equal, minus, negative, plus, term, times
 from hardware.layouts.cute.composed import Composed, Swizzle
 from hardware.layouts.cute.functions import FUNCTIONS, Function
-from hardware.layouts.cute.integers import Integer, Static, combined, divided, number, remainder
+from hardware.layouts.cute.integers import Integer, Static, combined, divided, remainder
 from hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Pointer
 from hardware.layouts.cute.methods import method_of
 from hardware.layouts.cute.strided import Strided
 from hardware.layouts.cute.tensor import ImplicitTensor
 from hardware.layouts.cute.text import DEEPEST_NESTING, Reader
-from hardware.layouts.cute.tuples import KEEP, Underscore, has_underscore, integer, shown
+from hardware.layouts.cute.tuples import KEEP, has_underscore, integer, shown
 from hardware.layouts.layout import LayoutError
 
 _BY_NAME = {name: function for function in FUNCTIONS for name in function.names}
@@ -244,15 +244,6 @@ class Evaluation:
         self.reader.taken(r"\{\s*\}")
 
 
-def term(value: object) -> Term:
-    """A value that can be computed with."""
-    if isinstance(value, tuple):
-        return tuple(map(term, value))
-    if isinstance(value, int | Static | ArithmeticTuple) or type(value).__name__ == "ScaledBasis":
-        return value  # type: ignore[return-value]
-    raise LayoutError(f"expected an integer, a basis element or a tuple, got {shown(value)}")
-
-
 def added(a: object, b: object) -> object:
     """`a + b`; an iterator moves."""
     if isinstance(a, CountingIterator | CoordinateIterator | Pointer):
@@ -300,6 +291,3 @@ def sliced_layout(layout: Strided | Composed, coordinate: object) -> Strided | C
         return layout.slice(coordinate)
     tensor = ImplicitTensor(CountingIterator(0), layout).slice(coordinate)
     return tensor.layout
-
-
-__all__ = ["Underscore", "evaluate", "evaluated_text", "number"]

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.cute.algebra import Tiler
-from hardware.layouts.cute.basis import ArithmeticTuple, ScaledBasis, Term
+from hardware.layouts.cute.basis import Term, term
 from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.integers import Static, number
+from hardware.layouts.cute.integers import number
 from hardware.layouts.cute.strided import Strided
 from hardware.layouts.cute.tensor import ImplicitTensor
 from hardware.layouts.cute.tuples import integer, shown
@@ -31,15 +30,6 @@ class Function:
     constant: bool = False
 
 
-def a_term(value: object) -> Term:
-    """The value if it is an integer, a basis element or a tuple of such."""
-    if isinstance(value, tuple):
-        return tuple(map(a_term, value))
-    if isinstance(value, int | Static | ScaledBasis | ArithmeticTuple):
-        return value
-    raise LayoutError(f"expected an integer, a basis element or a tuple, got {shown(value)}")
-
-
 def a_layout(value: object) -> Strided:
     """The value if it is a layout without a swizzle; a shape's compact layout is not made up."""
     if isinstance(value, Strided):
@@ -56,12 +46,7 @@ def a_tensor(value: object) -> ImplicitTensor:
 
 def shape_of(value: object) -> Term:
     """The shape of a layout or tensor; a term is its own."""
-    return value.shape if isinstance(value, Strided | Composed | ImplicitTensor) else a_term(value)
-
-
-def a_tiler(value: object) -> Tiler:
-    """A layout, an integer, `_` or a tuple of tilers: anything here is checked where it is used."""
-    return value
+    return value.shape if isinstance(value, Strided | Composed | ImplicitTensor) else term(value)
 
 
 def places(templates: Templates) -> tuple[int, ...]:
@@ -72,5 +57,5 @@ def places(templates: Templates) -> tuple[int, ...]:
 def plain(name: str, meaning: Callable[..., object], count: int, most: int | None = None) -> Function:
     """A function of terms only."""
     return Function(
-        (name,), lambda _, given: meaning(*map(a_term, given)), count, count if most is None else most
+        (name,), lambda _, given: meaning(*map(term, given)), count, count if most is None else most
     )

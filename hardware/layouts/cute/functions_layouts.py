@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from hardware.layouts.cute import algebra, inverse, recast, tiling
-from hardware.layouts.cute.basis import ScaledBasis, Term, basis_like, divided_up
+from hardware.layouts.cute.basis import ScaledBasis, Term, basis_like, divided_up, term
 from hardware.layouts.cute.composed import Composed, Swizzle, merged, swizzle_of, swizzled
+from hardware.layouts.cute.elements import bits_of
 from hardware.layouts.cute.function import (
     Function,
     Given,
     Templates,
     a_layout,
-    a_term,
     places,
     shape_of,
 )
@@ -40,12 +40,12 @@ COLUMNS, ROWS = "LayoutLeft", "LayoutRight"
 def _make_layout(_: Templates, given: Given) -> Strided:
     if isinstance(given[0], Strided):
         return joined(tuple(map(a_layout, given)))
-    shape = a_term(given[0])
+    shape = term(given[0])
     if len(given) == 1:
         return columnwise(shape)
     if given[1] in (COLUMNS, ROWS):
         return columnwise(shape) if given[1] == COLUMNS else rowwise(shape)
-    return Strided(shape, a_term(given[1]))
+    return Strided(shape, term(given[1]))
 
 
 def _layout_type(templates: Templates, given: Given) -> object:
@@ -60,7 +60,7 @@ def _layout_type(templates: Templates, given: Given) -> object:
 def _ordered(_: Templates, given: Given) -> Strided:
     if given[1] in (COLUMNS, ROWS):
         return _make_layout((), given)
-    return ordered(a_term(given[0]), a_term(given[1]))
+    return ordered(term(given[0]), term(given[1]))
 
 
 def _on_layout(change: Callable[..., Strided]) -> Callable[[Templates, Given], object]:
@@ -82,7 +82,7 @@ def _size(templates: Templates, given: Given) -> object:
 
 
 def _cosize(templates: Templates, given: Given) -> object:
-    value = given[0].inner if isinstance(given[0], Composed) else a_layout(given[0])
+    value = given[0].domain if isinstance(given[0], Composed) else a_layout(given[0])
     return _mode(value, templates).cosize
 
 
@@ -95,7 +95,7 @@ def _get(templates: Templates, given: Given) -> object:
         return _mode(given[0], templates)
     if isinstance(given[0], Composed):
         return given[0].on_inner(lambda layout: _mode(layout, templates))
-    return part(a_term(given[0]), templates)
+    return part(term(given[0]), templates)
 
 
 def _shape(templates: Templates, given: Given) -> Term:
@@ -110,7 +110,7 @@ def _stride(templates: Templates, given: Given) -> Term:
 def _flatten(_: Templates, given: Given) -> object:
     if isinstance(given[0], Strided | Composed | ImplicitTensor):
         return _on_layout(lambda layout: layout.flat)((), given)
-    return flat(a_term(given[0]))
+    return flat(term(given[0]))
 
 
 def _take(templates: Templates, given: Given) -> object:
@@ -125,7 +125,7 @@ def _select(templates: Templates, given: Given) -> object:
 def _picked(value: object, chosen: "range | tuple[int, ...]", empty: str) -> object:
     if isinstance(value, Strided):
         return Strided(_chosen(value.shape, chosen, empty), _chosen(value.stride, chosen, empty))
-    return _chosen(a_term(value), chosen, empty)
+    return _chosen(term(value), chosen, empty)
 
 
 def _chosen(term: Term, chosen: "range | tuple[int, ...]", empty: str) -> Term:
@@ -148,16 +148,16 @@ def _group(templates: Templates, given: Given) -> object:
 
     if isinstance(given[0], Strided):
         return Strided(grouped(given[0].shape), grouped(given[0].stride))
-    return grouped(a_term(given[0]))
+    return grouped(term(given[0]))
 
 
 def _append(templates: Templates, given: Given) -> object:
     if isinstance(given[0], Strided):
         extra = a_layout(given[1]) if len(given) > 1 else Strided(ONE, ZERO)
         return extended(given[0], places(templates)[0] if templates else given[0].rank + 1, extra)
-    parts = wrapped(a_term(given[0]))
+    parts = wrapped(term(given[0]))
     missing = places(templates)[0] - len(parts) if templates else 1
-    return given[0] if missing == 0 else parts + (a_term(given[1]),) * missing
+    return given[0] if missing == 0 else parts + (term(given[1]),) * missing
 
 
 def _prepend(templates: Templates, given: Given) -> object:
@@ -165,9 +165,22 @@ def _prepend(templates: Templates, given: Given) -> object:
         extra = a_layout(given[1]) if len(given) > 1 else Strided(ONE, ZERO)
         count = places(templates)[0] - given[0].rank if templates else 1
         return joined((extra,) * count + given[0].modes) if count else given[0]
-    parts = wrapped(a_term(given[0]))
+    parts = wrapped(term(given[0]))
     missing = places(templates)[0] - len(parts) if templates else 1
-    return given[0] if missing == 0 else (a_term(given[1]),) * missing + parts
+    return given[0] if missing == 0 else (term(given[1]),) * missing + parts
+
+
+def _composed_type(templates: Templates, given: Given) -> object:
+    arguments = list(given) or list(templates)
+    if len(arguments) != 3:
+        raise LayoutError("expected ComposedLayout<LayoutA, Offset, LayoutB>")
+    return _make_composed((), arguments)
+
+
+def _make_composed(_: Templates, given: Given) -> Composed:
+    outer = given[0] if isinstance(given[0], Swizzle) else a_layout(given[0])
+    inner = given[2] if isinstance(given[2], Composed) else a_layout(given[2])
+    return Composed(outer, integer(given[1]), inner)
 
 
 def _composition(_: Templates, given: Given) -> object:
@@ -175,9 +188,16 @@ def _composition(_: Templates, given: Given) -> object:
     if isinstance(first, Swizzle):
         if isinstance(last, Swizzle):
             return merged(first, last)
-        return swizzled(first, integer(given[1]) if len(given) == 3 else ZERO, a_layout(last))
+        inner = last if isinstance(last, Composed) else a_layout(last)
+        return swizzled(first, integer(given[1]) if len(given) == 3 else ZERO, inner)
     if len(given) == 3:
-        return Composed(a_layout(first), integer(given[1]), a_layout(last))
+        return _make_composed((), given)
+    if isinstance(first, Composed):
+        return Composed(first.outer, first.offset, _layout_of(_composition((), [first.inner, last])))
+    if isinstance(first, Strided) and isinstance(last, Composed):
+        if last.offset != ZERO:
+            raise LayoutError(f"Require offset == 0, got {last}")
+        return _composition((), [_composition((), [first, last.outer]), last.inner])
     if isinstance(first, Strided) and isinstance(last, Swizzle):
         images = (integer(first(Static(mask))) for mask in (last.sources, last.targets))
         sources, targets = (image.value if isinstance(image, Static) else image for image in images)
@@ -185,9 +205,13 @@ def _composition(_: Templates, given: Given) -> object:
     return _on_layout(algebra.composition)((), given)
 
 
+def _layout_of(value: object) -> Strided | Composed:
+    return value if isinstance(value, Composed) else a_layout(value)
+
+
 def _complement(_: Templates, given: Given) -> Strided:
-    layout = given[0].inner if isinstance(given[0], Composed) else given[0]
-    layout = layout if isinstance(layout, Strided) else columnwise(a_term(layout))
+    layout = given[0].domain if isinstance(given[0], Composed) else given[0]
+    layout = layout if isinstance(layout, Strided) else columnwise(term(layout))
     return algebra.complement(layout, shape_of(given[1]) if len(given) > 1 else None)
 
 
@@ -198,8 +222,10 @@ def _inverse(change: Callable[[Strided], Strided]) -> Callable[[Templates, Given
             return value
         if isinstance(value, int | Static):
             return negated(value)
-        if isinstance(value, Composed) and isinstance(value.outer, Swizzle) and value.offset == ZERO:
-            return _composition((), [change(value.inner), value.outer])
+        if isinstance(value, Composed):
+            if not isinstance(value.outer, Swizzle) or value.offset != ZERO:
+                raise LayoutError(f"expected a swizzle at offset _0 to invert, got {value}")
+            return _composition((), [change(a_layout(value.inner)), value.outer])
         return change(a_layout(value))
 
     return meaning
@@ -211,7 +237,7 @@ def _ceil_div(_: Templates, given: Given) -> Term:
         return algebra.complement(tiler, shape_of(target)).shape
     if isinstance(target, ScaledBasis):
         return divided_up(target, integer(tiler))
-    return ceil_div(shape_of(target), a_term(tiler))
+    return ceil_div(shape_of(target), term(tiler))
 
 
 def _sliced(kept: bool) -> Callable[[Templates, Given], object]:
@@ -219,7 +245,7 @@ def _sliced(kept: bool) -> Callable[[Templates, Given], object]:
         coordinate, value = given
         if isinstance(value, Strided):
             return value.slice(coordinate) if kept else value.dice(coordinate)
-        return sliced(coordinate, a_term(value), kept)
+        return sliced(coordinate, term(value), kept)
 
     return meaning
 
@@ -232,10 +258,15 @@ def _cast(change: Callable[[Strided | Composed, int], object]) -> Callable[[Temp
     return meaning
 
 
+def _recast(templates: Templates, given: Given) -> Strided:
+    old, new = (bits_of(str(name)) for name in templates)
+    return recast.recast(a_layout(given[0]), old, new)
+
+
 def _filter_zeros(_: Templates, given: Given) -> object:
     if isinstance(given[0], Strided):
         return given[0].zeros_filtered
-    return zeros_filtered(a_term(given[0]), a_term(given[-1]))
+    return zeros_filtered(term(given[0]), term(given[-1]))
 
 
 def _zip(_: Templates, given: Given) -> object:
@@ -243,7 +274,7 @@ def _zip(_: Templates, given: Given) -> object:
         return recast.paired(given[0], a_layout(given[1]))
     if isinstance(given[0], Strided):
         return Strided(zipped(given[0].shape), zipped(given[0].stride))
-    return zipped(tuple(map(a_term, given)) if len(given) > 1 else a_term(given[0]))
+    return zipped(tuple(map(term, given)) if len(given) > 1 else term(given[0]))
 
 
 def _swizzle(templates: Templates, given: Given) -> Swizzle:
@@ -259,8 +290,8 @@ def _make_swizzle(templates: Templates, given: Given) -> Swizzle:
 
 
 def _tile_to_shape(_: Templates, given: Given) -> object:
-    shape = a_term(given[1])
-    order = a_term(given[2]) if len(given) > 2 and given[2] not in (COLUMNS, ROWS) else None
+    shape = term(given[1])
+    order = term(given[2]) if len(given) > 2 and given[2] not in (COLUMNS, ROWS) else None
     if len(given) > 2 and given[2] == ROWS:
         order = tuple(Static(k) for k in reversed(range(rank(shape))))
     return _on_layout(lambda layout: tiling.tile_to_shape(layout, shape, order))((), given[:1])
@@ -289,13 +320,14 @@ LAYOUT_FUNCTIONS: tuple[Function, ...] = (
     Function(("GenColMajor", "LayoutLeft"), _marker(COLUMNS), 0, 0, constant=True),
     Function(("GenRowMajor", "LayoutRight"), _marker(ROWS), 0, 0, constant=True),
     Function(("Layout",), _layout_type, 0, 2, templated=True, constant=True),
+    Function(("ComposedLayout",), _composed_type, 0, 3, templated=True, constant=True),
     Function(("Swizzle",), _swizzle, 0, 0, templated=True, constant=True),
     Function(("make_swizzle",), _make_swizzle, 0, 0, templated=True),
     Function(("make_layout",), _make_layout, 1, 64),
     Function(("make_ordered_layout",), _ordered, 2, 2),
     Function(("make_layout_like",), lambda _, g: recast.layout_like(a_layout(g[0]))),
     Function(("make_identity_layout",), lambda _, g: Strided(shape_of(g[0]), basis_like(shape_of(g[0])))),
-    Function(("make_composed_layout",), _composition, 3, 3),
+    Function(("make_composed_layout",), _make_composed, 3, 3),
     Function(("size",), _size, templated=True),
     Function(("rank",), lambda t, g: Static(rank(part(shape_of(g[0]), t))), templated=True),
     Function(("depth",), lambda t, g: Static(depth(part(shape_of(g[0]), t))), templated=True),
@@ -331,6 +363,7 @@ LAYOUT_FUNCTIONS: tuple[Function, ...] = (
     Function(("zip",), _zip, 1, 8),
     Function(("upcast",), _cast(recast.upcast_any), templated=True),
     Function(("downcast",), _cast(recast.downcast_any), templated=True),
+    Function(("recast_layout",), _recast, templated=True),
     Function(("max_alignment",), lambda _, g: recast.max_alignment(a_layout(g[0]))),
     Function(
         ("domain_distribute",), lambda _, g: recast.domain_distribute(shape_of(g[0]), integer(g[1])), 2, 2

@@ -1,7 +1,8 @@
 """Iterators, tensors and what prints them."""
 
+from hardware.layouts.cute.basis import term
 from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.function import Function, Given, Templates, a_layout, a_tensor, a_term, shape_of
+from hardware.layouts.cute.function import Function, Given, Templates, a_layout, a_tensor, shape_of
 from hardware.layouts.cute.functions_layouts import COLUMNS, ROWS
 from hardware.layouts.cute.integers import ZERO, number
 from hardware.layouts.cute.iterators import (
@@ -31,23 +32,18 @@ def _make_tensor(_: Templates, given: Given) -> ImplicitTensor:
         raise LayoutError(f"expected an iterator, got {shown(iterator)}")
     if isinstance(rest[0], Strided | Composed):
         return ImplicitTensor(iterator, rest[0])
-    shape = a_term(rest[0])
+    shape = term(rest[0])
     if len(rest) == 1 or rest[1] == COLUMNS:
         return ImplicitTensor(iterator, columnwise(shape))
-    return ImplicitTensor(iterator, rowwise(shape) if rest[1] == ROWS else Strided(shape, a_term(rest[1])))
-
-
-def _counting_tensor(_: Templates, given: Given) -> ImplicitTensor:
-    layout = a_layout(given[0])
-    return ImplicitTensor(coordinate_iterator(each_leaf(layout.coshape, lambda _: ZERO)), layout)
+    return ImplicitTensor(iterator, rowwise(shape) if rest[1] == ROWS else Strided(shape, term(rest[1])))
 
 
 def _domain_offset(_: Templates, given: Given) -> ImplicitTensor:
     tensor = a_tensor(given[1])
     if isinstance(tensor.layout, Composed):
-        moved = tensor.layout.slice(each_leaf(tensor.shape, lambda _: ZERO), tensor.inner(a_term(given[0])))
+        moved = tensor.layout.slice(each_leaf(tensor.shape, lambda _: ZERO), tensor.inner(term(given[0])))
         return ImplicitTensor(tensor.iterator, Composed(moved.outer, moved.offset, tensor.inner))
-    return ImplicitTensor(tensor.iterator.moved(tensor.layout(a_term(given[0]))), tensor.layout)
+    return ImplicitTensor(tensor.iterator.moved(tensor.layout(term(given[0]))), tensor.layout)
 
 
 def _local_tile(_: Templates, given: Given) -> ImplicitTensor:
@@ -69,13 +65,12 @@ TENSOR_FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         ("make_inttuple_iter", "ArithmeticTupleIterator"),
-        lambda _, g: coordinate_iterator(*map(a_term, g)),
+        lambda _, g: coordinate_iterator(*map(term, g)),
         1,
         64,
     ),
     Function(("make_tensor",), _make_tensor, 2, 3),
     Function(("make_identity_tensor",), lambda _, g: identity_tensor(shape_of(g[0]))),
-    Function(("make_counting_tensor",), _counting_tensor),
     Function(("local_tile",), _local_tile, 3, 4),
     Function(("local_partition",), _local_partition, 3, 4),
     Function(("inner_partition",), lambda _, g: inner_partition(a_tensor(g[0]), g[1], g[2]), 3, 3),

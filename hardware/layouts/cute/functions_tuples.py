@@ -10,6 +10,7 @@ from hardware.layouts.cute.basis import (
     as_arithmetic,
     basis_like,
     magnitude,
+    term,
 )
 from hardware.layouts.cute.coordinates import (
     compact,
@@ -20,7 +21,7 @@ from hardware.layouts.cute.coordinates import (
     linear_index,
     strided_coordinate_of,
 )
-from hardware.layouts.cute.function import Function, Given, Templates, a_term, places, plain, shape_of
+from hardware.layouts.cute.function import Function, Given, Templates, places, plain, shape_of
 from hardware.layouts.cute.integers import (
     ONE,
     Integer,
@@ -71,7 +72,7 @@ def _basis(templates: Templates, given: Given) -> ScaledBasis:
 def _scaled_basis(templates: Templates, given: Given) -> ScaledBasis:
     if not templates:
         raise LayoutError("expected a type and modes, as in ScaledBasis<int,0>{5}")
-    value = a_term(given[0]) if given else templates[0]
+    value = term(given[0]) if given else templates[0]
     value = 0 if isinstance(value, str) else value
     if isinstance(value, ScaledBasis):
         return ScaledBasis(value.value, (*places(templates[1:]), *value.modes))
@@ -86,7 +87,7 @@ def _static(templates: Templates, given: Given) -> Static:
 
 def _folded(name: str, combine: Callable[[Integer, Integer], Integer]) -> Function:
     def meaning(_: Templates, given: Given) -> Integer:
-        numbers = [integer(leaf) for value in given for leaf in leaves(a_term(value))]
+        numbers = [integer(leaf) for value in given for leaf in leaves(term(value))]
         return reduce(combine, reversed(numbers))
 
     return Function((name,), meaning, 1, 64)
@@ -108,12 +109,12 @@ def _round_up(a: Term, b: Term) -> Term:
 
 
 def _crd2idx(_: Templates, given: Given) -> Term:
-    coordinate = a_term(given[0])
+    coordinate = term(given[0])
     if isinstance(given[1], Strided):
         return given[1](coordinate)
     if len(given) == 3:
-        return index_of(coordinate, a_term(given[1]), a_term(given[2]))
-    return linear_index(coordinate, a_term(given[1]))
+        return index_of(coordinate, term(given[1]), term(given[2]))
+    return linear_index(coordinate, term(given[1]))
 
 
 def _idx2crd(index: Term, shape: Term, stride: Term | None = None) -> Term:
@@ -134,8 +135,8 @@ def _product_like(shape: Term, guide: Term) -> Term:
 
 
 def _basis_get(_: Templates, given: Given) -> Term:
-    found = a_term(given[0])
-    return part(a_term(given[1]), found.modes) if isinstance(found, ScaledBasis) else a_term(given[1])
+    found = term(given[0])
+    return part(term(given[1]), found.modes) if isinstance(found, ScaledBasis) else term(given[1])
 
 
 def _known(truth: bool, *terms: Term) -> Integer:
@@ -169,7 +170,7 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         ("make_arithmetic_tuple", "ArithmeticTuple"),
-        lambda t, g: ArithmeticTuple(tuple(map(a_term, _tuple(t, g)))),
+        lambda t, g: ArithmeticTuple(tuple(map(term, _tuple(t, g)))),
         0,
         LONGEST_TUPLE,
         templated=True,

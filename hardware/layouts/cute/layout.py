@@ -14,7 +14,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from hardware.layouts.cute.basis import ScaledBasis, Term
-from hardware.layouts.cute.composed import Composed
+from hardware.layouts.cute.composed import Composed, Swizzle
+from hardware.layouts.cute.elements import bits_of
 from hardware.layouts.cute.integers import Static, number
 from hardware.layouts.cute.strided import Strided
 from hardware.layouts.cute.text import LARGEST_INTEGER, Reader
@@ -22,31 +23,6 @@ from hardware.layouts.cute.tuples import integer, leaves, product, wrapped
 from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
 
 LARGEST_TABLE = 1 << 26
-NAMED_BITS = (
-    ("float_e4m3_t", 8),
-    ("float_e5m2_t", 8),
-    ("bfloat16_t", 16),
-    ("tfloat32_t", 32),
-    ("half_t", 16),
-    ("double", 64),
-    ("float", 32),
-    ("short", 16),
-    ("bool", 8),
-    ("pred", 8),
-    ("char", 8),
-    ("long", 64),
-    ("int", 32),
-)
-"""Bits of elements whose C++ names do not say them."""
-
-
-def bits_of(dtype: str) -> int:
-    """Bits of an element by its name: `f16`, `bfloat16`, `int4_t`, `half_t`, `float`."""
-    named = dict(NAMED_BITS).get(dtype)
-    digits = re.search(r"\d+", dtype)
-    if named is None and (digits is None or not 1 <= int(digits.group()[:4]) <= 128):
-        raise LayoutError(f"expected an element type like f16, got {dtype!r}")
-    return named if named is not None else int(digits.group())  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -63,6 +39,10 @@ class CuteLayout(Layout):
     space: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.layout, Composed) and not (
+            isinstance(self.layout.outer, Swizzle) and isinstance(self.layout.inner, Strided)
+        ):
+            raise LayoutError(f"expected one swizzle after shape:stride in memory, got {self.layout}")
         for extent, step in zip(leaves(self.inner.shape), leaves(self.inner.stride), strict=True):
             if not isinstance(step, int | Static):
                 kind = "basis element" if isinstance(step, ScaledBasis) else "tuple"
@@ -79,7 +59,12 @@ class CuteLayout(Layout):
     @property
     def inner(self) -> Strided:
         """The layout before a swizzle."""
-        return self.layout.inner if isinstance(self.layout, Composed) else self.layout
+        return self.layout.domain if isinstance(self.layout, Composed) else self.layout
+
+    @property
+    def _swizzle(self) -> Swizzle | None:
+        outer = self.layout.outer if isinstance(self.layout, Composed) else None
+        return outer if isinstance(outer, Swizzle) else None
 
     @property
     def start(self) -> int:
@@ -100,10 +85,8 @@ class CuteLayout(Layout):
     def buffer_elements(self) -> int:
         """Slots up to the largest offset, a swizzle's last period filled up."""
         end = self.start + number(self.inner.cosize)
-        if isinstance(self.layout, Composed):
-            period = number(self.layout.outer.size)
-            return -(-end // period) * period
-        return end
+        period = self._swizzle.size if self._swizzle else 1
+        return -(-end // period) * period
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
@@ -140,13 +123,11 @@ class CuteLayout(Layout):
 
     def _swizzled(self, offsets: Indices) -> Indices:
         """Offsets through the swizzle, which is its own inverse."""
-        if not isinstance(self.layout, Composed):
+        swizzle = self._swizzle
+        if swizzle is None:
             return offsets
-        outer = self.layout.outer
-        if isinstance(outer, Strided):
-            raise LayoutError(f"expected a swizzle before the offset, got {outer}")
-        taken = offsets & outer.sources
-        return offsets ^ (taken >> outer.shift if outer.shift >= 0 else taken << -outer.shift)
+        taken = offsets & swizzle.sources
+        return offsets ^ (taken >> swizzle.shift if swizzle.shift >= 0 else taken << -swizzle.shift)
 
     @cached_property
     def _nested(self) -> bool:
@@ -202,7 +183,7 @@ class CuteLayout(Layout):
         return found.copy() if np.shares_memory(found, buffers) else found
 
     def _permuted(self, buffer: Buffers) -> Buffers:
-        if not isinstance(self.layout, Composed):
+        if self._swizzle is None:
             return buffer
         permuted: Buffers = buffer[self._swizzled(np.arange(len(buffer), dtype=np.int64))]
         return permuted

@@ -1,7 +1,7 @@
 """Methods of layouts, tensors and basis elements in expressions: `layout.shape<0>()`, `tensor.data()`."""
 
 from hardware.layouts.cute.algebra import composition
-from hardware.layouts.cute.basis import ScaledBasis, Term
+from hardware.layouts.cute.basis import ScaledBasis, Term, term
 from hardware.layouts.cute.composed import Composed
 from hardware.layouts.cute.coordinates import converted, linear_index, strided_coordinate_of
 from hardware.layouts.cute.integers import ONE, Static
@@ -17,18 +17,19 @@ def method_of(value: object, name: str, templates: tuple[object, ...], given: li
     if isinstance(value, ScaledBasis) and name == "value":
         return value.value
     if isinstance(value, ImplicitTensor):
-        found = _tensor_method(value, name)
-        if found is not None:
-            return found
+        if name == "data":
+            return value.iterator
+        if name in ("compose", "tile", "with_shape"):
+            return value.relaid(lambda layout: _relaid(layout, name, given))
         value = value.layout
+        if name == "layout":
+            return value
     if isinstance(value, Composed):
         return _composed_method(value, name)
     if not isinstance(value, Strided):
         raise LayoutError(f"{shown(value)} has no method {name!r}; expected a layout or a tensor")
     if name in ("shape", "stride"):
         return part(value.shape if name == "shape" else value.stride, templates)
-    if name == "layout":
-        return value
     if name == "size":
         return product(part(value.shape, templates))
     if not given:
@@ -37,13 +38,9 @@ def method_of(value: object, name: str, templates: tuple[object, ...], given: li
 
 
 def _applied_method(layout: Strided, name: str, given: list[object]) -> object:
+    if name in ("compose", "tile", "with_shape"):
+        return _relaid(layout, name, given)
     argument = given[0] if len(given) == 1 else tuple(given)
-    if name == "compose":
-        return composition(layout, argument)
-    if name == "with_shape":
-        return composition(layout, columnwise(argument))  # type: ignore[arg-type]
-    if name == "tile":
-        return tiled_divide(layout, argument)
     position = strided_coordinate_of(integer(argument), layout.shape, layout.stride)
     if name == "get_hier_coord":
         return position
@@ -57,10 +54,13 @@ def _applied_method(layout: Strided, name: str, given: list[object]) -> object:
     )
 
 
-def _tensor_method(tensor: ImplicitTensor, name: str) -> object:
-    if name == "data":
-        return tensor.iterator
-    return tensor.layout if name == "layout" else None
+def _relaid(layout: Strided, name: str, given: list[object]) -> Strided:
+    argument = given[0] if len(given) == 1 else tuple(given)
+    if name == "compose":
+        return composition(layout, argument)
+    return (
+        tiled_divide(layout, argument) if name == "tile" else composition(layout, columnwise(term(argument)))
+    )
 
 
 def _composed_method(layout: Composed, name: str) -> object:
@@ -78,12 +78,12 @@ def _composed_method(layout: Composed, name: str) -> object:
     )
 
 
-def part(term: Term, path: tuple[object, ...]) -> Term:
+def part(whole: Term, path: tuple[object, ...]) -> Term:
     """`get<I, ...>`: the part of a term that a path of positions leads to."""
     for step in path:
         place = step.value if isinstance(step, Static) else step
-        parts = wrapped(term)
+        parts = wrapped(whole)
         if not isinstance(place, int) or not 0 <= place < len(parts):
-            raise LayoutError(f"Index out of range: {step} of {shown(term)}")
-        term = parts[place]
-    return term
+            raise LayoutError(f"Index out of range: {step} of {shown(whole)}")
+        whole = parts[place]
+    return whole

@@ -91,7 +91,7 @@ def upcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
         return upcast(layout, factor)
     outer = layout.outer
     changed = upcast_swizzle(outer, factor) if isinstance(outer, Swizzle) else upcast(outer, factor)
-    return Composed(changed, divided(layout.offset, Static(factor)), upcast(layout.inner, factor))
+    return Composed(changed, divided(layout.offset, Static(factor)), upcast_any(layout.inner, factor))
 
 
 def downcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
@@ -100,7 +100,7 @@ def downcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
         return downcast(layout, factor)
     outer = layout.outer
     changed = downcast_swizzle(outer, factor) if isinstance(outer, Swizzle) else downcast(outer, factor)
-    return Composed(changed, multiplied(layout.offset, Static(factor)), downcast(layout.inner, factor))
+    return Composed(changed, multiplied(layout.offset, Static(factor)), downcast_any(layout.inner, factor))
 
 
 def max_alignment(layout: Strided) -> Integer:

@@ -55,7 +55,7 @@ class ImplicitTensor:
     @property
     def inner(self) -> Strided:
         """The layout, without a swizzle that follows it."""
-        return self.layout.inner if isinstance(self.layout, Composed) else self.layout
+        return self.layout.domain if isinstance(self.layout, Composed) else self.layout
 
     @property
     def shape(self) -> Term:
