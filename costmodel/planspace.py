@@ -12,27 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.blockcost import BlockCosts, Storage, base_flops, block_costs
+from costmodel.blockcost import BlockCosts, base_flops, block_costs
 from costmodel.classes import device_classes
 from costmodel.copytables import CopyTable, copy_table
 from costmodel.kernel import COSTS, Space, State, evaluate, new_state
-from costmodel.layoutchoices import Orders, offered, program_orders
-from costmodel.storedtables import Placed, StoredTable, part_shapes, stored_table
+from costmodel.layoutchoices import Orders
+from costmodel.storagechoice import BlockKinds, StorageChoice
+from costmodel.storedtables import Placed, StoredTable, stored_table
 from costmodel.strategies import StrategyFamily, aligned_granules
 from costmodel.view import View, default_view
-from hardware.layouts.native import native_named, stored_bytes
+from hardware.layouts.native import native_named
 from hardware.mesh import Mesh
 from teg.dtypes import item_bytes
-from teg.graph import Block, Definition, Graph, TensorType
-from teg.operators import operator_named
-from teg.operators.operator import work_of
+from teg.graph import Block, Graph, TensorType
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order
 from teg.sharding.spec import Spec
 from teg.sharding.strategy import read_of
-from teg.views import RootRow
 
-Reads = Sequence[tuple[tuple[int, ...], tuple[RootRow, ...]]]
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 
 
@@ -76,8 +73,8 @@ class PlanSpace:
         cache: TableCache | None = None,
     ) -> None:
         self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
-        self.native, self.layouts = native_named(mesh.device.layouts[0]), layouts
         self.layout = MeshShape(mesh.axis_sizes)
+        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.layout, layouts)
         self.view = view or default_view(self.layout)
         self.cache = cache or TableCache()
         self.pins = dict(pins or {})
@@ -109,20 +106,16 @@ class PlanSpace:
         whole = (block.operator == "sink" and self.outputs == "gathered") or (
             block.operator == "source" and self.inputs == "replicated"
         )
-        key = (block.definition, tuple(reads), inputs, outputs, granules, pin, whole, self.layouts)
+        key = (block.definition, tuple(reads), inputs, outputs, granules, pin, whole, self.storage.layouts)
         if key not in self.cache.families:
             read_values = tuple(
                 (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
                 for k in range(len(block.inputs))
             )
-            family = StrategyFamily(
-                block.definition,
-                read_values,
-                tuple(len(t.shape) for t in outputs),
-                granules,
-                self.view,
-                self._orders(block.definition, reads, inputs, outputs),
-            )
+            kinds = BlockKinds(block.definition, read_values, inputs, outputs)
+            orders = self.storage.orders(kinds)
+            ranks = tuple(len(t.shape) for t in outputs)
+            family = StrategyFamily(block.definition, read_values, ranks, granules, self.view, orders)
             if whole:
                 family.keep([0])
             if pin is not None:
@@ -135,53 +128,11 @@ class PlanSpace:
                 self.layout,
                 self.mesh.device,
                 self.compute_dtype,
-                self._storage(family, reads, inputs, outputs),
+                self.storage.of_block(kinds, family),
             )
             self.cache.families[key] = (family, costs)
         family, costs = self.cache.families[key]
         return key, family, costs
-
-    def _orders(
-        self,
-        definition: Definition,
-        reads: Reads,
-        inputs: Sequence[TensorType],
-        outputs: Sequence[TensorType],
-    ) -> list[Orders]:
-        """The orders offered to a class of blocks: the native one alone where layouts are not to be chosen."""
-        if self.layouts != "chosen":
-            return [program_orders(len(inputs), len(outputs))]
-        work = work_of(operator_named(definition.operator), definition, inputs, outputs)
-        return offered(definition, work, reads, inputs, outputs, self.native)
-
-    def _storage(
-        self,
-        family: StrategyFamily,
-        reads: Reads,
-        inputs: Sequence[TensorType],
-        outputs: Sequence[TensorType],
-    ) -> list[Storage]:
-        """What the parts of all inputs and outputs take; nothing to say where devices store no padding."""
-        if self.native.tiles is None or not (inputs or outputs):
-            return []
-        stored = []
-        for k, (kind, (shape, _)) in enumerate(zip(inputs, reads, strict=True)):
-            chosen = tuple(o.reads[k] for o in family.orders)
-            stored.append(self._stored(family.needed[k], shape, kind.dtype, chosen))
-        for k, kind in enumerate(outputs):
-            chosen = tuple(o.makes[k] for o in family.orders)
-            stored.append(self._stored(family.made[k], kind.shape, kind.dtype, chosen))
-        return stored
-
-    def _stored(
-        self, specs: Sequence[Spec], shape: tuple[int, ...], dtype: str, chosen: tuple[str, ...]
-    ) -> Storage:
-        distinct = {spec: n for n, spec in enumerate(dict.fromkeys(specs))}
-        place = np.array([distinct[spec] for spec in specs])
-        shapes = part_shapes(list(distinct), shape, self.layout)
-        logical = np.prod(shapes, axis=-1, dtype=np.int64) * item_bytes(dtype)
-        sizes = {o: stored_bytes(self.native, o, shapes, dtype)[place] for o in dict.fromkeys(chosen)}
-        return Storage(logical[place], sizes, chosen)
 
     @property
     def gene_count(self) -> int:
@@ -366,7 +317,7 @@ class _Compiler:
                 if between not in cache.tables:
                     cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, owner.layout)
                 cache.stored[key] = stored_table(
-                    cache.tables[between], kind, made, needed, owner.native, mesh.device, owner.layout
+                    cache.tables[between], kind, made, needed, owner.storage.native, mesh.device, owner.layout
                 )
             self.tables.append(cache.stored[key])
             self.table_known[known] = (

@@ -41,7 +41,7 @@ class _Agreement:
         self.weight: dict[str, int] = {}
         for tensor in (t for b in space.blocks for t in b.outputs):
             kind = graph.tensors[tensor]
-            offers = offered_orders(space.native, kind.shape, kind.dtype)
+            offers = offered_orders(space.storage.native, kind.shape, kind.dtype)
             self.wanted[tensor] = offers[min(wish, len(offers) - 1)]
             self.weight[tensor] = kind.type.size_bytes
         self.known: dict[object, int] = {}

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from costmodel.planspace import Genes, PlanSpace
-from hardware import Mesh, mesh_from_dict
+from hardware import Mesh, load_mesh, mesh_from_dict, mesh_names
 from optimizer.searchspace import search_space
 from optimizer.seeds import seed_plans
 from optimizer.stream import new_stream
@@ -51,7 +51,9 @@ def load_twin(model: str, form: str) -> Twin:
 
 @cache
 def mesh_of(text: str) -> Mesh:
-    """`2x4`: two nodes of four devices; `6`: six devices in one node."""
+    """`2x4`: two nodes of four devices; `6`: six devices in one node; or a mesh of the catalogue."""
+    if text in mesh_names():
+        return load_mesh(text)
     sizes = [int(n) for n in text.split("x")]
     axes = [
         {"name": name, "size": n, "topology": "switch", "bandwidth_bytes_per_s": rate, "latency_s": latency}

@@ -1,0 +1,75 @@
+"""What a class of blocks may choose for its tensors' layouts, and what its parts take under every choice.
+
+Between `costmodel.layoutchoices` (which orders) and `costmodel.blockcost` (what they cost); used by PlanSpace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.blockcost import Storage
+from costmodel.layoutchoices import Orders, offered, program_orders
+from costmodel.storedtables import part_shapes
+from costmodel.strategies import StrategyFamily
+from hardware.layouts.native import Native, stored_bytes
+from teg.dtypes import item_bytes
+from teg.graph import Definition, TensorType
+from teg.operators import operator_named
+from teg.operators.operator import work_of
+from teg.sharding.mesh import MeshShape
+from teg.sharding.spec import Spec
+from teg.sharding.strategy import Read
+
+
+class BlockKinds(NamedTuple):
+    """What all blocks of a class have in common: definition, roots' shapes and how they are read, types."""
+
+    definition: Definition
+    reads: tuple[tuple[tuple[int, ...], Read], ...]
+    inputs: Sequence[TensorType]
+    outputs: Sequence[TensorType]
+
+
+@dataclass(frozen=True)
+class StorageChoice:
+    """A device's native layout on a mesh; `layouts` is "chosen", or "native" for the program's order everywhere."""
+
+    native: Native
+    mesh: MeshShape
+    layouts: str = "chosen"
+
+    def orders(self, kinds: BlockKinds) -> list[Orders]:
+        """The choices of orders, the program's own first."""
+        definition, reads, inputs, outputs = kinds
+        if self.layouts != "chosen":
+            return [program_orders(len(inputs), len(outputs))]
+        work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+        rows = [(shape, read.rows) for shape, read in reads]
+        return offered(definition, work, rows, inputs, outputs, self.native)
+
+    def of_block(self, kinds: BlockKinds, family: StrategyFamily) -> list[Storage]:
+        """What the parts of inputs and outputs take; nothing to say where devices store no padding."""
+        if self.native.tiles is None or not (kinds.inputs or kinds.outputs):
+            return []
+        stored = []
+        for k, (kind, (shape, _)) in enumerate(zip(kinds.inputs, kinds.reads, strict=True)):
+            chosen = tuple(o.reads[k] for o in family.orders)
+            stored.append(self._of_parts(family.needed[k], shape, kind.dtype, chosen))
+        for k, kind in enumerate(kinds.outputs):
+            chosen = tuple(o.makes[k] for o in family.orders)
+            stored.append(self._of_parts(family.made[k], kind.shape, kind.dtype, chosen))
+        return stored
+
+    def _of_parts(
+        self, specs: Sequence[Spec], shape: tuple[int, ...], dtype: str, chosen: tuple[str, ...]
+    ) -> Storage:
+        distinct = {spec: n for n, spec in enumerate(dict.fromkeys(specs))}
+        place = np.array([distinct[spec] for spec in specs])
+        shapes = part_shapes(list(distinct), shape, self.mesh)
+        logical = np.prod(shapes, axis=-1, dtype=np.int64) * item_bytes(dtype)
+        sizes = {o: stored_bytes(self.native, o, shapes, dtype)[place] for o in dict.fromkeys(chosen)}
+        return Storage(logical[place], sizes, chosen)
