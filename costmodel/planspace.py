@@ -6,40 +6,28 @@ layers cost nothing twice. `evaluate` costs a plan given as genes; `placements` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from costmodel.blockcost import BlockCosts, base_flops, block_costs
 from costmodel.classes import device_classes
-from costmodel.copytables import CopyTable, copy_table
 from costmodel.kernel import COSTS, Space, State, evaluate, new_state
 from costmodel.layoutchoices import Orders
 from costmodel.storagechoice import BlockKinds, StorageChoice
-from costmodel.storedtables import Placed, StoredTable, stored_table
 from costmodel.strategies import StrategyFamily, aligned_granules
+from costmodel.tablerows import TableCache, TableRows
 from costmodel.view import View, default_view
 from hardware.layouts.native import native_named
 from hardware.mesh import Mesh
-from teg.dtypes import item_bytes
-from teg.graph import Block, Graph, TensorType
+from teg.graph import Block, Graph
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order
-from teg.sharding.spec import Spec
 from teg.sharding.strategy import read_of
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
-
-
-@dataclass
-class TableCache:
-    """Families, costs and copy tables by class, shared by the spaces of one mesh and view."""
-
-    families: dict[object, tuple[StrategyFamily, BlockCosts]] = field(default_factory=dict)
-    tables: dict[object, CopyTable] = field(default_factory=dict)
-    stored: dict[object, StoredTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -211,20 +199,10 @@ class _Compiler:
 
     def __init__(self, owner: PlanSpace) -> None:
         self.owner = owner
-        self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
-        self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
-        self.placed_known: dict[tuple[int, tuple[str, ...]], Placed] = {}
-        self.spec_ids: list[np.ndarray] = []
-        self.spec_id_count = 0
-        self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
+        self.rows = TableRows(owner.mesh, owner.layout, owner.storage, owner.cache)
         self.block_known: dict[object, int] = {}
         self.block_parts: list[BlockCosts] = []
         self.block_row_count = 0
-        self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int]] = {}
-        self.tables: list[StoredTable] = []
-        self.pair_row_count = 0
-        self.size_row_count = 0
-        self.relayout_row_count = 0
 
     def compile(self) -> tuple[Space, np.ndarray]:
         owner = self.owner
@@ -249,17 +227,17 @@ class _Compiler:
             tensor = graph.tensors[site]
             family = owner.families[gene]
             makes = [o.makes[position] for o in family.orders]
-            made = self._placed([family.made[position]], makes)
+            made = self.rows.placed([family.made[position]], makes)
             reading = [(owner.families[edges[e][0]], edges[e][1]) for e in readers[t]]
-            needed = self._placed(
+            needed = self.rows.placed(
                 [reader.needed[k] for reader, k in reading],
                 [o.reads[k] for reader, k in reading for o in reader.orders],
             )
-            offsets = self._table(tensor.type, made, needed)
+            offsets = self.rows.table(tensor.type, made, needed)
             row = (
                 -1 if gene >= slot_count else gene,
                 gene,
-                self._ids(family.made[position], makes, made),
+                self.rows.ids(family.made[position], makes, made),
                 offsets[0],
                 len(needed.specs),
                 offsets[3],
@@ -274,62 +252,8 @@ class _Compiler:
                 columns[name][t] = value
             keys += needed.count
             for e, (reader, k) in zip(readers[t], reading, strict=True):
-                edge_needed[e] = self._ids(reader.needed[k], [o.reads[k] for o in reader.orders], needed)
+                edge_needed[e] = self.rows.ids(reader.needed[k], [o.reads[k] for o in reader.orders], needed)
         return self._space(columns, edges, edge_needed, number)
-
-    def _distinct(self, lists: Sequence[list[Spec]]) -> tuple[Spec, ...]:
-        """The specs of lists that families own, each once; equal tuples are one object."""
-        key = tuple(dict.fromkeys(id(specs) for specs in lists))
-        if key not in self.distinct_known:
-            found = tuple(dict.fromkeys(s for specs in lists for s in specs))
-            self.distinct_known[key] = self.interned.setdefault(found, found)
-        return self.distinct_known[key]
-
-    def _placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> Placed:
-        """The specs of lists and the orders they come in, each once; equal ones are one object."""
-        specs, known = self._distinct(lists), tuple(dict.fromkeys(orders))
-        return self.placed_known.setdefault((id(specs), known), Placed(specs, known))
-
-    def _ids(self, specs: Sequence[Spec], orders: Sequence[str], among: Placed) -> int:
-        """Offset of the map gene value -> number among `among`; equal maps are stored once."""
-        known = (id(specs), id(among), tuple(orders))
-        if known not in self.spec_id_known:
-            position = {s: k for k, s in enumerate(among.specs)}
-            of_spec = np.array([position[s] for s in specs], dtype=np.int64)
-            of_order = np.array([among.orders.index(o) for o in orders], dtype=np.int64)
-            self.spec_id_known[known] = self.spec_id_count
-            columns = np.broadcast_arrays(
-                of_spec[:, None] * len(among.orders) + of_order, of_spec[:, None], of_order
-            )
-            self.spec_ids.append(np.stack(columns, axis=-1).reshape(-1, 3))
-            self.spec_id_count += len(specs) * len(orders)
-        return self.spec_id_known[known]
-
-    def _table(self, kind: TensorType, made: Placed, needed: Placed) -> tuple[int, int, int, int]:
-        """Offsets of the pair rows, made sizes, needed sizes and relayout rows of a tensor class."""
-        known = (kind, id(made), id(needed))
-        if known not in self.table_known:
-            owner = self.owner
-            cache, key = owner.cache, (kind, made, needed)
-            if key not in cache.stored:
-                item, mesh, specs = item_bytes(kind.dtype), owner.mesh, (made.specs, needed.specs)
-                between = (kind.shape, item, *specs)
-                if between not in cache.tables:
-                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, owner.layout)
-                cache.stored[key] = stored_table(
-                    cache.tables[between], kind, made, needed, owner.storage.native, mesh.device, owner.layout
-                )
-            self.tables.append(cache.stored[key])
-            self.table_known[known] = (
-                self.pair_row_count,
-                self.size_row_count,
-                self.size_row_count + made.count,
-                self.relayout_row_count,
-            )
-            self.pair_row_count += len(made.specs) * len(needed.specs)
-            self.relayout_row_count += len(made.orders) * needed.count
-            self.size_row_count += made.count + needed.count
-        return self.table_known[known]
 
     def _block(self, gene: int) -> int:
         key = self.owner.class_of[gene]
@@ -349,11 +273,11 @@ class _Compiler:
         owner = self.owner
         slot_count, devices = len(owner.slots), owner.layout.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
-        classes, representative, label = device_classes(self.tables, self.block_parts, devices)
+        classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
         edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
         edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
         readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
-        staging_rows, staging_ids = _staging(self.tables, representative)
+        staging_rows, staging_ids = self.rows.staging(representative)
         space = Space(
             slot_count=slot_count,
             source_count=len(owner.sources),
@@ -373,24 +297,11 @@ class _Compiler:
             reader_edge=readers,
             edge_needed=edge_needed,
             has_orders=any(len(f.orders) > 1 for f in owner.families),
-            spec_ids=np.concatenate(self.spec_ids),
-            relayout_rows=np.concatenate(
-                [
-                    np.stack([t.relayout_ticks, t.relayout_energy_pj], axis=-1).reshape(-1, 2)
-                    for t in self.tables
-                ]
-            ),
-            pair_rows=np.column_stack(
-                [
-                    np.concatenate([getattr(t.between, name).ravel() for t in self.tables])
-                    for name in _PAIR_COLUMNS
-                ]
-                + [staging_ids]
-            ),
+            spec_ids=np.concatenate(self.rows.spec_ids),
+            relayout_rows=self.rows.relayouts(),
+            pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
             staging_rows=staging_rows,
-            size_rows=np.concatenate(
-                [np.concatenate([t.made_bytes, t.needed_bytes])[:, representative] for t in self.tables]
-            ),
+            size_rows=self.rows.sizes(representative),
             block_rows=np.concatenate(
                 [
                     np.column_stack([c.ticks, c.energy_pj, c.flops[:, representative]])
@@ -429,21 +340,3 @@ _TENSOR_COLUMNS = (
     "logical_bytes",
     "lives_on",
 )
-
-
-_PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
-
-
-def _staging(tables: Sequence[StoredTable], representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
-    rows = [t.staging_bytes[:, representative] for t in tables]
-    zero = np.zeros((1, len(representative)), dtype=np.int64)
-    distinct, ids = np.unique(np.concatenate([zero, *rows]), axis=0, return_inverse=True)
-    ids = ids.reshape(-1)
-    per_pair = []
-    at = 1
-    for table, mine in zip(tables, rows, strict=True):
-        per_pair.append(ids[at + table.between.staging_ids.ravel()])
-        at += len(mine)
-    # sizes are not negative, so the zero row sorts first
-    return distinct, np.concatenate(per_pair)

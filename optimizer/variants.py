@@ -10,7 +10,8 @@ import numpy as np
 
 from costmodel.compiled import njit
 from costmodel.kernel import COSTS, evaluate
-from costmodel.planspace import Genes, PlanSpace, TableCache
+from costmodel.planspace import Genes, PlanSpace
+from costmodel.tablerows import TableCache
 from costmodel.view import View
 from hardware.mesh import Mesh
 from optimizer.archive import Archive, new_archive
