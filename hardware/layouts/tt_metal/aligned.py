@@ -10,7 +10,7 @@ from math import prod
 
 from hardware.layouts.layout import LayoutError
 from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, check_choice
+from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, check_choice, check_rank
 from hardware.layouts.tt_metal.collapse import Interval, Intervals
 from hardware.layouts.tt_metal.element import BLOCK_TILE
 from hardware.layouts.tt_metal.expression import ZERO, Constant, Dim, Expression, add, multiply
@@ -39,6 +39,7 @@ class AlignedAttribute:
 
     def __post_init__(self) -> None:
         """Refuse fields that do not fit each other, in tt-mlir's words."""
+        check_rank(self.logical_shape)
         verify_aligned(
             self.logical_shape,
             self.dim_alignments,

@@ -21,6 +21,10 @@ MEMORY_SPACES = ("system", "mmio", "dram", "l1", "dst")
 """System, SystemMMIO, DeviceDRAM, DeviceL1 and RegisterDst (tt-mlir's MemorySpace)."""
 
 HIGHEST_RANK = 16
+"""Dimensions of a grid."""
+
+HIGHEST_TENSOR_RANK = 64
+"""Dimensions of a tensor, as many as numpy's arrays can have."""
 
 CoreRanges = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
 
@@ -201,6 +205,7 @@ def check_tileable(rank: int) -> None:
 
 def check_map(shape: Sequence[int], linear: AffineMap) -> None:
     """Refuse a map that is not of a tensor's rank or leaves one of its dimensions out."""
+    check_rank(shape)
     if linear.dim_count != len(shape):
         raise LayoutError(
             f"the number of dims in the affine map must match exactly the rank of the tensor: {linear} has "
@@ -210,6 +215,12 @@ def check_map(shape: Sequence[int], linear: AffineMap) -> None:
         raise LayoutError(
             f"Dim does not participate in AffineMap RHS: d{linear.unused_dims[0]} is in no result of {linear}"
         )
+
+
+def check_rank(shape: Sequence[int]) -> None:
+    """Refuse tensors of more dimensions than arrays can have."""
+    if len(shape) > HIGHEST_TENSOR_RANK:
+        raise LayoutError(f"expected a tensor of at most {HIGHEST_TENSOR_RANK} dimensions, got {len(shape)}")
 
 
 def check_choice(what: str, word: str, choices: Sequence[str]) -> None:

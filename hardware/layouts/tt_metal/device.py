@@ -5,6 +5,7 @@ lib/Dialect/TTCore/IR/TTCoreOpsTypes.cpp.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from hardware.layouts.layout import LayoutError
@@ -57,6 +58,30 @@ def virtual_core(
     place = core_map.evaluate([int(c) for c in core]) if results == 2 else physical_core(core_map, core)[1:]
     check_core(place, device_grid)
     return tuple(int(v) for v in place)
+
+
+def placed_grid(
+    grid: Sequence[int], core_map: AffineMap, device_grid: Sequence[int], chip_count: int = 1
+) -> list[tuple[int, ...]]:
+    """The chip, row and column of every core of a logical grid, row-major.
+
+    Raises `LayoutError` for a core outside the chips, and if two cores of the grid share a place.
+    """
+    if prod(grid) > prod(device_grid) * chip_count:
+        raise LayoutError(
+            f"the grid {list(grid)} has {prod(grid)} cores, {chip_count} chips of {list(device_grid)} have "
+            f"{prod(device_grid) * chip_count}"
+        )
+    owners: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for core in product(*map(range, grid)):
+        place = physical_core(core_map, core)
+        check_core(place, (chip_count, *device_grid))
+        if place in owners:
+            raise LayoutError(
+                f"the grid map {core_map} puts cores {list(owners[place])} and {list(core)} at one place, {list(place)}"
+            )
+        owners[place] = core
+    return list(owners)
 
 
 def worker_grid(chip_grid: tuple[int, int], mesh_shape: Sequence[int]) -> tuple[tuple[int, ...], AffineMap]:

@@ -17,6 +17,7 @@ SCALAR_BITS = {
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i1": 1,
     "si64": 64, "si32": 32, "si16": 16, "si8": 8,
     "ui64": 64, "ui32": 32, "ui16": 16, "ui8": 8, "index": 64,
+    "f8E4M3FN": 8, "f8E5M2": 8, "f8E4M3FNUZ": 8, "f8E5M2FNUZ": 8, "f8E8M0FNU": 8,
 }  # fmt: skip
 """Bits of MLIR's scalar types; `i1` takes a byte in storage, see `Element.bits`."""
 
@@ -35,6 +36,8 @@ TILE_OF_SCALAR = {
 ALIASES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
     "int16": "i16", "int8": "i8", "uint64": "ui64", "uint32": "ui32", "uint16": "ui16", "uint8": "ui8", "bool": "i1",
+    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2", "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2fnuz": "f8E5M2FNUZ", "float8_e8m0fnu": "f8E8M0FNU",
     "bfp8": "bfp_f8", "bfp8_b": "bfp_bf8", "bfp4": "bfp_f4", "bfp4_b": "bfp_bf4", "bfp2_b": "bfp_bf2",
 }  # fmt: skip
 """Names that other parts of the product and ttnn use."""

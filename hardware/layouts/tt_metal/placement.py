@@ -64,23 +64,16 @@ class Placement:
         if not self.is_strided:
             return self._looked_up(indices, real)
         coords = np.zeros((len(real), len(self.shape)), dtype=np.int64)
-        real = real.copy()
-        seen: set[int] = set()
-        for terms, index in zip(self.strides or (), indices, strict=True):
-            rest = index
-            for dim, stride in sorted(terms.items(), key=lambda term: -term[1]):
-                if _nested(terms, self.shape):
-                    digit = np.minimum(rest // stride, self.shape[dim] - 1)
-                    if dim in seen:
-                        real &= coords[:, dim] == digit
-                    coords[:, dim] = digit
-                    seen.add(dim)
-                    rest = rest - digit * stride
+        results = list(zip(self.strides or (), indices, strict=True))
+        for terms, index in results:
             if _nested(terms, self.shape):
-                real &= rest == 0
-        for terms, index in zip(self.strides or (), indices, strict=True):
-            if not _nested(terms, self.shape):
-                real &= sum((coords[:, d] * s for d, s in terms.items()), start=np.int64(0)) == index
+                rest = index
+                for dim, stride in sorted(terms.items(), key=lambda term: -term[1]):
+                    coords[:, dim] = np.minimum(rest // stride, self.shape[dim] - 1)
+                    rest = rest - coords[:, dim] * stride
+        for terms, index in results:
+            reached = sum((coords[:, dim] * stride for dim, stride in terms.items()), start=np.int64(0))
+            real = real & (reached == index)
         return coords, real
 
     def view(self, cells: Buffers) -> Buffers:

@@ -113,7 +113,8 @@ class ShardedLayout(Layout):
         else:
             cells = np.full(room, value, dtype=array.dtype)
             self.placement.view(cells)[...] = array
-        return shards.store(cells, value)
+        packed = shards.store(cells, value)
+        return packed.copy() if np.may_share_memory(packed, array) else packed
 
     def unpack(self, buffers: Buffers) -> Buffers:
         """The array (shape) that shards (cores, scalars) hold."""
@@ -122,8 +123,9 @@ class ShardedLayout(Layout):
             return super().unpack(buffers)
         cells = self.shards.load(buffers)
         if self.shards.physical == cells.shape and self.placement.is_dense:
-            return cells.reshape(self.shape)
-        return np.ascontiguousarray(self.placement.view(cells))
+            array = cells.reshape(self.shape)
+            return array.copy() if np.may_share_memory(array, buffers) else array
+        return self.placement.view(cells).copy()
 
 
 def logical_bytes(count: int, stored: Element) -> int:

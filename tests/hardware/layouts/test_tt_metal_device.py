@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from hardware.layouts import Layout, LayoutError
 from hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
-from hardware.layouts.tt_metal.device import l1_location, l1_map, physical_core, virtual_core, worker_grid
+from hardware.layouts.tt_metal.device import (
+    l1_location,
+    l1_map,
+    physical_core,
+    placed_grid,
+    virtual_core,
+    worker_grid,
+)
 from hardware.layouts.tt_metal.element import scalar, tile
 
 
@@ -134,3 +141,28 @@ def test_given_a_sweep_of_grids_and_tiles_then_tilizing_only_pads(
     array = np.arange(1, h * w + 1).reshape(h, w)
     tiles = layout.pack(array).reshape(y, x, *tiled.memref_shape, t, t)
     assert np.array_equal(tiles.swapaxes(3, 4).reshape(y * x, -1), back.pack(array))
+
+
+def test_a_wide_virtual_grid_fills_the_chip() -> None:
+    wide = parse_affine_map("(d0, d1) -> (0, d0 * 8 + d1 floordiv 8, d1 mod 8)")
+    assert placed_grid((1, 64), wide, (8, 8)) == [(0, y, x) for y in range(8) for x in range(8)]
+    staircase = parse_affine_map("(d0, d1) -> (0, d0, (d0 + d1) mod 8)")
+    assert placed_grid((8, 8), staircase, (8, 8))[9:11] == [(0, 1, 2), (0, 1, 3)]
+    with pytest.raises(LayoutError, match=r"puts cores \[0, 0\] and \[0, 1\] at one place, \[0, 0, 0\]"):
+        placed_grid((2, 2), parse_affine_map("(d0, d1) -> (0, d0, 0)"), (8, 8))
+    with pytest.raises(LayoutError, match="has 65 cores, 1 chips"):
+        placed_grid((1, 65), wide, (8, 8))
+
+
+def test_buffers_are_no_views_of_the_array() -> None:
+    layout = MetalLayout.of((4, 4), "f32", tile=None)
+    array = np.ones((4, 4))
+    packed = layout.pack(array)
+    back = layout.unpack(packed)
+    packed[:] = 2
+    assert array.sum() == back.sum() == 16
+
+
+def test_a_tensor_of_more_dimensions_than_arrays_have_is_refused() -> None:
+    with pytest.raises(LayoutError, match="at most 64 dimensions, got 65"):
+        MetalLayout.of((1,) * 65, "f32")
