@@ -149,3 +149,22 @@ def test_rederivations_follow_the_compiler() -> None:
 def test_bad_intervals_are_refused(shape: tuple, grid_rank: int, intervals: tuple, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
         collapsed_map(shape, grid_rank, intervals)
+
+
+DOCUMENT = """tensor<2x3x64x128xf32,
+  #tt.metal_layout<(d0, d1, d2, d3) -> (d0, d1 * 64 + d2, d3),
+    undef,
+    <2x2x4>,
+    memref<1x3x1x!tt.tile<32 x 32, bfp_bf8>, #tt.memory_space<l1>>
+  >
+>
+"""
+
+
+def test_the_documents_own_text_is_read_as_it_stands() -> None:
+    layout = parse_metal_layout(DOCUMENT)
+    assert (layout.buffer_count, layout.physical_shape, layout.size_bytes) == (16, (2, 192, 128), 48 * 1088)
+    assert layout == MetalLayout.of((2, 3, 64, 128), "bfp_bf8", ((1, -1),), (2, 2, 4))
+    assert (layout.offset_of((1, 1, 6, 100)), layout.coords_of(48 * 1024 - 1)) == (
+        (1 * 8 + 0 * 4 + 3) * 3072 + 2 * 1024 + 6 * 32 + 4, (1, 2, 63, 127),
+    )  # fmt: skip
