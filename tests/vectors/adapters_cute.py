@@ -15,7 +15,9 @@ from hardware.layouts.cute.integers import number
 from hardware.layouts.cute.strided import Strided, same_function
 from hardware.layouts.cute.tensor import ImplicitTensor, printed, rows
 from hardware.layouts.cute.text import parse_coordinate, parse_iterator, parse_strided, parse_term
+from hardware.layouts.cute.tma import TmaDescriptor, element_type
 from hardware.layouts.cute.tuples import inner_product, shape_div
+from hardware.layouts.layout import LayoutError
 from tests.vectors.runner import Adapter, Values
 
 
@@ -102,8 +104,15 @@ def expression(v: Values, _: Values) -> Values:
     return {"print": evaluated_text(v["cpp_expr"])}
 
 
-def measure(name: str) -> Adapter:
-    return lambda v, _: {"print": evaluated_text(f"{name}(Layout({v['A']}))")}
+def tma_rank(v: Values, asked: Values) -> Values:
+    rank = v.get("rank", len(v.get("shape", v.get("sizes", []))))
+    try:
+        TmaDescriptor(element_type("float16"), (64,) * rank, (128,) * (rank - 1), (8,) * rank)
+    except LayoutError:
+        if "error" in asked:
+            raise
+        return dict.fromkeys(asked, False)
+    return dict.fromkeys(asked, True)
 
 
 DIVISIONS: dict[str, Callable[[Strided, Any], Strided]] = {
@@ -137,6 +146,7 @@ CUTE: dict[str, Adapter] = {
     "right_inverse": by_form(inverse.right_inverse, reference.right_inverse),
     "layout_left_inverse": by_form(inverse.left_inverse, reference.left_inverse),
     "left_inverse": by_form(inverse.left_inverse, reference.left_inverse),
+    "tma_descriptor_rank": tma_rank,
     "print_tensor": print_tensor,
     "tma_tensor_print": tensor_header,
     "shape_div": lambda v, _: {"R": plain(shape_div(tuples(v["shape"]), tuples(v["div"])))},

@@ -82,9 +82,12 @@ def _grounded(coordinate: object) -> Term:
 
 def identity_tensor(shape: Term) -> ImplicitTensor:
     """`make_identity_tensor`: the tensor of its own coordinates."""
-    layout = identity(shape)
-    zero = each_leaf(shape, lambda _: ZERO)
-    return ImplicitTensor(CoordinateIterator(_arithmetic(zero)), layout)
+    return ImplicitTensor(CoordinateIterator(zero_coordinate(shape)), identity(shape))
+
+
+def zero_coordinate(shape: Term) -> Term:
+    """The origin of a shape, static, as an iterator holds it."""
+    return _arithmetic(each_leaf(shape, lambda _: ZERO))
 
 
 def _arithmetic(term: Term) -> Term:
