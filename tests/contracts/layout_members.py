@@ -7,6 +7,21 @@ from tests.hardware.layouts import test_tt_metal, ttnn_generators
 
 
 @st.composite
+def xla_layouts(draw: st.DrawFn) -> Layout:
+    """Any order of dimensions, up to three tiles that join, reach across and pad, tail padding."""
+    shape = draw(st.lists(st.integers(1, 9), max_size=4))
+    order = draw(st.permutations(range(len(shape))))
+    sizes = st.one_of(st.integers(1, 5).map(str), st.just("*"))
+    tiles = draw(st.lists(st.lists(sizes, max_size=2), max_size=3))
+    ends = [",".join([*tile, str(draw(st.integers(1, 6)))]) for tile in tiles]
+    tiled = f":T{''.join(f'({end})' for end in ends)}" if tiles else ""
+    tail = draw(st.sampled_from(["", "L(7)", "L(128)"])) if tiles else ""
+    dtype = draw(st.sampled_from(["f32", "bf16", "s4", "pred"]))
+    minor_to_major = ",".join(map(str, order))
+    return parse_layout(f"{dtype}[{','.join(map(str, shape))}]{{{minor_to_major}{tiled}{tail}}}")
+
+
+@st.composite
 def cute_layouts(draw: st.DrawFn) -> Layout:
     """Modes of up to three leaves, strides that follow each other in any order with gaps, a swizzle before them."""
     modes = draw(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3))
@@ -24,6 +39,7 @@ def cute_layouts(draw: st.DrawFn) -> Layout:
 
 
 STRATEGIES: dict[str, st.SearchStrategy[Layout]] = {
+    "xla": xla_layouts(),
     "cute": cute_layouts(),
     "tt_metal": test_tt_metal.layouts(),
     "ttnn": ttnn_generators.layouts(),

@@ -56,10 +56,8 @@ def test_every_example_is_described_and_drawn(tapestry: Run, notation, tmp_path:
 
 
 def test_a_drawing_shows_slots_padding_and_the_borders_of_tiles(tapestry: Run) -> None:
-    text = (
-        "tensor<3x5xf32, #tt.metal_layout<(d0, d1) -> (d0, d1), undef, <1x1>, "
-        "memref<2x3x!tt.tile<2x2, f32>, #tt.memory_space<l1>>>>"
-    )
+    """XLA's own picture: f32[3,5] in tiles of 2 x 2."""
+    text = "f32[3,5]{1,0:T(2,2)}"
     assert tapestry("layout", "draw", text).out.splitlines() == [
         "      0  1  2  3  4  5",
         "0,:   0  1┊ 4  5┊ 8  ·",
@@ -83,7 +81,7 @@ def test_a_swizzle_moves_runs_of_elements(tapestry: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("describe", "float*** x"), "is of no notation known here; expected tt_metal like"),
+        (("describe", "float*** x"), "is of no notation known here; expected xla like"),
         (("describe", METAL[:40]), "at character 40"),
         (("describe", METAL, "--at", "53,0"), "coordinates [53, 0] are not inside the shape [53, 63]"),
         (("describe", METAL, "--at", "1,x"), "expected whole numbers such as 2,3, not '1,x'"),

@@ -114,9 +114,27 @@ class XlaLayout(Layout):
     def _bytes(self, elements: int) -> int:
         return -(-elements * self.element_bits // 8)
 
+    @property
+    def picture_shape(self) -> Bounds:
+        """The bounds that the first tile meets, padded to whole tiles; most major first."""
+        return self.steps[0].padded if self.steps else self.physical_dims
+
+    def picture_offsets(self, places: Indices) -> Indices:
+        """Offsets (n,) of places (n, k) in the padded bounds."""
+        digits, later = list(places.T), self.steps[1:]
+        if self.steps:
+            kept, tile = self.steps[0].kept, self.steps[0].tile
+            covered = list(zip(digits[kept:], tile, strict=True))
+            digits = [*digits[:kept], *(c // t for c, t in covered), *(c % t for c, t in covered)]
+        return self._folded(tiled_index(digits, later), len(places))
+
     def offsets(self, coords: Indices) -> Indices:
-        digits = tiled_index([coords[:, d] for d in reversed(self.fields.minor_to_major)], self.steps)
-        total = np.zeros(len(coords), dtype=np.int64)
+        index = [coords[:, d] for d in reversed(self.fields.minor_to_major)]
+        return self._folded(tiled_index(index, self.steps), len(coords))
+
+    def _folded(self, digits: Sequence[Indices], count: int) -> Indices:
+        """Offsets (count,) of an index in the final bounds."""
+        total = np.zeros(count, dtype=np.int64)
         for digit, bound in zip(digits, final_bounds(self.physical_dims, self.fields.tiles), strict=True):
             total = total * bound + digit
         return total
