@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardware.layouts import NOTATIONS, Layout, LayoutError, parse_layout
+from hardware.layouts.drawing import Picture, picture_of
+from hardware.layouts.drawing.vector import MOST_COLUMNS, MOST_ROWS
 
 LARGEST = 2**63 - 1
 
@@ -77,6 +79,18 @@ def described(layout: Layout, at: Sequence[int] | None = None, offset: int | Non
     if faults:
         raise LayoutFaults(faults)
     return document
+
+
+def drawn(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> Picture:
+    """The picture of a layout.
+
+    Raises:
+        LayoutFaults: it is too large to draw.
+    """
+    try:
+        return picture_of(layout, most_rows, most_columns)
+    except LayoutError as refusal:
+        raise LayoutFaults([("/text", str(refusal))]) from None
 
 
 def _lying(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[str, Any]:

@@ -107,6 +107,40 @@ _EXECUTION = {
         "trace": f"/v1/executions/{EXECUTION_ID}/trace",
     },
 }
+_LAYOUT = {
+    "text": "f32[3,5]{1,0:T(2,2)}",
+    "notation": "xla",
+    "title": "XLA's tiled layout",
+    "shape": [3, 5],
+    "element_bits": 32,
+    "element_count": 15,
+    "physical_shape": [2, 3, 2, 2],
+    "buffer_count": 1,
+    "buffer_elements": 24,
+    "size_bytes": 96,
+    "padding_bytes": 36,
+    "padding_share": 0.375,
+    "element": {
+        "coordinates": [2, 3],
+        "is_padding": False,
+        "offset": 17,
+        "buffer": 0,
+        "buffer_name": "buffer 0",
+        "slot": 17,
+        "byte": 68,
+        "bit": 0,
+    },
+    "slot": {
+        "coordinates": None,
+        "is_padding": True,
+        "offset": 23,
+        "buffer": 0,
+        "buffer_name": "buffer 0",
+        "slot": 23,
+        "byte": 92,
+        "bit": 0,
+    },
+}
 
 REQUESTS: dict[str, Any] = {
     "RunBody": {
@@ -117,6 +151,8 @@ REQUESTS: dict[str, Any] = {
         "budget": {"seconds": 2},
         "seed": 0,
     },
+    "LayoutBody": {"text": "f32[3,5]{1,0:T(2,2)}", "at": [2, 3], "offset": 23},
+    "DrawingBody": {"text": "f32[3,5]{1,0:T(2,2)}"},
     "ExecutionBody": {"backend": "numpy", "values": True, "seed": 0},
 }
 EXAMPLES: dict[str, Any] = {
@@ -155,6 +191,7 @@ EXAMPLES: dict[str, Any] = {
     "MovesAnswer": {"moves": _MOVES},
     "ExecutionAnswer": _EXECUTION,
     "CatalogueAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
+    "LayoutAnswer": _LAYOUT,
     "HealthAnswer": {"status": "ok"},
     "ReadyAnswer": {"status": "ok", "workers": 1},
 }

@@ -95,6 +95,27 @@ class ExecutionBody(Body):
     seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights")
 
 
+LayoutText = Annotated[str, Field(max_length=20_000)]
+
+
+class DrawingBody(Body):
+    """A layout to be drawn."""
+
+    text: LayoutText = Field(description="a layout in any notation", examples=["f32[3,5]{1,0:T(2,2)}"])
+    dtype: Text | None = Field(None, description="the element's type, for texts that do not say it")
+
+
+class LayoutBody(DrawingBody):
+    """A layout to be described."""
+
+    at: list[Annotated[int, Field(ge=0, le=LARGEST)]] | None = Field(
+        None, max_length=1000, description="coordinates: where does this element lie?"
+    )
+    offset: int | None = Field(
+        None, ge=0, le=LARGEST, description="slots through all buffers: what lies there?"
+    )
+
+
 class Answer(BaseModel):
     """What is answered: these members and no others."""
 
@@ -274,6 +295,38 @@ class CatalogueAnswer(Answer):
     """All members of a catalogue."""
 
     items: list[dict[str, Any]]
+
+
+class LyingAnswer(Answer):
+    """An element, or padding, in its place."""
+
+    coordinates: list[int] | None = Field(description="null where there is padding")
+    is_padding: bool
+    offset: int = Field(description="slots through all buffers laid end to end")
+    buffer: int
+    buffer_name: str
+    slot: int = Field(description="counted in its buffer")
+    byte: int | None = Field(description="counted in its buffer; null where elements share exponents")
+    bit: int | None = Field(description="counted in that byte")
+
+
+class LayoutAnswer(Answer):
+    """A layout of a tensor: shapes, buffers and bytes, padding included."""
+
+    text: str = Field(description="as its project prints it")
+    notation: str
+    title: str
+    shape: list[int]
+    element_bits: int
+    element_count: int
+    physical_shape: list[int] = Field(description="padded, most major first")
+    buffer_count: int
+    buffer_elements: int = Field(description="slots of each buffer")
+    size_bytes: int
+    padding_bytes: int
+    padding_share: float
+    element: LyingAnswer | None = Field(description="where the element at the coordinates lies")
+    slot: LyingAnswer | None = Field(description="what lies at the offset")
 
 
 class HealthAnswer(Answer):

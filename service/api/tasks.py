@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.strategies import PinError
+from hardware.layouts.drawing import svg_of
 from optimizer import searched
 from optimizer.optimize import check_pins, compile_pinned
 from service.graphs import PYTORCH, STABLEHLO, summarise
+from service.layouts import LayoutFaults, described, drawn, read_layout
 from service.requests import Fault, escape
 from service.store import Store, mesh_of
 from teg.document import DocumentError, dumps
@@ -171,3 +173,21 @@ def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
 def draw(key: int, url: str) -> str:
     """A plan's rewritten graph in the DOT language."""
     return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)
+
+
+def describe_layout(
+    text: str, dtype: str | None, at: Sequence[int] | None, offset: int | None
+) -> tuple[dict[str, Any], tuple[Fault, ...]]:
+    """What is said of a layout, or why nothing is."""
+    try:
+        return described(read_layout(text, dtype), at, offset), ()
+    except LayoutFaults as error:
+        return {}, tuple(Fault(*fault) for fault in error.faults)
+
+
+def draw_layout(text: str, dtype: str | None) -> tuple[str, tuple[Fault, ...]]:
+    """A layout as SVG, or why there is no picture of it."""
+    try:
+        return svg_of(drawn(read_layout(text, dtype))), ()
+    except LayoutFaults as error:
+        return "", tuple(Fault(*fault) for fault in error.faults)

@@ -65,6 +65,9 @@ def test_the_commands_of_the_api_page_do_what_it_says(tmp_path: Path) -> None:
     counted = execution["counts"]["traffic_bytes"]
     assert counted["predicted"] == counted["counted"] > 0
     assert document("trace.json")["traceEvents"]
+    layout = document("layout.json")
+    assert (layout["element"]["offset"], layout["slot"]["is_padding"], layout["size_bytes"]) == (17, True, 96)
+    assert (tmp_path / "layout.svg").read_text().startswith("<svg")
     faults = {error["pointer"]: error for error in document("problem.json")["errors"]}
     assert set(faults) == {"/mesh", "/budget/seconds"}
     assert "dgx-h100" in faults["/mesh"]["allowed"]

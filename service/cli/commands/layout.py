@@ -7,15 +7,12 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from hardware.layouts import Layout, LayoutError
-from hardware.layouts.drawing import picture_of, svg_of, text_of
-from hardware.layouts.drawing.terminal import ASCII, UNICODE
-from hardware.layouts.drawing.terminal import MOST_COLUMNS as TEXT_COLUMNS
-from hardware.layouts.drawing.terminal import MOST_ROWS as TEXT_ROWS
-from hardware.layouts.drawing.vector import MOST_COLUMNS, MOST_ROWS
+from hardware.layouts import Layout
+from hardware.layouts.drawing import svg_of, text_of
+from hardware.layouts.drawing.terminal import ASCII, MOST_COLUMNS, MOST_ROWS, UNICODE
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, quantity
-from service.layouts import LayoutFaults, described, read_layout
+from service.layouts import LayoutFaults, described, drawn, read_layout
 
 
 def run(arguments: Namespace) -> int:
@@ -26,7 +23,7 @@ def run(arguments: Namespace) -> int:
             _draw(layout, arguments.svg, arguments.elements)
         else:
             _describe(described(layout, arguments.at, arguments.offset), arguments.json)
-    except (LayoutFaults, LayoutError) as error:
+    except LayoutFaults as error:
         raise CommandError(str(error)) from error
     return OK
 
@@ -74,10 +71,10 @@ def _bytes(count: int) -> str:
 
 def _draw(layout: Layout, path: str | None, elements: bool) -> None:
     if path is not None:
-        _write(svg_of(picture_of(layout, MOST_ROWS, MOST_COLUMNS)), path)
+        _write(svg_of(drawn(layout)), path)
         return
     glyphs = UNICODE if "utf" in (sys.stdout.encoding or "").lower() else ASCII
-    for line in text_of(picture_of(layout, TEXT_ROWS, TEXT_COLUMNS), glyphs, elements=elements):
+    for line in text_of(drawn(layout, MOST_ROWS, MOST_COLUMNS), glyphs, elements=elements):
         print(line)
 
 

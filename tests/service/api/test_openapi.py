@@ -36,6 +36,8 @@ DESIGNED = {
     "/v1/plans/{plan_id}/executions": {"post"},
     "/v1/executions/{execution_id}": {"get"},
     "/v1/executions/{execution_id}/trace": {"get"},
+    "/v1/layouts/describe": {"post"},
+    "/v1/layouts/draw": {"post"},
     **{f"/v1/{name}": {"get"} for name in ("meshes", "devices", "rules", "operators", "objectives")},
     **{
         f"/v1/{name}/{{member}}": {"get"}
@@ -110,7 +112,13 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         for name, operation in operations(document)
         if "application/json" in operation.get("requestBody", {}).get("content", {})
     }
-    assert set(bodies) == {"POST /v1/graphs", "POST /v1/runs", "POST /v1/plans/{plan_id}/executions"}
+    assert set(bodies) == {
+        "POST /v1/graphs",
+        "POST /v1/runs",
+        "POST /v1/plans/{plan_id}/executions",
+        "POST /v1/layouts/describe",
+        "POST /v1/layouts/draw",
+    }
     graph = service.http.post("/v1/graphs", json=bodies["POST /v1/graphs"])
     assert (graph.status_code, graph.json()["id"]) == (201, examples.GRAPH_ID)
     run = service.http.post("/v1/runs", json=bodies["POST /v1/runs"])
@@ -130,6 +138,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         "PlanDetailAnswer": service.http.get(f"/v1/plans/{plan}"),
         "MovesAnswer": service.http.get(f"/v1/plans/{plan}/moves"),
         "ExecutionAnswer": service.http.get(execution.headers["location"]),
+        "LayoutAnswer": service.http.post("/v1/layouts/describe", json=bodies["POST /v1/layouts/describe"]),
         "CatalogueAnswer": service.http.get("/v1/objectives"),
         "ReadyAnswer": service.http.get("/readyz"),
         "RunAnswer": service.http.post(f"{run.headers['location']}/cancel"),
@@ -137,6 +146,9 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
     for name, answer in answers.items():
         check(document, name, answer)
         assert set(answer.json()) == set(examples.EXAMPLES[name]), name
+    assert answers["LayoutAnswer"].json() == examples.EXAMPLES["LayoutAnswer"]
+    picture = service.http.post("/v1/layouts/draw", json=bodies["POST /v1/layouts/draw"])
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
 
 
 def check(document: dict[str, Any], name: str, answer: httpx.Response) -> None:

@@ -1,0 +1,53 @@
+"""`/v1/layouts`: physical layouts of tensors, described and drawn; texts are read at the desk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Response
+
+from service.api import tasks
+from service.api.answers import answer
+from service.api.context import Parts
+from service.api.described import problems, text_answer
+from service.api.limits import body_of
+from service.api.models import DrawingBody, LayoutAnswer, LayoutBody
+from service.api.problems import Problem
+from service.requests import Fault
+
+router = APIRouter(prefix="/v1/layouts", tags=["layouts"])
+
+SVG = "image/svg+xml"
+EXAMPLE = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"></svg>'
+
+
+@router.post(
+    "/describe",
+    response_model=LayoutAnswer,
+    responses=problems(413, 415, 422),
+    dependencies=[body_of("application/json")],
+)
+def describe_layout(body: LayoutBody, parts: Parts) -> Response:
+    """Describe a layout in any notation: shapes, buffers, bytes, where an element lies, what lies at an offset."""
+    document, faults = parts.desk.do(tasks.describe_layout, body.text, body.dtype, body.at, body.offset)
+    _refuse(faults)
+    return answer(document)
+
+
+@router.post(
+    "/draw",
+    responses=text_answer(SVG, "The picture", EXAMPLE) | problems(413, 415, 422),
+    response_class=Response,
+    dependencies=[body_of("application/json")],
+)
+def draw_layout(body: DrawingBody, parts: Parts) -> Response:
+    """Draw a layout as SVG: the slot of each element, padding, the borders of tiles and buffers."""
+    picture, faults = parts.desk.do(tasks.draw_layout, body.text, body.dtype)
+    _refuse(faults)
+    return Response(picture, headers={"Cache-Control": "no-store"}, media_type=SVG)
+
+
+def _refuse(faults: Sequence[Fault]) -> None:
+    if faults:
+        detail = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults)
+        raise Problem(422, "invalid", detail, tuple(faults))
