@@ -1,194 +1,225 @@
-"""Adapters for XLA's tiled layouts: tiles, indices, texts, sizes, validation."""
-
-from typing import Any
-
-import numpy as np
+"""Adapters for XLA's tiled layouts: shapes and layouts in text, tiles, linear indices, sizes, strides, validation."""
 
 from hardware.layouts import xla
-from hardware.layouts.layout import every_coordinate
 from tests.vectors.runner import Adapter, Values
 
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+LEVELS = {"d": "dense", "c": "compressed", "s": "singleton", "h": "loose_compressed"}
+NUMBERS = (
+    "tail_padding_alignment_in_elements",
+    "element_size_in_bits",
+    "memory_space",
+    "dynamic_shape_metadata_prefix_bytes",
+)
+TYPES = ("index_primitive_type", "pointer_primitive_type")
 
-def tile_of(sizes: list[Any]) -> xla.Tile:
-    return tuple(xla.COMBINE if size == "*" else size for size in sizes)
+
+def level(name: str) -> str:
+    short = name.lower().removeprefix("dim_")
+    return LEVELS.get(short, short)
 
 
 def tiles_of(v: Values) -> tuple[xla.Tile, ...]:
-    return tuple(map(tile_of, v.get("tiles") or ([v["tile"]] if v.get("tile") else [])))
+    given = v.get("tiles") or ([v["tile"]] if "tile" in v else [])
+    return tuple(map(xla.tile_of, given))
 
 
-def written(tile: xla.Tile) -> list[Any]:
-    return ["*" if size == xla.COMBINE else size for size in tile]
+def split_of(value: Values | list) -> xla.SplitConfig:
+    if isinstance(value, dict):
+        return xla.SplitConfig(value["dimension"], tuple(value["split_indices"]))
+    return xla.SplitConfig(value[0], tuple(value[1]))
 
 
-def levels_of(v: Values) -> tuple[xla.DimLevel, ...]:
-    count = max(len(v.get(name) or []) for name in ("dim_level_types", "dim_unique", "dim_ordered"))
-    columns = [
-        (v.get(name) or [default] * count)
-        for name, default in (("dim_level_types", "dense"), ("dim_unique", True), ("dim_ordered", True))
-    ]
-    return tuple(xla.DimLevel(*row) for row in zip(*columns, strict=True))
-
-
-NUMBERS = {
-    "tail_padding_alignment_in_elements": 1,
-    "element_size_in_bits": 0,
-    "memory_space": 0,
-    "dynamic_shape_metadata_prefix_bytes": 0,
-    "index_primitive_type": "",
-    "pointer_primitive_type": "",
-    "physical_shape": "",
-}
-
-
-def fields_of(v: Values) -> xla.XlaFields:
-    splits = tuple(
-        xla.SplitConfig(s["dimension"], tuple(s["split_indices"])) for s in v.get("split_configs") or []
-    )
-    rest: dict[str, Any] = {name: v[name] for name in NUMBERS if v.get(name)}
+def layout_of(v: Values, rank: int = 0) -> xla.LayoutFields:
     order = v.get("minor_to_major")
-    order = tuple(reversed(range(len(v["shape"])))) if order is None else tuple(order)
-    return xla.XlaFields(order, levels_of(v), tiles_of(v), split_configs=splits, **rest)
-
-
-def layout_of(v: Values) -> xla.XlaLayout:
-    fields = fields_of(v)
-    dtype = v.get("dtype", "f32")
-    return xla.XlaLayout(
-        tuple(v["shape"]), fields.element_size_in_bits or xla.TYPE_BITS[dtype], dtype, fields
+    inner = v.get("physical_shape")
+    return xla.LayoutFields(
+        xla.descending(rank).minor_to_major if order is None else tuple(order),
+        tiles_of(v),
+        tuple(map(level, v.get("dim_level_types", ()))),
+        tuple(v.get("dim_unique", ())),
+        tuple(v.get("dim_ordered", ())),
+        **{name: v[name] for name in NUMBERS if name in v},
+        **{name: v[name].lower() for name in TYPES if v.get(name)},
+        split_configs=tuple(map(split_of, v.get("split_configs", ()))),
+        physical_shape=shape_of(inner) if inner is not None else None,
     )
 
 
-def linear_index_with_tile(v: Values, _: Values) -> Values:
-    steps = xla.cuts(tuple(v["d"]), tiles_of(v))
-    index = [np.array(e) for e in v["e"]]
-    after = [
-        {"bounds": step.result, "index": [int(e) for e in xla.tiled_index(index, steps[: k + 1])]}
-        for k, step in enumerate(steps)
-    ]
-    final = after[-1]
-    names = dict(zip(("after_first_tile", "after_second_tile", "after_third_tile"), after, strict=False))
-    return names | {
-        "index": xla.linear_index(final["index"], final["bounds"]),
-        "final_bounds": final["bounds"],
-        "final_index": final["index"],
-        "combined_bounds": final["bounds"],
-        "combined_index": final["index"],
-        "combined_index2d": [int(e) for e in xla.joined_index(index, steps[0])],
+def shape_of(v: Values | str) -> xla.ArrayShape | xla.TupleShape:
+    """A shape from fields, from its text, or a tuple from its elements."""
+    if isinstance(v, str):
+        return xla.parse_shape(v)
+    if "tuple" in v or "tuple_shapes" in v:
+        return xla.TupleShape(tuple(map(shape_of, v.get("tuple") or v.get("tuple_shapes") or ())))
+    dims = tuple(v["shape"] if "shape" in v else v["dimensions"])
+    missing = v.get("has_layout") is False or v.get("layout", v) is None
+    layout = None if missing else layout_of(v.get("layout", v), len(dims))
+    return xla.ArrayShape(v.get("dtype", "f32").lower(), dims, layout, tuple(v.get("dynamic_dimensions", ())))
+
+
+def array_of(v: Values) -> xla.ArrayShape:
+    return xla.parse_shape(v["string"]) if "string" in v else shape_of(v)
+
+
+def physical(v: Values, key: str, bounds: list[int]) -> list[int]:
+    order = v.get("minor_to_major") or xla.descending(len(bounds)).minor_to_major
+    return [v[key][dim] for dim in reversed(order)]
+
+
+def indexed(v: Values, _: Values) -> Values:
+    bounds, index = physical(v, "d", v["d"]), physical(v, "e", v["d"])
+    steps = xla.tile_steps(bounds, tiles_of(v))
+    answer: Values = {"index": xla.linear_index_with_tiles(index, bounds, tiles_of(v))}
+    for name, step in zip(ORDINALS, steps, strict=False):
+        folded, index, bounds = step.fold(index), step.apply(index), step.after
+        answer.setdefault("combined_index2d", folded)
+        answer[f"after_{name}_tile"] = {"bounds": bounds, "index": index}
+    return answer | {
+        "final_bounds": bounds,
+        "final_index": index,
+        "combined_bounds": bounds,
+        "combined_index": index,
     }
 
 
 def tiled_bounds(v: Values, _: Values) -> Values:
-    results = [step.result for step in xla.cuts(tuple(v["d"]), tiles_of(v))]
-    names = ("after_first", "after_second", "after_third")
-    return dict(zip(names, results, strict=False)) | {"final_bounds": results[-1]}
+    steps = xla.tile_steps(physical(v, "d", v["d"]), tiles_of(v))
+    return {f"after_{name}": step.after for name, step in zip(ORDINALS, steps, strict=False)} | {
+        "final_bounds": steps[-1].after if steps else v["d"]
+    }
 
 
-def full_index_map(v: Values, _: Values) -> Values:
-    layout = layout_of(v)
-    coords = every_coordinate(layout.shape)
-    places = zip(coords.tolist(), layout.offsets(coords).tolist(), strict=True)
+def full_map(v: Values, asked: Values) -> Values:
+    layout = xla.XlaLayout.bind(array_of(v))
+    every = [tuple(map(int, key.split(","))) if key else () for key in asked.get("map", {})]
     return {
-        "map": {",".join(map(str, at)): offset for at, offset in places},
-        "final_bounds": layout.physical_shape,
+        "map": {",".join(map(str, coords)): layout.offset_of(coords) for coords in every},
+        "final_bounds": layout.tiled_shape,
         "buffer_elements": layout.buffer_elements,
+        "bytes": layout.size_bytes,
     }
 
 
-def combine_dims(v: Values, _: Values) -> Values:
-    step = layout_of(v).steps[0]
-    return {"combined_shape": step.combined, "effective_tile": step.tile, "final_bounds": step.result}
+def combined(v: Values, _: Values) -> Values:
+    (step,) = xla.tile_steps(physical(v, "shape", v["shape"]), tiles_of(v))
+    return {"combined_shape": step.folded, "effective_tile": step.tile, "final_bounds": step.after}
 
 
-def default_tpu_tile(v: Values, _: Values) -> Values:
-    bits = v.get("element_size_in_bits") or v.get("bits") or xla.TYPE_BITS[v["dtype"]]
-    return {"tiles": xla.matrix_tiles(bits, v["second_minor_size"], packed_booleans=bits == 1)}
-
-
-def layoututil_linear_index(v: Values, _: Values) -> Values:
-    layout = layout_of(v)
-    index = [v["index"][d] for d in reversed(layout.fields.minor_to_major)]
-    return {"index": xla.first_tile_index(index, layout.physical_dims, layout.fields.tiles)}
-
-
-def byte_size(v: Values, _: Values) -> Values:
-    layout = layout_of(v)
-    return {"bytes": layout.array_size_bytes, "data_bytes": layout.array_data_size_bytes}
-
-
-def layout_to_string(v: Values, _: Values) -> Values:
-    fields = fields_of(v)
-    text = str(fields)
-    return {"string": text, "roundtrip_parse": xla.parse_fields(text) == fields}
-
-
-def tile_to_string(v: Values, _: Values) -> Values:
-    return {"string": xla.tile_text(tile_of(v["tile"]))}
-
-
-def shape_to_string(v: Values, _: Values) -> Values:
-    layout = layout_of(v)
-    return {"string": str(layout), "roundtrip_parse": xla.parse_xla_layout(str(layout)) == layout}
-
-
-def shape_parse(v: Values, _: Values) -> Values:
-    dtype, shape, fields = xla.parse_shape(v["string"])
-    numbers = {name: getattr(fields, name) for name in NUMBERS}
-    tiles = list(map(written, fields.tiles))
-    return numbers | {
-        "dtype": dtype,
-        "shape": shape,
-        "minor_to_major": fields.minor_to_major,
-        "tiles": tiles,
-        "string": str(xla.parse_xla_layout(v["string"])),
+def steps_of(v: Values, _: Values) -> Values:
+    (step,) = xla.tile_steps(physical(v, "shape", v["shape"]), tiles_of(v))
+    return {
+        "pad": step.padded,
+        "reshape": step.split,
+        "transpose_perm": step.permutation,
+        "final": step.after,
     }
 
 
-def move_dim_to_major(v: Values, _: Values) -> Values:
-    moved = xla.with_dim_major(xla.XlaFields(tuple(v["minor_to_major"])), v["dim"])
-    return {"minor_to_major": moved.minor_to_major}
+def layout_text(v: Values, _: Values) -> Values:
+    layout = layout_of(v)
+    text = str(layout)
+    # Equal as XLA compares; the text also says what comparing leaves out.
+    again = xla.parse_layout_fields(text)
+    return {"string": text, "roundtrip_parse": str(again) == text and xla.equal(again, layout)}
 
 
-def validate_layout(v: Values, _: Values) -> Values:
-    xla.check_for_shape(fields_of(v), v["shape"])
-    return {"valid": True, "ok": True, "error": False}
+def shape_text(v: Values, _: Values) -> Values:
+    shape = shape_of(v)
+    return {"string": str(shape), "roundtrip_parse": xla.parse_shape(str(shape)) == shape}
 
 
-def byte_strides(v: Values, _: Values) -> Values:
-    return {"byte_strides": xla.byte_strides(v["dtype"], v["shape"], fields_of(v))}
+def parsed(v: Values, _: Values) -> Values:
+    shape = xla.parse_shape(v["string"])
+    if isinstance(shape, xla.TupleShape):
+        return {"string": str(shape), "tuple": list(map(str, shape.elements))}
+    layout = shape.layout or xla.descending(len(shape.dimensions))
+    return {
+        "string": str(shape),
+        "dtype": shape.dtype,
+        "shape": shape.dimensions,
+        "dynamic_dimensions": shape.dynamic or [False] * len(shape.dimensions),
+        "tiles": list(map(xla.starred, layout.tiles)),
+        "tile_internal": layout.tiles,
+        "dim_level_types": layout.dim_level_types,
+        "split_configs": [
+            {"dimension": s.dimension, "split_indices": s.indices} for s in layout.split_configs
+        ],
+        **{name: getattr(layout, name) for name in ("minor_to_major", *NUMBERS, *TYPES)},
+    }
 
 
-def strides_major_to_minor(v: Values, _: Values) -> Values:
-    return {"result": xla.is_major_to_minor(v["byte_strides"], v["shape"], v["dtype"])}
+def parsed_layout(v: Values, _: Values) -> Values:
+    layout = xla.parse_layout_fields(v["string"])
+    return {"string": str(layout), "minor_to_major": layout.minor_to_major} | {
+        "tiles": list(map(xla.starred, layout.tiles)),
+        **{name: getattr(layout, name) for name in (*NUMBERS, *TYPES)},
+    }
 
 
-def layout_equal(v: Values, _: Values) -> Values:
-    options = v.get("options") or [name for name, on in v.items() if name not in "ab" and on]
-    return {"equal": xla.equal(fields_of(v["a"]), fields_of(v["b"]), options)}
+def compared(v: Values, _: Values) -> Values:
+    given = [*v.get("ignore", ()), *v.get("ignoring", ()), *v.get("options", ())]
+    given += [key for key, value in v.items() if value is True]
+    names = [name.lower().replace("_", "").removeprefix("ignore") for name in given]
+    known = {name.replace("_", ""): name for name in xla.IGNORABLE} | {"elementsize": "element_size_in_bits"}
+    ignoring = xla.IGNORABLE if "minortomajoronly" in names else [known[name] for name in names]
+    return {"equal": xla.equal(layout_of(v["a"]), layout_of(v["b"]), ignoring)}
 
 
-def pad_reshape_transpose(v: Values, _: Values) -> Values:
-    return xla.pad_reshape_transpose(tuple(v["shape"]), tile_of(v["tile"]))._asdict()
+def validated(v: Values, _: Values) -> Values:
+    xla.validate(shape_of(v), v.get("allow_missing_layouts", False))
+    return {"error": False, "valid": True, "ok": True}
+
+
+def sizes(v: Values, asked: Values) -> Values:
+    shape = array_of(v)
+    total = xla.array_size(shape)
+    answer: Values = {"bytes": total, "size_bytes": total, "array_size": total}
+    if any("data" in key for key in asked):
+        answer |= dict.fromkeys(("data_bytes", "array_data_size"), xla.array_data_size(shape))
+    return answer
+
+
+def splits(v: Values, asked: Values) -> Values:
+    shape, answer = shape_of(v), Values()
+    if "dim" in v:
+        answer["size"] = xla.max_split_size(shape, v["dim"])
+    answer["sizes"] = [xla.max_split_size(shape, dim) for dim in range(len(shape.dimensions))]
+    return answer | {"elements": xla.max_elements_in_per_split(shape)}
+
+
+def default_tile(v: Values, _: Values) -> Values:
+    one_bit = bool(v.get("one_bit")) or v.get("element_size_in_bits") == 1 or v.get("bits") == 1
+    return {"tiles": xla.default_tpu_tiles(v["dtype"], v["second_minor_size"], one_bit)}
 
 
 XLA: dict[str, Adapter] = {
-    "linear_index_with_tile": linear_index_with_tile,
+    "linear_index_with_tile": indexed,
     "tiled_bounds": tiled_bounds,
-    "full_index_map": full_index_map,
-    "combine_dims": combine_dims,
-    "default_tpu_tile": default_tpu_tile,
-    "xla_layoututil_linear_index": layoututil_linear_index,
-    "byte_size": byte_size,
-    "layout_to_string": layout_to_string,
-    "tile_to_string": tile_to_string,
-    "shape_to_string": shape_to_string,
-    "shape_parse": shape_parse,
+    "full_index_map": full_map,
+    "combine_dims": combined,
+    "pad_reshape_transpose": steps_of,
+    "tile_to_string": lambda v, _: {"string": xla.tile_text(xla.tile_of(v["tile"]))},
+    "layout_to_string": layout_text,
+    "layout_parse": parsed_layout,
+    "shape_to_string": shape_text,
+    "shape_parse": parsed,
+    "layout_equal": compared,
+    "validate_layout": validated,
+    "byte_size": sizes,
+    "max_split_size": splits,
+    "max_elements_in_per_split": splits,
+    "default_tpu_tile": default_tile,
+    "xla_layoututil_linear_index": lambda v, _: {
+        "index": xla.linear_index_of_first_tile(array_of(v), v["index"])
+    },
     "make_descending_layout": lambda v, _: {"minor_to_major": xla.descending(v["rank"]).minor_to_major},
     "make_ascending_layout": lambda v, _: {"minor_to_major": xla.ascending(v["rank"]).minor_to_major},
-    "move_dim_to_major": move_dim_to_major,
-    "validate_layout": validate_layout,
-    "byte_strides": byte_strides,
-    "byte_strides_is_major_to_minor": strides_major_to_minor,
-    "layout_equal": layout_equal,
-    "pad_reshape_transpose": pad_reshape_transpose,
+    "move_dim_to_major": lambda v, _: {
+        "minor_to_major": xla.move_dim_to_major(layout_of(v), v["dim"]).minor_to_major
+    },
+    "byte_strides": lambda v, _: {"byte_strides": xla.byte_strides(array_of(v))},
+    "byte_strides_is_major_to_minor": lambda v, _: {
+        "result": xla.byte_strides_is_major_to_minor(v["byte_strides"], v["shape"], v["dtype"])
+    },
 }

@@ -1,82 +1,102 @@
-"""XLA's tiled layouts: `f32[3,5]{1,0:T(2,2)}` read, printed, indexed, packed."""
+"""XLA's tiled layouts: shapes and layouts in XLA's text, tiles, sizes, the TPU's default formats."""
 
 from hardware.layouts.notation import Notation
-from hardware.layouts.xla.choice import default_tiles, matrix_tiles, vector_tiles
+from hardware.layouts.xla.defaults import ONE_BIT_TILES, default_tiles, default_tpu_tiles
 from hardware.layouts.xla.fields import (
-    DimLevel,
+    IGNORABLE,
+    LayoutFields,
     SplitConfig,
-    XlaFields,
     ascending,
-    check_for_shape,
     descending,
     equal,
-    with_dim_major,
+    from_major_to_minor,
+    logical_to_physical,
+    move_dim_to_major,
 )
-from hardware.layouts.xla.layout import XlaLayout, parse_xla_layout
-from hardware.layouts.xla.parsing import parse_fields, parse_shape, parse_tile
-from hardware.layouts.xla.strides import byte_strides, is_major_to_minor, pad_reshape_transpose
+from hardware.layouts.xla.layout import XlaLayout, parse
+from hardware.layouts.xla.primitives import PRIMITIVES, Primitive, primitive_named
+from hardware.layouts.xla.shape import ArrayShape, TupleShape
+from hardware.layouts.xla.sizes import (
+    array_data_size,
+    array_size,
+    byte_strides,
+    byte_strides_is_major_to_minor,
+    linear_index_of_first_tile,
+    max_elements_in_per_split,
+    max_split_size,
+)
+from hardware.layouts.xla.text import parse_layout_fields, parse_shape, recognises
+from hardware.layouts.xla.tile import COMBINE, Tile, starred, tile_of, tile_text
 from hardware.layouts.xla.tiling import (
-    COMBINE,
-    Tile,
-    cut,
-    cuts,
-    final_bounds,
-    first_tile_index,
-    joined_index,
+    TileStep,
     linear_index,
-    tile_text,
-    tiled_index,
+    linear_index_with_tiles,
+    tile_step,
+    tile_steps,
 )
-from hardware.layouts.xla.types import TYPE_BITS
+from hardware.layouts.xla.validation import validate, validate_for
 
 NOTATION = Notation(
     name="xla",
-    title="XLA's tiled layout",
-    recognises=lambda text: text.lstrip().partition("[")[0].rstrip().lower() in TYPE_BITS,
-    parse=lambda text, _: parse_xla_layout(text),
+    title="XLA: tiles over dimensions ordered minor to major",
+    recognises=recognises,
+    parse=parse,
     examples=(
         "f32[3,5]{1,0:T(2,2)}",
-        "bf16[16,256]{1,0:T(8,128)(2,1)}",
+        "bf16[33,300]{1,0:T(8,128)(2,1)}",
         "f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}",
-        "s8[3,10,300]{0,2,1:T(8,128)(4,1)}",
-        "f32[8,8]{1,0:T(2,4)(2,1,1,1)}",
+        "f32[10,300]{0,1:T(8,128)}",
         "f32[100]{0:T(8,128)}",
         "bf16[]{:T(256)}",
-        "s4[5,7]{1,0:L(100)E(4)}",
-        "pred[40,130]{1,0:T(32,128)(32,1)E(1)}",
+        "bf16[700]{0:T(1024)(128)(2,1)}",
+        "f32[8,8]{1,0:T(2,4)(2,1,1,1)}",
+        "s4[30,70]{1,0:T(8,32)(8,1)L(1000)E(4)S(1)}",
+        "f32[7,9]{0,1:T(4)SC(0:3)}",
+        "pred[2,<=3,4]{2,0,1}",
     ),
 )
 
 __all__ = [
     "COMBINE",
+    "IGNORABLE",
     "NOTATION",
-    "TYPE_BITS",
-    "DimLevel",
+    "ONE_BIT_TILES",
+    "PRIMITIVES",
+    "ArrayShape",
+    "LayoutFields",
+    "Primitive",
     "SplitConfig",
     "Tile",
-    "XlaFields",
+    "TileStep",
+    "TupleShape",
     "XlaLayout",
+    "array_data_size",
+    "array_size",
     "ascending",
     "byte_strides",
-    "check_for_shape",
-    "cut",
-    "cuts",
+    "byte_strides_is_major_to_minor",
     "default_tiles",
+    "default_tpu_tiles",
     "descending",
     "equal",
-    "final_bounds",
-    "first_tile_index",
-    "is_major_to_minor",
-    "joined_index",
+    "from_major_to_minor",
     "linear_index",
-    "matrix_tiles",
-    "pad_reshape_transpose",
-    "parse_fields",
+    "linear_index_of_first_tile",
+    "linear_index_with_tiles",
+    "logical_to_physical",
+    "max_elements_in_per_split",
+    "max_split_size",
+    "move_dim_to_major",
+    "parse",
+    "parse_layout_fields",
     "parse_shape",
-    "parse_tile",
-    "parse_xla_layout",
+    "primitive_named",
+    "recognises",
+    "starred",
+    "tile_of",
+    "tile_step",
+    "tile_steps",
     "tile_text",
-    "tiled_index",
-    "vector_tiles",
-    "with_dim_major",
+    "validate",
+    "validate_for",
 ]

@@ -1,167 +1,143 @@
-"""What stands between the braces of an XLA layout, as a value: minor to major, tiles and the rarer fields."""
+"""The braces of XLA's shapes, `{3,2,1,0:T(8,128)(2,1)L(100)E(4)S(1)}`: order of dimensions, tiles and the rest.
 
-from __future__ import annotations
+Source: openxla/xla:xla/layout.h and layout.cc (Layout, Layout::Print, Layout::Equal).
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Protocol
 
 from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.tiling import Tile, check_tile, tile_text
+from hardware.layouts.xla.primitives import BY_NAME
+from hardware.layouts.xla.tile import Tile, tile_text
 
 LEVELS = {"dense": "D", "compressed": "C", "singleton": "S", "loose_compressed": "H"}
 
 
-@dataclass(frozen=True)
-class DimLevel:
-    """How one dimension of a sparse array is stored; `D` plain, `+` not unique, `~` not ordered."""
+class PhysicalShape(Protocol):
+    """What `P(...)` holds: any shape, printed with its layout."""
 
-    level: str = "dense"
-    unique: bool = True
-    ordered: bool = True
-
-    def __str__(self) -> str:
-        return LEVELS[self.level] + ("" if self.unique else "+") + ("" if self.ordered else "~")
+    def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class SplitConfig:
-    """Where a dimension is split between memories: at these indices."""
+    """Where a dimension is split among memories: `dimension` counts from the most major, `indices` begin the parts."""
 
     dimension: int
-    split_indices: tuple[int, ...]
+    indices: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
+        return f"({self.dimension}:{','.join(map(str, self.indices))})"
 
 
 @dataclass(frozen=True)
-class XlaFields:
-    """An XLA layout apart from the shape it is for; defaults are left out when printed.
+class LayoutFields:
+    """XLA's `Layout`, which knows no shape; nothing is checked here (see `validate`), as in XLA.
 
-    `minor_to_major` are dimension numbers. `element_size_in_bits` 0 means the type's own size; `physical_shape`
-    is a shape's text.
+    `dim_level_types`, `dim_unique` and `dim_ordered` describe sparse dimensions and are empty for dense arrays;
+    `tail_padding_alignment_in_elements` 1, `element_size_in_bits` 0 and `memory_space` 0 are the defaults.
     """
 
     minor_to_major: tuple[int, ...] = ()
-    dim_levels: tuple[DimLevel, ...] = ()
     tiles: tuple[Tile, ...] = ()
+    dim_level_types: tuple[str, ...] = ()
+    dim_unique: tuple[bool, ...] = ()
+    dim_ordered: tuple[bool, ...] = ()
     tail_padding_alignment_in_elements: int = 1
-    index_primitive_type: str = ""
-    pointer_primitive_type: str = ""
+    index_primitive_type: str | None = None
+    pointer_primitive_type: str | None = None
     element_size_in_bits: int = 0
     memory_space: int = 0
     split_configs: tuple[SplitConfig, ...] = ()
-    physical_shape: str = ""
+    physical_shape: PhysicalShape | None = None
     dynamic_shape_metadata_prefix_bytes: int = 0
 
-    def __post_init__(self) -> None:
-        for tile in self.tiles:
-            check_tile(tile)
-        if self.tail_padding_alignment_in_elements < 1:
-            raise LayoutError(
-                f"tail padding alignment L({self.tail_padding_alignment_in_elements}) is not positive"
-            )
-        if self.element_size_in_bits < 0:
-            raise LayoutError(f"element size E({self.element_size_in_bits}) is negative")
-
     @property
-    def is_dense(self) -> bool:
-        """Whether no dimension is stored sparsely."""
-        return all(str(level) == "D" for level in self.dim_levels)
+    def is_sparse(self) -> bool:
+        """Whether a level of a dimension is not dense."""
+        return any(level != "dense" for level in self.dim_level_types)
 
     def __str__(self) -> str:
+        order = ",".join(map(str, self.minor_to_major))
         suffix = "".join(
-            [
-                "" if self.is_dense else f"D({','.join(map(str, self.dim_levels))})",
-                "T" + "".join(map(tile_text, self.tiles)) if self.tiles else "",
-                _field("L", self.tail_padding_alignment_in_elements, 1),
-                _field("#", self.index_primitive_type, ""),
-                _field("*", self.pointer_primitive_type, ""),
-                _field("E", self.element_size_in_bits, 0),
-                _field("S", self.memory_space, 0),
-                "SC" + "".join(map(str, self.split_configs)) if self.split_configs else "",
-                _field("P", self.physical_shape, ""),
-                _field("M", self.dynamic_shape_metadata_prefix_bytes, 0),
-            ]
+            (
+                f"D({','.join(map(self._level, range(len(self.dim_level_types))))})"
+                if self.dim_level_types
+                else "",
+                f"T{''.join(map(tile_text, self.tiles))}" if self.tiles else "",
+                _number("L", self.tail_padding_alignment_in_elements, 1),
+                _type("#", self.index_primitive_type),
+                _type("*", self.pointer_primitive_type),
+                _number("E", self.element_size_in_bits, 0),
+                _number("S", self.memory_space, 0),
+                f"SC{''.join(map(str, self.split_configs))}" if self.split_configs else "",
+                f"P({self.physical_shape})" if self.physical_shape is not None else "",
+                _number("M", max(0, self.dynamic_shape_metadata_prefix_bytes), 0),
+            )
         )
-        return "{" + ",".join(map(str, self.minor_to_major)) + (":" + suffix if suffix else "") + "}"
+        return f"{{{order}:{suffix}}}" if suffix else f"{{{order}}}"
+
+    def _level(self, dim: int) -> str:
+        shared = "+" if not all(self.dim_unique[dim : dim + 1]) else ""
+        loose = "~" if not all(self.dim_ordered[dim : dim + 1]) else ""
+        return f"{LEVELS.get(self.dim_level_types[dim], '?')}{shared}{loose}"
 
 
-def _field(name: str, value: Any, default: Any) -> str:
-    return "" if value == default else f"{name}({value})"
+def _number(letter: str, value: int, silent: int) -> str:
+    return "" if value == silent else f"{letter}({value})"
 
 
-def descending(rank: int) -> XlaFields:
-    """The last dimension most minor: `MakeDescendingLayout`, XLA's default."""
-    return XlaFields(tuple(reversed(range(rank))))
+def _type(letter: str, name: str | None) -> str:
+    if name is None:
+        return ""
+    known = BY_NAME.get(name.lower())
+    return f"{letter}({known.name if known and known.is_integer else 'invalid'})"
 
 
-def ascending(rank: int) -> XlaFields:
-    """The first dimension most minor: `MakeAscendingLayout`."""
-    return XlaFields(tuple(range(rank)))
+IGNORABLE = tuple(f.name for f in fields(LayoutFields) if not f.name.startswith(("minor", "dim", "dynamic")))
+"""What `equal` can be told to leave out."""
 
 
-def with_dim_major(fields: XlaFields, dim: int) -> XlaFields:
-    """The layout with a dimension moved to the most major place: `MoveDimToMajor`."""
-    if dim not in fields.minor_to_major:
-        raise LayoutError(f"the layout {fields} has no dimension {dim}")
-    others = tuple(d for d in fields.minor_to_major if d != dim)
-    return replace(fields, minor_to_major=(*others, dim))
+def equal(a: LayoutFields, b: LayoutFields, ignoring: Sequence[str] = ()) -> bool:
+    """Whether two layouts are equal as XLA's `Layout::Equal` says, names of `IGNORABLE` left out.
 
-
-EQUAL_OPTIONS = {
-    "ignore_tiles": ("tiles",),
-    "ignore_tail_padding_alignment_in_elements": ("tail_padding_alignment_in_elements",),
-    "ignore_index_primitive_type": ("index_primitive_type",),
-    "ignore_pointer_primitive_type": ("pointer_primitive_type",),
-    "ignore_element_size": ("element_size_in_bits",),
-    "ignore_memory_space": ("memory_space",),
-    "ignore_split_configs": ("split_configs",),
-    "ignore_physical_shape": ("physical_shape",),
-    "minor_to_major_only": (
-        *("tiles", "tail_padding_alignment_in_elements", "index_primitive_type", "pointer_primitive_type"),
-        *("element_size_in_bits", "memory_space", "split_configs", "physical_shape", "dim_levels"),
-        "dynamic_shape_metadata_prefix_bytes",
-    ),
-}
-
-
-def equal(a: XlaFields, b: XlaFields, options: Sequence[str] = ()) -> bool:
-    """Whether two layouts are equal, as `Layout::Equal` with these options called.
-
-    Raises:
-        LayoutError: an unknown option.
+    `MinorToMajorOnly()` is `ignoring=IGNORABLE`. The bytes of dynamic shape metadata and the + and ~ of sparse
+    dimensions never count. Raises `LayoutError` for a name that cannot be ignored.
     """
-    unknown = [o for o in options if o not in EQUAL_OPTIONS]
+    unknown = [name for name in ignoring if name not in IGNORABLE]
     if unknown:
-        raise LayoutError(f"unknown option {unknown[0]!r}; known are {', '.join(EQUAL_OPTIONS)}")
-    default = XlaFields()
-    reset: dict[str, Any] = {name: getattr(default, name) for o in options for name in EQUAL_OPTIONS[o]}
-    return replace(a, **reset) == replace(b, **reset)
+        raise LayoutError(f"{unknown[0]!r} cannot be ignored; expected one of {', '.join(IGNORABLE)}")
+    if (a.is_sparse or b.is_sparse) and a.dim_level_types != b.dim_level_types:
+        return False
+    compared = ("minor_to_major", *(name for name in IGNORABLE if name not in ignoring))
+    return all(getattr(a, name) == getattr(b, name) for name in compared)
 
 
-def check_for_shape(fields: XlaFields, shape: Sequence[int]) -> None:
-    """Refuse a layout that does not fit a shape, in the words of `LayoutUtil::ValidateLayoutForShape`.
+def descending(rank: int) -> LayoutFields:
+    """`{n-1,...,1,0}`, the default: the first dimension is the most major (MakeDescendingLayout)."""
+    return LayoutFields(tuple(range(rank - 1, -1, -1)))
 
-    Raises:
-        LayoutError: the first thing that is wrong.
-    """
-    rank, order = len(shape), fields.minor_to_major
-    text = ", ".join(map(str, order))
-    if len(order) != rank:
-        raise LayoutError(
-            f"layout minor_to_major field contains {len(order)} elements, but shape is rank {rank}: {{{text}}}"
-        )
-    for k, dim in enumerate(order):
-        if not 0 <= dim < rank:
-            raise LayoutError(f"layout minor_to_major field has out-of-bounds value: {{{text}}}")
-        if dim in order[:k]:
-            raise LayoutError(f"layout minor_to_major field has duplicate values: {{{text}}}")
-    if fields.dim_levels and len(fields.dim_levels) != rank:
-        raise LayoutError(
-            f"layout dim_level_types field contains {len(fields.dim_levels)} elements, but shape is rank {rank}: "
-            f"{{{text}}}"
-        )
-    if not fields.is_dense and fields.tiles:
-        raise LayoutError(f"layout has tiles, but is for a sparse array: {fields}")
+
+def ascending(rank: int) -> LayoutFields:
+    """`{0,1,...,n-1}`: the first dimension is the most minor (MakeAscendingLayout)."""
+    return LayoutFields(tuple(range(rank)))
+
+
+def from_major_to_minor(dims: Sequence[int]) -> LayoutFields:
+    """The layout whose dimensions, most major first, are `dims` (MakeLayoutFromMajorToMinor)."""
+    return LayoutFields(tuple(reversed(dims)))
+
+
+def move_dim_to_major(layout: LayoutFields, dim: int) -> LayoutFields:
+    """The layout with one dimension made the most major, the others in order (MoveDimToMajor)."""
+    if dim not in layout.minor_to_major:
+        raise LayoutError(f"dimension {dim} is not in the layout {layout}; expected one of its dimensions")
+    others = tuple(d for d in layout.minor_to_major if d != dim)
+    return replace(layout, minor_to_major=(*others, dim))
+
+
+def logical_to_physical(layout: LayoutFields) -> tuple[int, ...]:
+    """The place of each logical dimension counted from the most major (MakeLogicalToPhysical)."""
+    rank = len(layout.minor_to_major)
+    return tuple(rank - 1 - layout.minor_to_major.index(dim) for dim in range(rank))

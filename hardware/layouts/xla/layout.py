@@ -1,192 +1,259 @@
-"""An array shape with its XLA layout: where each element lies, what the storage takes, packing by whole arrays."""
-
-from __future__ import annotations
+"""XLA's tiled layout bound to a shape: where each element lies, by all tiles, splits and tail padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
-from hardware.layouts.xla.choice import default_tiles
-from hardware.layouts.xla.fields import XlaFields, check_for_shape
-from hardware.layouts.xla.parsing import parse_shape
-from hardware.layouts.xla.tiling import (
-    Bounds,
-    Cut,
-    Tile,
-    cuts,
-    final_bounds,
-    first_tile_index,
-    tiled_index,
-    untiled_index,
-)
-from hardware.layouts.xla.types import type_bits
+from hardware.layouts.xla.defaults import default_tiles
+from hardware.layouts.xla.fields import LayoutFields, descending
+from hardware.layouts.xla.index import Column, columns_of, cut, positions, tiled, untiled
+from hardware.layouts.xla.primitives import primitive_named
+from hardware.layouts.xla.shape import UNBOUNDED, ArrayShape
+from hardware.layouts.xla.splits import Splits, splits_of
+from hardware.layouts.xla.text import parse_shape
+from hardware.layouts.xla.tile import Tile
+from hardware.layouts.xla.tiling import LARGEST, TileStep, tile_steps
+from hardware.layouts.xla.validation import check_size, validate_for
 
 
 @dataclass(frozen=True)
 class XlaLayout(Layout):
-    """`dtype[shape]{layout}`: a dense array; `dtype` is XLA's name of the type in lower case.
+    """A dense array of XLA in memory; make one with `XlaLayout.of` or `parse`.
 
-    Raises:
-        LayoutError: the layout does not fit the shape (in XLA's words), or the array is sparse.
+    Bounded dynamic dimensions take the storage of their bounds. The offsets follow the definition (every tile, `*`,
+    padding of inner tiles too, tail padding whether tiled or not); what XLA's own size functions say is in `sizes`.
+    A layout split among memories has one buffer per combination of parts, each as large as the largest.
     """
 
     notation: ClassVar[str] = "xla"
 
-    dtype: str
-    fields: XlaFields
-
-    def __post_init__(self) -> None:
-        check_for_shape(self.fields, self.shape)
-        if not self.fields.is_dense:
-            raise LayoutError(f"{self} is a sparse array, whose storage depends on its values")
-        if self.storage_elements >= 2**63:
-            raise LayoutError(f"the storage of {self} has more than 2^63 - 1 elements")
+    array: ArrayShape
 
     @staticmethod
     def of(
         shape: Sequence[int],
         dtype: str,
         minor_to_major: Sequence[int] | None = None,
-        tiles: Sequence[Tile] | None = None,
-    ) -> XlaLayout:
-        """The layout of a shape; without `tiles` those that a TPU chooses, without an order the descending one."""
-        order = tuple(reversed(range(len(shape)))) if minor_to_major is None else tuple(minor_to_major)
-        if tiles is None:
-            check_for_shape(XlaFields(order), shape)
-            tiles = default_tiles(dtype, [shape[d] for d in reversed(order)])
-        return XlaLayout(tuple(shape), type_bits(dtype), dtype, XlaFields(order, tiles=tuple(tiles)))
+        tiles: Sequence[Tile] | Literal["default"] | None = None,
+    ) -> "XlaLayout":
+        """The layout of an array: major to minor unless `minor_to_major` says otherwise, without tiles by default.
 
-    def __str__(self) -> str:
-        layout = str(self.fields)
-        sizes = ",".join(map(str, self.shape))
-        return f"{self.dtype}[{sizes}]" + (layout if layout != "{}" else "")
+        `tiles="default"` takes the TPU's for the type and shape. Raises `LayoutError` for an impossible combination.
+        Equal arguments give the same object for as long as it is remembered, so asking often is cheap.
+        """
+        order = None if minor_to_major is None else tuple(minor_to_major)
+        return _made(tuple(shape), dtype, order, tiles if isinstance(tiles, str) else tuple(tiles or ()))
 
-    @cached_property
-    def physical_dims(self) -> Bounds:
-        """The dimensions' sizes, most major first: what the first tile meets."""
-        return tuple(self.shape[d] for d in reversed(self.fields.minor_to_major))
+    @staticmethod
+    def bind(array: ArrayShape) -> "XlaLayout":
+        """The layout of a shape, major to minor where it names none; `LayoutError` if it has no storage of its own."""
+        primitive = primitive_named(array.dtype)
+        layout = array.layout if array.layout is not None else descending(len(array.dimensions))
+        if UNBOUNDED in array.dimensions:
+            raise LayoutError(
+                f"shape {array.bare} has an unbounded dimension; expected sizes or bounds (<=n)"
+            )
+        check_size(array)
+        validate_for(layout, array)
+        if layout.is_sparse:
+            raise LayoutError(
+                f"{array} is a sparse array, which has no storage of its own; expected dense levels"
+            )
+        if layout.element_size_in_bits < 0:
+            raise LayoutError(f"element_size_in_bits is {layout.element_size_in_bits}; expected at least 0")
+        bits = layout.element_size_in_bits or 8 * primitive.size_bytes
+        bound = ArrayShape(primitive.name, array.dimensions, layout, array.dynamic)
+        found = XlaLayout(array.dimensions, bits, bound)
+        if found.buffer_count * found.buffer_elements * bits > LARGEST:
+            raise LayoutError(f"Shape {str(array)[:80]} size may overflow int64_t.")
+        return found
 
     @property
-    def steps(self) -> tuple[Cut, ...]:
-        """What every tile does."""
-        return cuts(self.physical_dims, self.fields.tiles)
+    def dtype(self) -> str:
+        """XLA's name of the element type."""
+        return self.array.dtype
 
     @property
-    def physical_shape(self) -> Bounds:
-        """The bounds after all tiles, or one bound where tail padding rounds their product up."""
-        bounds = final_bounds(self.physical_dims, self.fields.tiles)
-        return bounds if prod(bounds) == self.storage_elements else (self.storage_elements,)
+    def fields(self) -> LayoutFields:
+        """Everything inside the braces."""
+        return self.array.layout or descending(len(self.shape))
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        """The tiles, first to last."""
+        return self.fields.tiles
 
     @cached_property
-    def storage_elements(self) -> int:
-        """Elements of the storage: the final bounds, rounded up to the tail padding alignment."""
-        align = self.fields.tail_padding_alignment_in_elements
-        return -(-prod(final_bounds(self.physical_dims, self.fields.tiles)) // align) * align
+    def order(self) -> tuple[int, ...]:
+        """The logical dimensions, most major first."""
+        return tuple(reversed(self.fields.minor_to_major))
+
+    @cached_property
+    def splits(self) -> Splits:
+        """The parts into which the physical dimensions are cut, one each unless `SC` says otherwise."""
+        return splits_of([self.shape[dim] for dim in self.order], self.fields.split_configs)
+
+    @cached_property
+    def steps(self) -> tuple[TileStep, ...]:
+        """The tiles laid over the physical dimensions (of the largest part)."""
+        return tile_steps(self.splits.bounds, self.tiles)
+
+    @cached_property
+    def tiled_shape(self) -> tuple[int, ...]:
+        """The bounds after the last tile, most major first; tail padding comes behind them."""
+        return self.steps[-1].after if self.steps else self.splits.bounds
+
+    @property
+    def physical_shape(self) -> tuple[int, ...]:
+        """Parts and tiled bounds; (parts, elements) where tail padding makes the storage longer than its bounds."""
+        parts = tuple(n for n in self.splits.counts if n > 1)
+        if self.buffer_elements != prod(self.tiled_shape):
+            return (*parts, self.buffer_elements)
+        return (*parts, *self.tiled_shape)
 
     @property
     def buffer_count(self) -> int:
-        return 1
+        return prod(self.splits.counts)
 
-    @property
+    @cached_property
     def buffer_elements(self) -> int:
-        return self.storage_elements
+        tail = self.fields.tail_padding_alignment_in_elements
+        return -(-prod(self.tiled_shape) // tail) * tail
 
     @property
-    def array_size_bytes(self) -> int:
-        """Bytes by `ShapeUtil::ArraySize`, which takes it that only the first tile adds padding."""
-        first = cuts(self.physical_dims, self.fields.tiles[:1])
-        elements = prod(first[0].padded) if first else prod(self.physical_dims)
-        align = self.fields.tail_padding_alignment_in_elements
-        elements = -(-elements // align) * align if first else elements
-        return self._bytes(elements)
-
-    @property
-    def array_data_size_bytes(self) -> int:
-        """Bytes up to the last element by `ShapeUtil::ArrayDataSize`, which looks at the first tile only."""
-        last = [n - 1 for n in self.physical_dims]
-        return self._bytes(first_tile_index(last, self.physical_dims, self.fields.tiles) + 1)
-
-    def _bytes(self, elements: int) -> int:
-        return -(-elements * self.element_bits // 8)
-
-    @property
-    def picture_shape(self) -> Bounds:
-        """The bounds that the first tile meets, padded to whole tiles; most major first."""
-        return self.steps[0].padded if self.steps else self.physical_dims
+    def picture_shape(self) -> tuple[int, ...]:
+        """The bounds that the first tile meets, padded to whole tiles, most major first; the storage if it is split."""
+        if self.buffer_count > 1:
+            return self.physical_shape
+        return self.steps[0].padded if self.steps else self.splits.bounds
 
     def picture_offsets(self, places: Indices) -> Indices:
         """Offsets (n,) of places (n, k) in the padded bounds."""
-        digits, later = list(places.T), self.steps[1:]
-        if self.steps:
-            kept, tile = self.steps[0].kept, self.steps[0].tile
-            covered = list(zip(digits[kept:], tile, strict=True))
-            digits = [*digits[:kept], *(c // t for c, t in covered), *(c % t for c, t in covered)]
-        return self._folded(tiled_index(digits, later), len(places))
+        if self.buffer_count > 1:
+            return super().picture_offsets(places)
+        columns: list[Column] = list(places.T)
+        for k, step in enumerate(self.steps):
+            columns = tiled(columns, step) if k else cut(columns, step)
+        return positions(columns, self.tiled_shape, len(places))
 
     def offsets(self, coords: Indices) -> Indices:
-        index = [coords[:, d] for d in reversed(self.fields.minor_to_major)]
-        return self._folded(tiled_index(index, self.steps), len(coords))
-
-    def _folded(self, digits: Sequence[Indices], count: int) -> Indices:
-        """Offsets (count,) of an index in the final bounds."""
-        total = np.zeros(count, dtype=np.int64)
-        for digit, bound in zip(digits, final_bounds(self.physical_dims, self.fields.tiles), strict=True):
-            total = total * bound + digit
-        return total
+        columns: list[Column] = [np.ascontiguousarray(coords[:, dim]) for dim in self.order]
+        buffer, columns = self.splits.enter(columns)
+        for step in self.steps:
+            columns = tiled(columns, step)
+        found = positions(columns, self.tiled_shape, len(coords))
+        return found if buffer is None else found + buffer * self.buffer_elements
 
     def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        bounds, rest, digits = final_bounds(self.physical_dims, self.fields.tiles), offsets, []
-        for bound in reversed(bounds):
-            digits.append(rest % max(bound, 1))
-            rest = rest // max(bound, 1)
-        index, real = untiled_index(digits[::-1], self.steps, len(self.shape))
-        real = np.broadcast_to(real, offsets.shape) & (rest == 0)
-        coords = np.zeros((len(offsets), len(self.shape)), dtype=np.int64)
-        for dim, digit in zip(reversed(self.fields.minor_to_major), index, strict=True):
-            coords[:, dim] = digit
-        return coords, real
+        buffer, slot = np.divmod(offsets, max(1, self.buffer_elements))
+        real = slot < prod(self.tiled_shape)
+        columns = columns_of(np.where(real, slot, 0), self.tiled_shape)
+        for step, before in zip(reversed(self.steps), self._bounds_before(), strict=True):
+            columns = untiled(columns, step, real)
+            columns = columns[len(columns) - len(before) :]
+        columns = self.splits.leave(buffer, columns, real)
+        found = np.zeros((len(offsets), len(self.shape)), dtype=np.int64)
+        for dim, column in zip(self.order, columns, strict=True):
+            found[:, dim] = 0 if column is None else np.where(real, column, 0)
+        return found, real
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
-        """Pad, reshape and transpose, once per tile. Source: XLA, tiled layout."""
+        """The buffers (buffer_count, buffer_elements) that hold `array` (shape): one copy where no tile pads."""
+        if self.buffer_count > 1:
+            return super().pack(array, fill)
         self._expect(array, self.shape, "array")
-        held = array.transpose(self.fields.minor_to_major[::-1])
+        current = array.transpose(self.order)
         for step in self.steps:
-            held = _padded(held.reshape(step.combined), step.padded, fill)
-            held = held.reshape(step.split).transpose(step.permutation)
-        flat = np.ascontiguousarray(held).reshape(-1)
-        return _padded(flat, (self.storage_elements,), fill).reshape(1, -1)
+            current = _filled(current.reshape(step.folded), step.padded, fill)
+            current = current.reshape(step.split).transpose(step.permutation)
+        flat = np.empty(self.buffer_elements, dtype=array.dtype)
+        flat[current.size :] = fill
+        flat[: current.size].reshape(self.tiled_shape)[...] = current
+        return flat.reshape(1, -1)
 
     def unpack(self, buffers: Buffers) -> Buffers:
-        self._expect(buffers, (1, self.storage_elements), "buffers")
-        bounds = final_bounds(self.physical_dims, self.fields.tiles)
-        held = buffers.reshape(-1)[: prod(bounds)].reshape(bounds)
-        for step in reversed(self.steps):
-            moved = held.reshape([step.split[k] for k in step.permutation])
-            held = moved.transpose(np.argsort(step.permutation)).reshape(step.padded)
-            held = held[tuple(slice(n) for n in step.combined)].reshape(step.bounds)
-        order = self.fields.minor_to_major[::-1]
-        logical = held.reshape(self.physical_dims).transpose(np.argsort(order))
-        return np.ascontiguousarray(logical).reshape(self.shape)
+        """The array (shape) that `buffers` hold: written through a tiled view of it where it has one."""
+        if self.buffer_count > 1:
+            return super().unpack(buffers)
+        self._expect(buffers, (1, self.buffer_elements), "buffers")
+        stored = buffers[0, : prod(self.tiled_shape)].reshape(self.tiled_shape)
+        room = self._room()
+        if room is not None:
+            found = np.empty(room, dtype=buffers.dtype)
+            view = _viewed(found.transpose(self.order), self.steps)
+            if view is not None:
+                view[...] = stored
+                return np.ascontiguousarray(found[tuple(map(slice, self.shape))]).reshape(self.shape)
+        for step, before in zip(reversed(self.steps), self._bounds_before(), strict=True):
+            whole = stored.transpose(np.argsort(step.permutation)).reshape(step.padded)
+            stored = whole[tuple(map(slice, step.folded))].reshape(before)
+        return np.ascontiguousarray(stored.transpose(np.argsort(self.order))).reshape(self.shape)
+
+    def __str__(self) -> str:
+        return str(self.array)
+
+    def _bounds_before(self) -> list[tuple[int, ...]]:
+        """The bounds that each tile was laid over, last tile first, without the missing dimensions of size 1."""
+        return [self.splits.bounds, *(step.after for step in self.steps)][-2::-1]
+
+    def _room(self) -> tuple[int, ...] | None:
+        """The logical shape rounded up to whole tiles, or None if that is not the shape of the first step's padding."""
+        if any(step.padded != step.folded for step in self.steps[1:]):
+            return None
+        if not self.steps or self.steps[0].padded == self.steps[0].folded:
+            return self.shape
+        first = self.steps[0]
+        if len(first.padded) != len(self.shape) or len(first.bounds) != len(first.folded):
+            return None
+        sizes = dict(zip(self.order, first.padded, strict=True))
+        return tuple(sizes[dim] for dim in range(len(self.shape)))
 
 
-def _padded(array: Buffers, shape: Bounds, fill: float) -> Buffers:
-    if array.shape == shape:
+@lru_cache(maxsize=65536)
+def _made(
+    shape: tuple[int, ...], dtype: str, order: tuple[int, ...] | None, tiles: tuple[Tile, ...] | str
+) -> XlaLayout:
+    given = descending(len(shape)).minor_to_major if order is None else order
+    if isinstance(tiles, str):
+        if tiles != "default":
+            raise LayoutError(f"tiles {tiles!r} are none; expected tuples of sizes or 'default'")
+        untiled_array = ArrayShape(dtype, shape, LayoutFields(given))
+        validate_for(LayoutFields(given), untiled_array)
+        tiles = default_tiles(shape, dtype, given)
+    return XlaLayout.bind(ArrayShape(dtype, shape, LayoutFields(given, tuple(map(tuple, tiles)))))
+
+
+def _filled(array: Buffers, padded: tuple[int, ...], fill: float) -> Buffers:
+    if array.shape == padded:
         return array
-    result = np.full(shape, fill, dtype=array.dtype)
-    result[tuple(slice(n) for n in array.shape)] = array
-    return result
+    whole = np.full(padded, fill, dtype=array.dtype)
+    whole[tuple(map(slice, array.shape))] = array
+    return whole
 
 
-def parse_xla_layout(text: str) -> XlaLayout:
-    """The layout of an array shape's text, such as `bf16[16,256]{1,0:T(8,128)(2,1)}`.
+def _viewed(array: Buffers, steps: Sequence[TileStep]) -> Buffers | None:
+    """The tiled form of an array as a view of it, or None where joining dimensions would copy."""
+    for step in steps:
+        try:
+            array = array.reshape(step.split, copy=False).transpose(step.permutation)
+        except ValueError:
+            return None
+    return array
 
-    Raises:
-        LayoutError: with the position and what was expected.
+
+def parse(text: str, dtype: str | None = None) -> XlaLayout:
+    """The layout that a text like `f32[3,5]{1,0:T(2,2)}` describes, major to minor where it has no braces.
+
+    `dtype` is not needed, the text names its own. Raises `LayoutError` with the position, or XLA's words.
     """
-    dtype, shape, fields = parse_shape(text)
-    return XlaLayout(shape, fields.element_size_in_bits or type_bits(dtype), dtype, fields)
+    shape = parse_shape(text)
+    if not isinstance(shape, ArrayShape):
+        raise LayoutError(
+            "at character 0: expected one array, found a tuple; describe its elements one by one"
+        )
+    return XlaLayout.bind(shape)
