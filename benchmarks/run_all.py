@@ -21,8 +21,20 @@ from typing import Any
 from benchmarks.setting import ROOT, write
 
 RESULTS = ROOT / "benchmarks" / "results"
-SECONDS = {"throughput": 5.0, "search_quality": 5.0, "specialists": 10.0, "service_latency": 10.0}
-OPTIONS = {"throughput": (), "search_quality": ("--repeats", "3"), "specialists": (), "service_latency": ()}
+SECONDS = {
+    "throughput": 5.0,
+    "search_quality": 5.0,
+    "specialists": 10.0,
+    "service_latency": 10.0,
+    "layouts": 5.0,
+}
+OPTIONS = {
+    "throughput": (),
+    "search_quality": ("--repeats", "3"),
+    "specialists": (),
+    "service_latency": (),
+    "layouts": (),
+}
 
 
 def run(name: str, seconds: float, options: Sequence[str]) -> dict[str, Any]:
