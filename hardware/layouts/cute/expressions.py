@@ -208,6 +208,11 @@ class Evaluation:
             raise LayoutError(
                 f"at character {self.reader.place}: expected {wanted} arguments of {name}, got {len(given)}"
             )
+        if function.parameters not in (None, len(templates)):
+            raise LayoutError(
+                f"at character {self.reader.place}: expected {function.parameters} template arguments of {name}, "
+                f"got {len(templates)}"
+            )
         return function.meaning(templates, given)
 
     def templates(self) -> tuple[object, ...]:

@@ -19,7 +19,8 @@ Given = list[object]
 class Function:
     """One function or type: its names, its meaning over (template arguments, arguments), and how many it takes.
 
-    `templated`: `<...>` may follow; `constant`: a type, which stands for its value without arguments.
+    `templated`: `<...>` may follow, with exactly `parameters` entries unless None; `constant`: a type, which stands
+    for its value without arguments.
     """
 
     names: tuple[str, ...]
@@ -28,6 +29,7 @@ class Function:
     most: int = 1
     templated: bool = False
     constant: bool = False
+    parameters: int | None = None
 
 
 def a_layout(value: object) -> Strided:

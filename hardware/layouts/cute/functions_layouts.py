@@ -155,6 +155,8 @@ def _append(templates: Templates, given: Given) -> object:
     if isinstance(given[0], Strided):
         extra = a_layout(given[1]) if len(given) > 1 else Strided(ONE, ZERO)
         return extended(given[0], places(templates)[0] if templates else given[0].rank + 1, extra)
+    if len(given) < 2:
+        raise LayoutError(f"expected what to add to {shown(given[0])}")
     parts = wrapped(term(given[0]))
     missing = places(templates)[0] - len(parts) if templates else 1
     return given[0] if missing == 0 else parts + (term(given[1]),) * missing
@@ -165,6 +167,8 @@ def _prepend(templates: Templates, given: Given) -> object:
         extra = a_layout(given[1]) if len(given) > 1 else Strided(ONE, ZERO)
         count = places(templates)[0] - given[0].rank if templates else 1
         return joined((extra,) * count + given[0].modes) if count else given[0]
+    if len(given) < 2:
+        raise LayoutError(f"expected what to add to {shown(given[0])}")
     parts = wrapped(term(given[0]))
     missing = places(templates)[0] - len(parts) if templates else 1
     return given[0] if missing == 0 else (term(given[1]),) * missing + parts
@@ -322,7 +326,7 @@ LAYOUT_FUNCTIONS: tuple[Function, ...] = (
     Function(("Layout",), _layout_type, 0, 2, templated=True, constant=True),
     Function(("ComposedLayout",), _composed_type, 0, 3, templated=True, constant=True),
     Function(("Swizzle",), _swizzle, 0, 0, templated=True, constant=True),
-    Function(("make_swizzle",), _make_swizzle, 0, 0, templated=True),
+    Function(("make_swizzle",), _make_swizzle, 0, 0, templated=True, parameters=2),
     Function(("make_layout",), _make_layout, 1, 64),
     Function(("make_ordered_layout",), _ordered, 2, 2),
     Function(("make_layout_like",), lambda _, g: recast.layout_like(a_layout(g[0]))),
@@ -337,9 +341,9 @@ LAYOUT_FUNCTIONS: tuple[Function, ...] = (
     Function(("coshape",), lambda t, g: _mode(a_layout(g[0]), t).coshape, templated=True),
     Function(("coprofile",), lambda t, g: _mode(a_layout(g[0]), t).coprofile, templated=True),
     Function(("get", "layout"), _get, templated=True),
-    Function(("take",), _take, templated=True),
+    Function(("take",), _take, templated=True, parameters=2),
     Function(("select",), _select, templated=True),
-    Function(("group",), _group, templated=True),
+    Function(("group",), _group, templated=True, parameters=2),
     Function(("append",), _append, 1, 2, templated=True),
     Function(("prepend",), _prepend, 1, 2, templated=True),
     Function(("flatten",), _flatten),
@@ -361,9 +365,9 @@ LAYOUT_FUNCTIONS: tuple[Function, ...] = (
     Function(("slice",), _sliced(True), 2, 2),
     Function(("dice",), _sliced(False), 2, 2),
     Function(("zip",), _zip, 1, 8),
-    Function(("upcast",), _cast(recast.upcast_any), templated=True),
-    Function(("downcast",), _cast(recast.downcast_any), templated=True),
-    Function(("recast_layout",), _recast, templated=True),
+    Function(("upcast",), _cast(recast.upcast_any), templated=True, parameters=1),
+    Function(("downcast",), _cast(recast.downcast_any), templated=True, parameters=1),
+    Function(("recast_layout",), _recast, templated=True, parameters=2),
     Function(("max_alignment",), lambda _, g: recast.max_alignment(a_layout(g[0]))),
     Function(
         ("domain_distribute",), lambda _, g: recast.domain_distribute(shape_of(g[0]), integer(g[1])), 2, 2

@@ -212,6 +212,6 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
     plain("congruent", lambda a, b: Static(int(congruent(a, b))), 2),
     plain("weakly_congruent", lambda a, b: Static(int(weakly_congruent(a, b))), 2),
     plain("compatible", lambda a, b: _known(compatible(a, b), a, b), 2),
-    Function(("repeat",), _repeat, templated=True),
+    Function(("repeat",), _repeat, templated=True, parameters=1),
     plain("repeat_like", lambda t, x: each_leaf(t, lambda _: x), 2),
 )
