@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.objectives import OBJECTIVES
+from service.layouts import described, read_layout
 from service.presentation import objective_document
 
 GRAPH_ID = "cce335828c20a0d57a49e48fce077c75"
@@ -107,40 +108,7 @@ _EXECUTION = {
         "trace": f"/v1/executions/{EXECUTION_ID}/trace",
     },
 }
-_LAYOUT = {
-    "text": "f32[3,5]{1,0:T(2,2)}",
-    "notation": "xla",
-    "title": "XLA's tiled layout",
-    "shape": [3, 5],
-    "element_bits": 32,
-    "element_count": 15,
-    "physical_shape": [2, 3, 2, 2],
-    "buffer_count": 1,
-    "buffer_elements": 24,
-    "size_bytes": 96,
-    "padding_bytes": 36,
-    "padding_share": 0.375,
-    "element": {
-        "coordinates": [2, 3],
-        "is_padding": False,
-        "offset": 17,
-        "buffer": 0,
-        "buffer_name": "buffer 0",
-        "slot": 17,
-        "byte": 68,
-        "bit": 0,
-    },
-    "slot": {
-        "coordinates": None,
-        "is_padding": True,
-        "offset": 23,
-        "buffer": 0,
-        "buffer_name": "buffer 0",
-        "slot": 23,
-        "byte": 92,
-        "bit": 0,
-    },
-}
+_LAYOUT = described(read_layout("f32[3,5]{1,0:T(2,2)}"), at=(2, 3), offset=23)
 
 REQUESTS: dict[str, Any] = {
     "RunBody": {

@@ -19,7 +19,7 @@ class Panel:
 
     `index` are the places of the dimensions before the last two. All arrays are (rows, columns): `slots` count in
     their buffer, `coords` (rows, columns, rank) are those of the element, `real` is False on padding, `above` and
-    `left` are the borders of a cell (see `seams`).
+    `left` are the borders of a cell (see `seams`). `is_cut`: even of the telling rows or columns there were too many.
     """
 
     index: tuple[int, ...]
@@ -31,6 +31,7 @@ class Panel:
     real: Mask
     above: NDArray[np.int8]
     left: NDArray[np.int8]
+    is_cut: bool
 
     @property
     def row_labels(self) -> list[str]:
@@ -53,12 +54,12 @@ class Picture:
         """What is not shown, in one sentence; '' if nothing is."""
         said = []
         if len(self.panels) < self.panel_count:
-            said.append(f"the first {len(self.panels)} of {self.panel_count:,} matrices")
+            said.append(f"of the matrices, the first {len(self.panels)} of {self.panel_count:,}")
         if any(len(p.rows) < self.height or len(p.columns) < self.width for p in self.panels):
-            said.append(
-                f"of {self.height:,} rows and {self.width:,} columns those where something begins or ends"
-            )
-        return f"Shown are {', and '.join(said)}." if said else ""
+            which = "the first" if any(p.is_cut for p in self.panels) else "those"
+            size = f"{self.height:,} rows and {self.width:,} columns"
+            said.append(f"of {size}, {which} where something begins or ends")
+        return f"Shown are, {'; '.join(said)}." if said else ""
 
 
 def picture_of(layout: Layout, most_rows: int, most_columns: int) -> Picture:
@@ -89,11 +90,14 @@ def _panel(layout: Layout, index: tuple[int, ...], size: tuple[int, int], rows: 
     offsets, mask = flat.reshape(size), real.reshape(size)
     buffers, slots = np.divmod(offsets, max(layout.buffer_elements, 1))
     above, left = seams(offsets, buffers, 0), seams(offsets, buffers, 1)
-    shown = np.ix_(kept(telling(above, mask, 0), rows), kept(telling(left, mask, 1), columns))
+    (high, high_is_cut), (wide, wide_is_cut) = (
+        kept(telling(above, mask, 0), rows), kept(telling(left, mask, 1), columns),
+    )  # fmt: skip
+    shown = np.ix_(high, wide)
     coords = found.reshape(*size, len(layout.shape))
     return Panel(
-        index, shown[0][:, 0], shown[1][0], buffers[shown], slots[shown], coords[shown], mask[shown],
-        above[shown], left[shown],
+        index, high, wide, buffers[shown], slots[shown], coords[shown], mask[shown],
+        above[shown], left[shown], high_is_cut or wide_is_cut,
     )  # fmt: skip
 
 

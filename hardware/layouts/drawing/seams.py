@@ -40,16 +40,16 @@ def telling(borders: NDArray[np.int8], real: Mask, axis: int) -> Mask:
     return starts
 
 
-def kept(starts: Mask, most: int) -> Indices:
+def kept(starts: Mask, most: int) -> tuple[Indices, bool]:
     """The indices (k,) of at most `most` rows or columns: all, or those at the edges of what begins somewhere.
 
-    If these are too many, the first of them and the last one.
+    If these are too many, the first of them and the last one, and True.
     """
     count = len(starts)
     if count <= most:
-        return np.arange(count)
+        return np.arange(count), False
     shown = starts.copy()
     shown[:-1] |= starts[1:]
     shown[[0, 1, -1]] = True
     found = np.flatnonzero(shown)
-    return found if len(found) <= most else np.append(found[: most - 1], count - 1)
+    return (found, False) if len(found) <= most else (np.append(found[: most - 1], count - 1), True)
