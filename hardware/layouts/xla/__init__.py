@@ -15,7 +15,7 @@ from hardware.layouts.xla.fields import (
 )
 from hardware.layouts.xla.layout import XlaLayout, parse
 from hardware.layouts.xla.primitives import PRIMITIVES, Primitive, primitive_named
-from hardware.layouts.xla.shape import ArrayShape, TupleShape
+from hardware.layouts.xla.shape import ArrayShape, TupleShape, with_default_layout
 from hardware.layouts.xla.sizes import (
     array_data_size,
     array_size,
@@ -38,7 +38,7 @@ from hardware.layouts.xla.validation import validate, validate_for
 
 NOTATION = Notation(
     name="xla",
-    title="XLA: tiles over dimensions ordered minor to major",
+    title="XLA's tiled layout",
     recognises=recognises,
     parse=parse,
     examples=(
@@ -99,4 +99,5 @@ __all__ = [
     "tile_text",
     "validate",
     "validate_for",
+    "with_default_layout",
 ]

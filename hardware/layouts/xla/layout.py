@@ -218,13 +218,12 @@ class XlaLayout(Layout):
 def _made(
     shape: tuple[int, ...], dtype: str, order: tuple[int, ...] | None, tiles: tuple[Tile, ...] | str
 ) -> XlaLayout:
-    given = descending(len(shape)).minor_to_major if order is None else order
+    given = tuple(range(len(shape) - 1, -1, -1)) if order is None else order
     if isinstance(tiles, str):
         if tiles != "default":
             raise LayoutError(f"tiles {tiles!r} are none; expected tuples of sizes or 'default'")
-        untiled_array = ArrayShape(dtype, shape, LayoutFields(given))
-        validate_for(LayoutFields(given), untiled_array)
-        tiles = default_tiles(shape, dtype, given)
+        # An order that is none of this shape has no second most minor size; binding says what is wrong with it.
+        tiles = default_tiles(shape, dtype, given) if sorted(given) == list(range(len(shape))) else ()
     return XlaLayout.bind(ArrayShape(dtype, shape, LayoutFields(given, tuple(map(tuple, tiles)))))
 
 

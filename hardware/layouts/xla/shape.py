@@ -3,12 +3,14 @@
 Source: openxla/xla:xla/shape.h, ShapeUtil::PrintHumanStringWithLayout.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hardware.layouts.xla.fields import LayoutFields
+from hardware.layouts.xla.fields import LayoutFields, descending
 
 UNBOUNDED = -(2**63)
 """The size of a dimension written `?` (Shape::kUnboundedSize)."""
+NO_ARRAYS = ("token", "opaque")
+"""What has the form of a scalar's shape but no elements, and never a layout."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class ArrayShape:
         )
         return f"{self.dtype}[{','.join(sizes)}]"
 
+    @property
+    def is_array(self) -> bool:
+        """Whether there are elements: `token[]` and `opaque[]` have none."""
+        return self.dtype not in NO_ARRAYS
+
     def __str__(self) -> str:
         # XLA leaves out the braces of a scalar, which has nothing to order, unless something is inside.
         silent = self.layout is None or (not self.dimensions and str(self.layout) == "{}")
@@ -50,3 +57,12 @@ class TupleShape:
 
 
 Shape = ArrayShape | TupleShape
+
+
+def with_default_layout(shape: Shape) -> Shape:
+    """The shape with major-to-minor layouts where arrays have none, as HLO's parser fills them in."""
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(map(with_default_layout, shape.elements)))
+    if shape.layout is not None or not shape.is_array:
+        return shape
+    return replace(shape, layout=descending(len(shape.dimensions)))

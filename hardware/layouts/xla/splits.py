@@ -31,6 +31,8 @@ class Splits:
     @cached_property
     def bounds(self) -> tuple[int, ...]:
         """The longest part of each dimension."""
+        if all(len(starts) == 1 for starts in self.starts):
+            return self.sizes
         ends = ((*s[1:], n) for s, n in zip(self.starts, self.sizes, strict=True))
         return tuple(
             max(b - a for a, b in zip(s, e, strict=True)) for s, e in zip(self.starts, ends, strict=True)

@@ -12,7 +12,14 @@ from typing import NoReturn, TypeVar
 from hardware.layouts.layout import LayoutError
 from hardware.layouts.xla.fields import LEVELS, LayoutFields, SplitConfig, descending
 from hardware.layouts.xla.primitives import BY_NAME, PRIMITIVES
-from hardware.layouts.xla.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hardware.layouts.xla.shape import (
+    NO_ARRAYS,
+    UNBOUNDED,
+    ArrayShape,
+    Shape,
+    TupleShape,
+    with_default_layout,
+)
 from hardware.layouts.xla.tile import COMBINE, Tile
 
 T = TypeVar("T")
@@ -137,6 +144,11 @@ class _Reader:
             self.refuse(f"expected shapes at most {DEEPEST} deep")
         if self.eat("("):
             return TupleShape(self.items(")", lambda: self.shape(depth + 1)))
+        for word in NO_ARRAYS:
+            if self.keyword(word):
+                self.expect("[", "expects a list starting with '['")
+                self.expect("]", f"{word} has no dimensions; expects ']'")
+                return ArrayShape(word, ())
         dtype = self.primitive()
         sizes = self.listed("[", "]", self.dimension)
         dims = tuple(size for size, _ in sizes)
@@ -238,7 +250,7 @@ class _Reader:
 
     def physical(self, depth: int) -> Shape:
         self.expect("(", "expects physical shape to start with '('")
-        found = self.shape(depth + 1)
+        found = with_default_layout(self.shape(depth + 1))
         self.expect(")", "expects physical shape to end with ')'")
         return found
 

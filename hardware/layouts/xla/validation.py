@@ -21,6 +21,10 @@ def validate(shape: Shape, allow_missing_layouts: bool = False) -> None:
         for element in shape.elements:
             validate(element, allow_missing_layouts)
         return
+    if not shape.is_array:
+        if shape.layout is not None:
+            raise LayoutError(f"shape of primitive type {shape.dtype.upper()} should not have a layout")
+        return
     check_size(shape)
     if shape.layout is not None:
         validate_for(shape.layout, shape)
@@ -30,6 +34,11 @@ def validate(shape: Shape, allow_missing_layouts: bool = False) -> None:
 
 def validate_for(layout: LayoutFields, shape: ArrayShape) -> None:
     """`LayoutError` if a layout does not suit an array's shape."""
+    if not shape.is_array:
+        if layout.minor_to_major:
+            kind = shape.dtype.upper()
+            raise LayoutError(f"shape of primitive type {kind} should not have a non-trivial layout")
+        return
     _check_order(layout, shape)
     _check_lengths(layout, shape)
     for tile in layout.tiles:
@@ -56,6 +65,8 @@ def check_size(shape: ArrayShape) -> None:
 
 def _check_order(layout: LayoutFields, shape: ArrayShape) -> None:
     order, rank = layout.minor_to_major, len(shape.dimensions)
+    if sorted(order) == list(range(rank)):
+        return
     listed = "{" + ", ".join(map(str, order)) + "}"
     if len(order) != rank:
         raise LayoutError(
@@ -66,14 +77,16 @@ def _check_order(layout: LayoutFields, shape: ArrayShape) -> None:
         raise LayoutError(
             f"layout minor_to_major field has out-of-bounds value: {listed}; shape: {shape.bare}"
         )
-    if len(set(order)) != rank:
-        raise LayoutError(f"layout minor_to_major field has duplicate values: {listed}; shape: {shape.bare}")
+    raise LayoutError(f"layout minor_to_major field has duplicate values: {listed}; shape: {shape.bare}")
 
 
 def _check_lengths(layout: LayoutFields, shape: ArrayShape) -> None:
     rank = len(shape.dimensions)
-    for field in ("dim_level_types", "dim_unique", "dim_ordered"):
-        values = getattr(layout, field)
+    for field, values in (
+        ("dim_level_types", layout.dim_level_types),
+        ("dim_unique", layout.dim_unique),
+        ("dim_ordered", layout.dim_ordered),
+    ):
         if values and len(values) != rank:
             shown = ", ".join(level_name(v) if isinstance(v, str) else str(v).lower() for v in values)
             raise LayoutError(
@@ -105,6 +118,8 @@ def _check_dense(layout: LayoutFields, shape: ArrayShape) -> None:
 
 
 def _check_levels(layout: LayoutFields, shape: ArrayShape) -> None:
+    if not layout.dim_unique and not layout.dim_ordered:
+        return
     for dim in range(len(shape.dimensions)):
         level = layout.dim_level_types[dim] if layout.dim_level_types else "dense"
         unique = not layout.dim_unique or layout.dim_unique[dim]
