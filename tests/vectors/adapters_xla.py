@@ -25,9 +25,8 @@ def tiles_of(v: Values) -> tuple[xla.Tile, ...]:
 
 
 def split_of(value: Values | list) -> xla.SplitConfig:
-    if isinstance(value, dict):
-        return xla.SplitConfig(value["dimension"], tuple(value["split_indices"]))
-    return xla.SplitConfig(value[0], tuple(value[1]))
+    dimension, indices = value.values() if isinstance(value, dict) else value
+    return xla.SplitConfig(dimension, tuple(indices))
 
 
 def layout_of(v: Values, rank: int = 0) -> xla.LayoutFields:
@@ -55,7 +54,12 @@ def shape_of(v: Values | str) -> xla.ArrayShape | xla.TupleShape:
     dims = tuple(v["shape"] if "shape" in v else v["dimensions"])
     missing = v.get("has_layout") is False or v.get("layout", v) is None
     layout = None if missing else layout_of(v.get("layout", v), len(dims))
-    return xla.ArrayShape(v.get("dtype", "f32").lower(), dims, layout, tuple(v.get("dynamic_dimensions", ())))
+    return xla.ArrayShape(
+        str(v.get("dtype") or v.get("element_type") or "f32").lower(),
+        dims,
+        layout,
+        tuple(v.get("dynamic_dimensions", ())),
+    )
 
 
 def array_of(v: Values) -> xla.ArrayShape:
@@ -163,8 +167,9 @@ def parsed_layout(v: Values, _: Values) -> Values:
 
 
 def compared(v: Values, _: Values) -> Values:
-    given = [*v.get("ignore", ()), *v.get("ignoring", ()), *v.get("options", ())]
-    given += [key for key, value in v.items() if value is True]
+    given = [key for key, value in v.items() if value is True]
+    for value in (v.get(key, ()) for key in ("ignore", "ignoring", "option", "options")):
+        given += [value] if isinstance(value, str) else value
     names = [name.lower().replace("_", "").removeprefix("ignore") for name in given]
     known = {name.replace("_", ""): name for name in xla.IGNORABLE} | {"elementsize": "element_size_in_bits"}
     ignoring = xla.IGNORABLE if "minortomajoronly" in names else [known[name] for name in names]
@@ -206,7 +211,7 @@ def splits(v: Values, asked: Values) -> Values:
 
 
 def default_tile(v: Values, _: Values) -> Values:
-    one_bit = bool(v.get("one_bit")) or v.get("element_size_in_bits") == 1 or v.get("bits") == 1
+    one_bit = bool(v.get("one_bit") or v.get("packed")) or 1 in (v.get("element_size_in_bits"), v.get("bits"))
     return {"tiles": xla.default_tpu_tiles(v["dtype"], v["second_minor_size"], one_bit)}
 
 
@@ -224,6 +229,7 @@ XLA: dict[str, Adapter] = {
     "layout_equal": compared,
     "validate_layout": validated,
     "byte_size": sizes,
+    "array_data_size": lambda v, _: {"bytes": xla.array_data_size(array_of(v))},
     "max_split_size": splits,
     "max_elements_in_per_split": splits,
     "default_tpu_tile": default_tile,

@@ -17,7 +17,7 @@ from hardware.layouts.xla.shape import UNBOUNDED, ArrayShape
 from hardware.layouts.xla.splits import Splits, splits_of
 from hardware.layouts.xla.text import parse_shape
 from hardware.layouts.xla.tile import Tile
-from hardware.layouts.xla.tiling import LARGEST, TileStep, tile_steps
+from hardware.layouts.xla.tiling import LARGEST, MOST_DIMENSIONS, TileStep, tile_steps
 from hardware.layouts.xla.validation import check_size, validate_for
 
 
@@ -53,7 +53,12 @@ class XlaLayout(Layout):
     def bind(array: ArrayShape) -> "XlaLayout":
         """The layout of a shape, major to minor where it names none; `LayoutError` if it has no storage of its own."""
         primitive = primitive_named(array.dtype)
-        layout = array.layout if array.layout is not None else descending(len(array.dimensions))
+        rank = len(array.dimensions)
+        if rank > MOST_DIMENSIONS:
+            raise LayoutError(
+                f"shape of type {array.dtype} is rank {rank}; expected at most {MOST_DIMENSIONS}"
+            )
+        layout = array.layout if array.layout is not None else descending(rank)
         if UNBOUNDED in array.dimensions:
             raise LayoutError(
                 f"shape {array.bare} has an unbounded dimension; expected sizes or bounds (<=n)"
@@ -228,10 +233,13 @@ def _made(
 
 
 def _filled(array: Buffers, padded: tuple[int, ...], fill: float) -> Buffers:
+    """The array in larger bounds; what lies behind its ends is filled, the rest written once."""
     if array.shape == padded:
         return array
-    whole = np.full(padded, fill, dtype=array.dtype)
+    whole = np.empty(padded, dtype=array.dtype)
     whole[tuple(map(slice, array.shape))] = array
+    for axis, size in enumerate(array.shape):
+        whole[(*(slice(None),) * axis, slice(size, None))] = fill
     return whole
 
 

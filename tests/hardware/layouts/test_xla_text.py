@@ -66,6 +66,7 @@ def test_a_malformed_text_names_the_place(text: str, at: int, expected: str) -> 
         ("f32[7]{0:SC(1:3)}", "missing or split already"),
         ("f32[7]{0:SC(0:3)(0:4)}", "missing or split already"),
         ("f32[7]{0:SC(0:9)}", "out of order; expected ascending indices up to 7"),
+        (f"f32[{','.join(['1'] * 65)}]", "shape of type f32 is rank 65; expected at most 64"),
         ("f32[3,5]" + " " * 100_000, "is too long; expected at most 100000"),
     ],
 )
