@@ -82,7 +82,7 @@ def complement(v: Values) -> Strided:
 def evaluation(v: Values, _: Values) -> Values:
     coordinate = parse_coordinate(v["coord"]) if isinstance(v["coord"], str) else tuples(v["coord"])
     found = layout(v["layout"])(coordinate)  # type: ignore[arg-type]
-    return {"print": text(as_coordinate(found)), "index": plain(found)}
+    return {"print": text(found), "index": plain(found)}
 
 
 def print_tensor(v: Values, asked: Values) -> Values:

@@ -20,7 +20,7 @@ from hardware.layouts.cute.integers import (
     number,
     remainder,
 )
-from hardware.layouts.cute.tuples import each_leaf, integer, leaves, product, same_rank
+from hardware.layouts.cute.tuples import each_leaf, integer, leaves, opened, product, same_rank
 from hardware.layouts.layout import LayoutError
 
 
@@ -29,6 +29,7 @@ def index_of(coordinate: Term, shape: Term, stride: Term) -> Term:
 
     Raises `LayoutError` if the coordinate is deeper than the shape or of another rank.
     """
+    coordinate = opened(coordinate)
     if isinstance(coordinate, tuple):
         if not isinstance(shape, tuple) or len(shape) != len(coordinate):
             raise LayoutError(
@@ -57,6 +58,7 @@ def _spread(coordinate: Integer, shape: tuple[Term, ...], stride: tuple[Term, ..
 
 def linear_index(coordinate: Term, shape: Term) -> Integer:
     """`crd2idx(c, shape)`: the one-dimensional coordinate of a coordinate."""
+    coordinate = opened(coordinate)
     if not isinstance(coordinate, tuple):
         return integer(coordinate)
     same_rank(coordinate, shape)

@@ -3,13 +3,13 @@
 import re
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import ArithmeticTuple, ScaledBasis, Term, as_arithmetic
+from hardware.layouts.cute.basis import ScaledBasis, Term, as_arithmetic
 from hardware.layouts.cute.composed import Composed, Swizzle
 from hardware.layouts.cute.integers import Integer, Static, number
 from hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Iterator, Pointer
 from hardware.layouts.cute.strided import Strided
 from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.tuples import KEEP, Underscore, integer, wrapped
+from hardware.layouts.cute.tuples import KEEP, Underscore, integer
 from hardware.layouts.layout import LayoutError
 
 LONGEST_TEXT = 1 << 16
@@ -141,21 +141,13 @@ class Reader:
             space, bits = re.match(r"(\w*?)_?ptr\[(\d+)b\]", found).groups()  # type: ignore[union-attr]
             return Pointer(self.whole(bits), space)
         self.taken("ArithTuple")
-        return CoordinateIterator(addable(self.term()))
+        return CoordinateIterator(as_arithmetic(self.term()))
 
     def tensor(self) -> ImplicitTensor:
         """`iterator o layout`."""
         start = self.iterator()
         self.need("o", "'o' between the iterator and the layout")
         return ImplicitTensor(start, self.any_layout())
-
-
-def addable(term: Term) -> ArithmeticTuple:
-    """A coordinate that an iterator can hold."""
-    found = as_arithmetic(wrapped(term) if not isinstance(term, ScaledBasis | ArithmeticTuple) else term)
-    if isinstance(found, ArithmeticTuple):
-        return found
-    raise LayoutError(f"expected a tuple of integers, got {term}")
 
 
 def parse_term(text: str) -> Term:
@@ -210,7 +202,6 @@ __all__ = [
     "LARGEST_INTEGER",
     "Reader",
     "Underscore",
-    "addable",
     "integer",
     "parse_any_layout",
     "parse_coordinate",

@@ -6,7 +6,7 @@ Source: NVIDIA/cutlass include/cute/int_tuple.hpp, algorithm/tuple_algorithms.hp
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import Term, summed, text, times
+from hardware.layouts.cute.basis import ArithmeticTuple, Term, summed, text, times
 from hardware.layouts.cute.integers import (
     ONE,
     ZERO,
@@ -43,8 +43,14 @@ def shown(value: object) -> str:
     return f"({','.join(map(shown, value))})" if isinstance(value, tuple) else str(value)
 
 
+def opened(term: Term) -> Term:
+    """An arithmetic tuple as the plain tuple it also is; anything else as it is."""
+    return term.items if isinstance(term, ArithmeticTuple) else term
+
+
 def wrapped(term: Term) -> tuple[Term, ...]:
     """A tuple as it is, anything else as a tuple of one."""
+    term = opened(term)
     return term if isinstance(term, tuple) else (term,)
 
 
@@ -57,6 +63,7 @@ def unwrapped(term: Term) -> Term:
 
 def leaves(term: Term) -> tuple[Term, ...]:
     """All leaves, left to right, as one tuple (`flatten_to_tuple`)."""
+    term = opened(term)
     if isinstance(term, tuple):
         return tuple(leaf for part in term for leaf in leaves(part))
     return (term,)
@@ -64,7 +71,7 @@ def leaves(term: Term) -> tuple[Term, ...]:
 
 def flat(term: Term) -> Term:
     """`flatten`: a tuple of depth one; what is no tuple stays."""
-    return leaves(term) if isinstance(term, tuple) else term
+    return leaves(term) if isinstance(opened(term), tuple) else term
 
 
 def rank(term: Term) -> int:
@@ -74,11 +81,13 @@ def rank(term: Term) -> int:
 
 def depth(term: Term) -> int:
     """Levels of tuples."""
+    term = opened(term)
     return 1 + max(map(depth, term), default=0) if isinstance(term, tuple) else 0
 
 
 def product(term: Term) -> Integer:
     """The product of all leaves, `_1` of an empty tuple."""
+    term = opened(term)
     if isinstance(term, tuple):
         return multiplied_up(map(product, term))
     return integer(term)
@@ -86,6 +95,7 @@ def product(term: Term) -> Integer:
 
 def total(term: Term) -> Term:
     """The sum of all leaves, from a static 0."""
+    term = opened(term)
     if isinstance(term, tuple):
         return summed(map(total, term))
     return term
@@ -93,6 +103,7 @@ def total(term: Term) -> Term:
 
 def each_leaf(term: Term, change: Callable[[Term], Term]) -> Term:
     """`transform_leaf`: the same hierarchy with every leaf changed."""
+    term = opened(term)
     if isinstance(term, tuple):
         return tuple(each_leaf(part, change) for part in term)
     return change(term)
@@ -100,6 +111,7 @@ def each_leaf(term: Term, change: Callable[[Term], Term]) -> Term:
 
 def same_rank(a: Term, b: Term) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Two terms that must be tuples of one length; `LayoutError` ("Mismatched Ranks") if not."""
+    a, b = opened(a), opened(b)
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return a, b
     raise LayoutError(f"Mismatched Ranks: {text(a)} and {text(b)}; expected tuples of the same rank")
@@ -128,6 +140,7 @@ def compatible(a: Term, b: Term) -> bool:
 
 def inner_product(a: Term, b: Term) -> Term:
     """The sum of the products of paired leaves; `LayoutError` if the hierarchies differ."""
+    a, b = opened(a), opened(b)
     if isinstance(a, tuple) or isinstance(b, tuple):
         pairs = zip(*same_rank(a, b), strict=True)
         return summed(inner_product(x, y) for x, y in pairs)
