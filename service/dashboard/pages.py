@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
+from hardware.layouts import NOTATIONS
 from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
 from service.checking import MODES
 from service.dashboard.vendor import PATH as PLOTLY_PATH
@@ -116,6 +117,13 @@ def plan_page(request: Request, plan_id: str) -> Response:
 def graph_page(request: Request, graph_id: str) -> Response:
     """One program and its runs."""
     return _page(request, "graph.html", graph_id=graph_id)
+
+
+@router.get("/layouts")
+def layouts_page(request: Request) -> Response:
+    """Physical layouts: a text, its figures, its picture."""
+    examples = [{"title": n.title, "texts": n.examples} for n in NOTATIONS]
+    return _page(request, "layouts.html", examples=examples)
 
 
 @router.get("/login")

@@ -50,10 +50,11 @@ def svg_of(picture: Picture) -> str:
     heading = f"{picture.layout.notation}: {picture.layout}"
     for panel in picture.panels:
         lefts = MARGIN + label + _starts(panel.columns, cell)
-        tops = top + TITLE + CELL_HEIGHT + _starts(panel.rows, CELL_HEIGHT)
         if picture.panel_count > 1:
             title = f"[{', '.join(map(str, panel.index))}, :, :]"
             body.append(_text(MARGIN, top + TITLE / 2, title, "title"))
+            top += TITLE
+        tops = top + CELL_HEIGHT + _starts(panel.rows, CELL_HEIGHT)
         body += _headings(panel, lefts, tops, cell)
         body += _cells(picture, panel, lefts, tops, cell)
         body += _borders(panel, lefts, tops, cell)

@@ -221,7 +221,7 @@ def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: 
     expect(page.get_by_role("button", name="Explicit graph")).to_be_enabled()
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/new", "run", "plan", "graph"])
+@pytest.mark.parametrize("path", ["/", "/runs/new", "/layouts", "run", "plan", "graph"])
 def test_narrow_pages_do_not_scroll_sideways(
     service: Service, hostile_run: str, visit: Open, path: str
 ) -> None:
@@ -234,7 +234,7 @@ def test_narrow_pages_do_not_scroll_sideways(
     assert page.evaluate(wide) == 0
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/new"])
+@pytest.mark.parametrize("path", ["/", "/runs/new", "/layouts"])
 def test_every_field_has_a_name(idle_service: Service, visit: Open, path: str) -> None:
     page = visit(idle_service, path)
     page.wait_for_load_state("networkidle")

@@ -15,7 +15,7 @@ from service.dashboard import STATIC, error_page, router
 from service.dashboard.pages import KEY_COOKIE, example_names
 from service.examples import DEMO_MODEL, example_model
 
-PAGES = ("/", "/runs/new", "/runs/abc", "/plans/abc-def", "/graphs/abc", "/login")
+PAGES = ("/", "/runs/new", "/runs/abc", "/plans/abc-def", "/graphs/abc", "/layouts", "/login")
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|javascript:")
 ADDRESS = re.compile(r"""(?:src|href|action)=["']([^"']+)["']""")
 

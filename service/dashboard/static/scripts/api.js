@@ -62,6 +62,18 @@ export async function post(path, body, key) {
 }
 
 /**
+ * What the service answers to a JSON body, as a file.
+ * @param {string} path
+ * @param {any} body
+ * @returns {Promise<Blob>}
+ */
+export async function postForFile(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  return response.ok ? response.blob() : answerOf(response.status, await response.text());
+}
+
+/**
  * Send a file's content and hear how far it is.
  * @param {string} path
  * @param {FormData | Blob} body
