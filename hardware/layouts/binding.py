@@ -78,7 +78,7 @@ def _xla_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
     tile = ["*"] * (len(order.rows) - 1) + [str(height)] if order.rows else []
     tile += ["*"] * (len(order.columns) - 1) + [str(width)]
     words = f"({packed},1)" if order.rows else f"(128)({packed},1)"
-    inner = words if packed > 1 else ""
+    inner = words if packed > 1 and shape else ""
     bits = "E(8)" if dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn") else ""
     sizes, dims = ",".join(map(str, shape)), ",".join(map(str, order.minor_to_major))
     return f"{XLA_TYPES[dtype]}[{sizes}]{{{dims}:T({','.join(tile)}){inner}{bits}}}"

@@ -158,11 +158,8 @@ class _Reader:
         layout = self.layout(depth) if self.text.startswith("{", start) else None
         if layout is None and not dims:
             layout = descending(0)
-        if layout is not None and len(layout.minor_to_major) != len(dims):
-            self.refuse(
-                f"Dimensions size is {len(dims)}, but minor to major size is {len(layout.minor_to_major)}",
-                start,
-            )
+        if layout is not None:
+            _check(layout, len(dims), start)
         return ArrayShape(dtype, dims, layout, dynamic)
 
     def layout(self, depth: int) -> LayoutFields:
@@ -265,3 +262,19 @@ VALUES = {
 
 def _unless_all(flags: tuple[bool, ...]) -> tuple[bool, ...]:
     return () if all(flags) else flags
+
+
+def _check(layout: LayoutFields, rank: int, at: int) -> None:
+    """What HLO's parser itself refuses about a layout behind dimensions, in its words."""
+    levels, order = len(layout.dim_level_types), len(layout.minor_to_major)
+    if levels not in (0, rank):
+        said = f"Dimensions size is {rank}, but dim level types size is {levels}."
+    elif order != rank:
+        said = f"Dimensions size is {rank}, but minor to major size is {order}."
+    elif layout.is_sparse and layout.tiles:
+        said = f"Layout has tiles, but is for a sparse array: {layout}"
+    elif not layout.is_sparse and layout.physical_shape is not None:
+        said = f"Layout has physical shape, but is not for a sparse array: {layout}"
+    else:
+        return
+    raise LayoutError(f"at character {at}: {said[:1000]}")

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hardware.layouts import LayoutError
+from hardware.layouts.binding import native_text
 from hardware.layouts.layout import every_coordinate
+from hardware.layouts.native import native_named
 from hardware.layouts.xla import XlaLayout, array_size, parse
 from tests.hardware.layouts.xla_generators import layouts, split_layouts, tiled_by_numpy
 
@@ -96,6 +99,16 @@ def test_every_default_of_a_tpu() -> None:
         str(column_major) == "f32[2,300]{0,1:T(8,128)}"
         and XlaLayout.of((2, 300), "f32", (0, 1), "default") is column_major
     )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 2000), max_size=3).map(tuple),
+    st.sampled_from(("float32", "bfloat16", "int8", "bool")),
+)
+def test_a_native_layout_in_program_order_is_the_default(shape: tuple[int, ...], dtype: str) -> None:
+    default = XlaLayout.of(shape, dtype, tiles="default")
+    assert native_text(native_named("xla_tiled"), "", shape, dtype) == str(default)
 
 
 def test_arrays_of_another_shape_are_refused() -> None:
