@@ -11,7 +11,18 @@ from tests.importers.models import check_against_reference, model_of
 RNG = np.random.default_rng(17)
 
 
-@pytest.mark.parametrize("equation", ["...ii->...i", "bii,bi->b", "iib->b", "ibi->bi"])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "...ii->...i",
+        "bii,bi->b",
+        "iib->b",
+        "ibi->bi",
+        "ii",
+        "iib",
+        "bii,b",
+    ],
+)
 def test_a_label_that_an_operand_repeats_walks_its_diagonal(equation: str) -> None:
     terms = equation.split("->", maxsplit=1)[0].split(",")
     sizes = {"b": 2, "i": 3}

@@ -46,8 +46,8 @@ def monoid_of(region: Region, bools: bool) -> str | None:
         return None
     if last.name in ("stablehlo.and", "stablehlo.or") and not bools:
         return None
-    reached = {_behind_conversions(n, makers) for n in last.operands}
-    if reached != set(region.arguments):
+    reached = [_behind_conversions(n, makers) for n in last.operands]
+    if reached not in ([*region.arguments], [*region.arguments][::-1]):
         return None
     monoid = MONOIDS[last.name]
     return {"sum": "max", "prod": "min"}.get(monoid, monoid) if bools else monoid

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from teg.importers.failure import ImportFailure
 from teg.importers.onnx_reader import Node
@@ -74,6 +75,7 @@ def _einsum(t: Translation, node: Node) -> None:
     if len(terms) != len(shapes):
         raise ImportFailure(f"{node.where}: equation {text!r} does not fit {len(shapes)} inputs")
     labels = [_einsum_labels(term, len(shape), node) for term, shape in zip(terms, shapes, strict=True)]
+    plain = _einsum_default(labels)
     names = list(node.inputs)
     for k in range(len(names)):
         while len(set(labels[k])) < len(labels[k]):
@@ -84,7 +86,7 @@ def _einsum(t: Translation, node: Node) -> None:
         for d, s in zip(own, shape, strict=True):
             sizes[d] = max(s, sizes.get(d, 1))
     most = max((sum(d.startswith("_") for d in own) for own in labels), default=0)
-    target = _einsum_labels(right, None, node, most) if arrow else _einsum_default(labels, most)
+    target = _einsum_labels(right, None, node, most) if arrow else plain
     fitted = [
         tuple("" if s == 1 != sizes[d] else d for d, s in zip(own, shape, strict=True))
         for own, shape in zip(labels, shapes, strict=True)
@@ -120,10 +122,11 @@ def _einsum_labels(term: str, rank: int | None, node: Node, dots: int = 0) -> La
     return (*head, *(f"_{k}" for k in range(count, 0, -1)), *tail)
 
 
-def _einsum_default(labels: Sequence[Labels], dots: int) -> Labels:
-    """Without an arrow: the ellipsis, then the labels that occur once, sorted."""
-    counts: Mapping[str, int] = {d: sum(d in own for own in labels) for own in labels for d in own}
+def _einsum_default(labels: Sequence[Labels]) -> Labels:
+    """Without an arrow: the ellipsis, then the labels that occur once (a diagonal's occur twice), sorted."""
+    counts = Counter(d for own in labels for d in own)
     once = sorted(d for d, n in counts.items() if n == 1 and not d.startswith("_"))
+    dots = max((sum(d.startswith("_") for d in own) for own in labels), default=0)
     return (*(f"_{k}" for k in range(dots, 0, -1)), *once)
 
 

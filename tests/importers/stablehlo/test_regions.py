@@ -91,3 +91,17 @@ def test_comparators_that_compute_are_refused() -> None:
     text = sort(f"%s = stablehlo.add %a, %a : tensor<f32>\n%c = {compare('LT', '%s', '%b')}")
     with pytest.raises(ImportFailure, match="its comparator orders by one or two of the operands"):
         from_stablehlo(text)
+
+
+def test_a_body_that_computes_with_an_argument_comes_in() -> None:
+    text = (
+        "func.func @main(%x: tensor<2x5xf32>) -> tensor<2xf32> {\n"
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        '%r = "stablehlo.reduce"(%x, %z) ({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n'
+        "%one = stablehlo.constant dense<1.0> : tensor<f32>\n%s = stablehlo.multiply %b, %one : tensor<f32>\n"
+        "%t = stablehlo.add %a, %s : tensor<f32>\nstablehlo.return %t : tensor<f32>\n"
+        "}) {dimensions = array<i64: 1>} : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>\n"
+        "return %r : tensor<2xf32>\n}"
+    )
+    (found,) = run_text(text, VALUES)
+    np.testing.assert_array_equal(found, VALUES.sum(1))

@@ -247,3 +247,9 @@ def test_the_users_arguments_keep_their_names_and_may_be_changed() -> None:
 def test_values_without_elements_and_without_dimensions() -> None:
     x = torch.randn(3, 4)
     check(lambda x: (x[:0].sum(0), torch.cat([x[:0], x]), x.sum().cumsum(0), x.mean().softmax(0)), x)
+
+
+def test_labels_that_an_einsum_repeats_walk_diagonals() -> None:
+    x, v = torch.randn(2, 3, 3), torch.randn(2)
+    check(lambda x: (torch.einsum("bii->bi", x), torch.einsum("bii", x), torch.einsum("...ii->...i", x)), x)
+    check(lambda x, v: (torch.einsum("bii,b->i", x, v), torch.einsum("ii->i", x[0])), x, v)

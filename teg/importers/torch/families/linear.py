@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,21 +106,37 @@ def _einsum(t: Tracer, equation: str, tensors: Sequence[Value], *, path: Any = N
     if len(terms) != len(tensors):
         raise t.refuse(f"has the equation {equation!r} for {len(tensors)} tensors")
     labels = [_letters(term, len(v.shape)) for term, v in zip(terms, tensors, strict=True)]
-    if any(len(set(own)) < len(own) for own in labels):
-        raise t.refuse(f"takes diagonals ({equation!r}), which is unsupported")
+    counts = Counter(d for own in labels for d in own)
+    values = list(tensors)
+    for k in range(len(values)):
+        while len(set(labels[k])) < len(labels[k]):
+            values[k], labels[k] = _diagonal(t, values[k], labels[k])
     dots = max((sum(d.startswith("_") for d in own) for own in labels), default=0)
     sizes: dict[str, int] = {}
-    for own, v in zip(labels, tensors, strict=True):
+    for own, v in zip(labels, values, strict=True):
         for d, s in zip(own, v.shape, strict=True):
             sizes[d] = max(s, sizes.get(d, 1))
-    once = sorted(d for d in sizes if sum(d in own for own in labels) == 1 and not d.startswith("_"))
+    once = sorted(d for d, n in counts.items() if n == 1 and not d.startswith("_"))
     plain = (*(f"_{k}" for k in range(dots, 0, -1)), *once)
     target = _letters(right, len(right.replace("...", "")) + dots * ("..." in right)) if arrow else plain
     fitted = [
         tuple("" if s == 1 != sizes[d] else d for d, s in zip(own, v.shape, strict=True))
-        for own, v in zip(labels, tensors, strict=True)
+        for own, v in zip(labels, values, strict=True)
     ]
-    return t.contract(list(tensors), fitted, target)
+    return t.contract(values, fitted, target)
+
+
+def _diagonal(t: Tracer, value: Value, own: tuple[str, ...]) -> tuple[Value, tuple[str, ...]]:
+    """The last two dimensions of the first repeated label as one: a line of `size + 1` steps."""
+    label = next(d for d in own if own.count(d) > 1)
+    *_, a, b = (k for k, d in enumerate(own) if d == label)
+    if value.shape[a] != value.shape[b]:
+        raise t.refuse(f"repeats {label!r} for the sizes {value.shape[a]} and {value.shape[b]}")
+    rest, size = [k for k in range(len(own)) if k not in (a, b)], value.shape[a]
+    turned = t.permute(value, [*rest, a, b])
+    line = t.reshape(turned, (*turned.shape[:-2], size * size))
+    found = t.slice(line, [*map(range, turned.shape[:-2]), range(0, size * size, size + 1)])
+    return found, (*(own[k] for k in rest), label)
 
 
 def _letters(term: str, rank: int) -> tuple[str, ...]:
