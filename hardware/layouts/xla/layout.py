@@ -74,7 +74,7 @@ class XlaLayout(Layout):
         bits = layout.element_size_in_bits or 8 * primitive.size_bytes
         bound = ArrayShape(primitive.name, array.dimensions, layout, array.dynamic)
         found = XlaLayout(array.dimensions, bits, bound)
-        if found.buffer_count * found.buffer_elements * bits > LARGEST:
+        if max(found.buffer_count * found.buffer_elements, found.size_bytes) > LARGEST:
             raise LayoutError(f"Shape {str(array)[:80]} size may overflow int64_t.")
         return found
 

@@ -111,6 +111,13 @@ def test_a_native_layout_in_program_order_is_the_default(shape: tuple[int, ...],
     assert native_text(native_named("xla_tiled"), "", shape, dtype) == str(default)
 
 
+def test_the_largest_storage_is_indexed_without_overflow() -> None:
+    layout = parse("s8[3000000000,3000000000]{1,0:T(8,128)(4,1)}")
+    last = (2999999999, 2999999999)
+    assert layout.size_bytes == 3000000000 * 3000000000
+    assert layout.offset_of(last) == layout.size_bytes - 1 and layout.coords_of(layout.size_bytes - 1) == last
+
+
 def test_arrays_of_another_shape_are_refused() -> None:
     layout = parse("f32[3,5]{1,0:T(2,2)}")
     with pytest.raises(LayoutError, match=r"expected array of shape \[3, 5\], got \[5, 3\]"):
