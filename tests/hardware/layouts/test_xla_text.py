@@ -61,7 +61,7 @@ def test_a_malformed_text_names_the_place(text: str, at: int, expected: str) -> 
         ("f32[4,4]{1,0:T(-2,4)}", "minimum int64_t value if it's negative. Value is -2"),
         ("f32[3000000000,3000000000]", r"Shape f32\[3000000000,3000000000\] size may overflow int64_t"),
         ("s8[2]{0:T(4000000000,4000000000)}", "size may overflow int64_t"),
-        ("s8[5]{0:L(9223372036854775807)E(8)}", "size may overflow int64_t"),
+        ("s8[5]{0:L(9223372036854775807)E(9)}", "size may overflow int64_t"),
         (f"f32[2]{{0:T{'(1)' * 80}}}", "make 65 dimensions; expected at most 64"),
         ("f32[7]{0:SC(1:3)}", "missing or split already"),
         ("f32[7]{0:SC(0:3)(0:4)}", "missing or split already"),
