@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from costmodel.objectives import NAMES, require_objectives
 from hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from optimizer import parse_constraint
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
+from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from rewrites import catalogue
 from service.checking import MODES
 from service.settings import Limits
@@ -78,6 +78,7 @@ class Asked:
     devices: str = "any"
     inputs: str = "chosen"
     outputs: str = "sharded"
+    layouts: str = "chosen"
     verify: str = "auto"
 
 
@@ -129,6 +130,7 @@ def check_request(asked: Asked, limits: Limits) -> RunRequest:
         ("devices", DEVICES),
         ("inputs", INPUT_OPTIONS),
         ("outputs", OUTPUT_OPTIONS),
+        ("layouts", LAYOUTS),
         ("verify", MODES),
     ):
         faults.one_of(f"/{name}", getattr(asked, name), known, "choice")
@@ -151,6 +153,7 @@ def check_request(asked: Asked, limits: Limits) -> RunRequest:
         devices=asked.devices,
         inputs=asked.inputs,
         outputs=asked.outputs,
+        layouts=asked.layouts,
         verify=asked.verify,
     )
 

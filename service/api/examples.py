@@ -62,6 +62,7 @@ _RUN = {
     "devices": "any",
     "inputs": "chosen",
     "outputs": "sharded",
+    "layouts": "chosen",
     "verify": "auto",
     "evaluations": 81920,
     "seconds": 2.0,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from costmodel.objectives import NAMES
 from hardware import mesh_names
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
+from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from service.api.described import Printable
 from service.checking import MODES
 from service.lifecycle import Status
@@ -78,6 +78,11 @@ class RunBody(Body):
     )
     outputs: Text = _choice(
         "sharded", OUTPUT_OPTIONS, "sharded: outputs stay as the plan leaves them; gathered: whole everywhere"
+    )
+    layouts: Text = _choice(
+        "chosen",
+        LAYOUTS,
+        "chosen: plans choose physical layouts; native: every tensor in its device's default layout",
     )
     verify: Text = _choice(
         "auto",
@@ -189,6 +194,7 @@ class RunAnswer(Answer):
     devices: str
     inputs: str
     outputs: str
+    layouts: str
     verify: str
     evaluations: int
     seconds: float

@@ -240,6 +240,12 @@ def _optimize(parser: Parser) -> None:
         help="sharded: outputs stay as the plan leaves them; gathered: whole on every device",
     )
     parser.add_argument(
+        "--layouts",
+        choices=("chosen", "native"),
+        default="chosen",
+        help="chosen: plans choose physical layouts; native: every tensor in its device's default layout",
+    )
+    parser.add_argument(
         "--compute-dtype",
         metavar="DTYPE",
         help="precision of contractions, e.g. bf16 (default: the program's)",

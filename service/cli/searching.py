@@ -43,6 +43,7 @@ class Request:
     devices: str = "any"
     inputs: str = "chosen"
     outputs: str = "sharded"
+    layouts: str = "chosen"
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
                 devices=request.devices,
                 inputs=request.inputs,
                 outputs=request.outputs,
+                layouts=request.layouts,
                 on_progress=reporter.searching,
                 should_stop=should_stop,
             )

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
 from hardware.layouts import NOTATIONS
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES
+from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from service.checking import MODES
 from service.dashboard.vendor import PATH as PLOTLY_PATH
 from service.dashboard.vendor import plotly_script, plotly_url
@@ -97,6 +97,7 @@ def new_run_page(request: Request) -> Response:
         devices=DEVICES,
         inputs=INPUT_OPTIONS,
         outputs=OUTPUT_OPTIONS,
+        layouts=LAYOUTS,
         modes=MODES,
     )
 

@@ -17,7 +17,7 @@ from hardware import Mesh, mesh_from_dict
 from optimizer import Plan, searched
 from rewrites import Move, is_structural, replay
 from service.store.database import StoreError
-from service.store.records import RunSummary, StoredPlan
+from service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
 from teg.document import dumps, loads
 from teg.graph import Graph
 from teg.sharding.text import placements_from_document, placements_to_document
@@ -131,4 +131,5 @@ def run_summary(row: Row[Any]) -> RunSummary:
     for name in ("objectives", "constraints", "rules"):
         fields[name] = tuple(fields[name]) if fields[name] is not None else None
     fields["cancel_requested"] = bool(fields["cancel_requested"])
+    fields["options"] = {name: getattr(RunRequest, name) for name in OPTIONS} | fields["options"]
     return RunSummary(**fields)

@@ -13,7 +13,7 @@ from optimizer import Constraint
 from service.store.codec import mesh_to_document, plan_values
 from service.store.executions import ended_values
 from service.store.graphs import put_graph
-from service.store.records import FinishedRun, RunRequest
+from service.store.records import OPTIONS, FinishedRun, RunRequest
 from service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
 
 STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
@@ -41,7 +41,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "rules": None if request.rules is None else list(request.rules),
         "pins": dict(request.pins),
         "start_from": request.start_from,
-        "options": {name: getattr(request, name) for name in ("devices", "inputs", "outputs", "verify")},
+        "options": {name: getattr(request, name) for name in OPTIONS},
         "compute_dtype": request.compute_dtype,
         "budget_seconds": request.budget_seconds,
         "budget_evaluations": request.budget_evaluations,

@@ -32,7 +32,12 @@ class RunRequest:
     devices: str = "any"
     inputs: str = "chosen"
     outputs: str = "sharded"
+    layouts: str = "chosen"
     verify: str = "auto"
+
+
+# Fields of a request that are stored together; one that an older run lacks has its default.
+OPTIONS = ("devices", "inputs", "outputs", "layouts", "verify")
 
 
 @dataclass(frozen=True)

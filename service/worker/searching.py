@@ -190,6 +190,7 @@ class SearchJob:
             devices=request.devices,
             inputs=request.inputs,
             outputs=request.outputs,
+            layouts=request.layouts,
             start_from=start_from,
             resume=resume,
             on_progress=self._progress,

@@ -73,6 +73,7 @@ def _request(arguments: Namespace, store: Store | None) -> Request:
         devices=arguments.devices,
         inputs=arguments.inputs,
         outputs=arguments.outputs,
+        layouts=arguments.layouts,
     )
 
 

@@ -128,6 +128,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ("devices", "some", "/devices", ["any", "all"]),
     ("inputs", "sharded", "/inputs", ["chosen", "replicated"]),
     ("outputs", "", "/outputs", ["sharded", "gathered"]),
+    ("layouts", "tiled", "/layouts", ["chosen", "native"]),
     ("verify", "yes", "/verify", ["auto", "none", "dry", "execute"]),
     ("colour", "red", "/colour", list(RunBody.model_fields)),
 )

@@ -26,6 +26,7 @@ def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
         "devices": "all",
         "inputs": "replicated",
         "outputs": "gathered",
+        "layouts": "native",
         "verify": "dry",
     }
     answer = service.submit(**asked)

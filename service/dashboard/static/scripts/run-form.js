@@ -12,6 +12,7 @@ const CHOICES = [
   ["devices", "any"],
   ["inputs", "chosen"],
   ["outputs", "sharded"],
+  ["layouts", "chosen"],
   ["verify", "auto"],
 ];
 

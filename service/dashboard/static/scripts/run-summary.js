@@ -21,6 +21,7 @@ const DEFAULTS = {
   devices: "any",
   inputs: "chosen",
   outputs: "sharded",
+  layouts: "chosen",
   verify: "auto",
 };
 
@@ -105,6 +106,7 @@ export function showRequest(place, run) {
       ["Devices", run.devices === "all" ? "all must work" : "some may stay idle"],
       ["Inputs", run.inputs],
       ["Outputs", run.outputs],
+      ["Layouts", run.layouts],
       ["Checks", run.verify],
     ]),
   );
