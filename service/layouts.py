@@ -46,9 +46,13 @@ def described(layout: Layout, at: Sequence[int] | None = None, offset: int | Non
     """Shapes, buffers and bytes; where the element `at` some coordinates lies; what lies at an `offset`.
 
     Raises:
-        LayoutFaults: the coordinates lie outside the shape, or the offset outside the storage.
+        LayoutFaults: the coordinates lie outside the shape, or the offset outside the storage; or the layout is too
+            large and scattered for its padding to be counted.
     """
-    size, padding = layout.size_bytes, layout.padding_bytes
+    try:
+        size, padding = layout.size_bytes, layout.padding_bytes
+    except LayoutError as refusal:
+        raise LayoutFaults([("/text", str(refusal))]) from None
     document: dict[str, Any] = {
         "text": str(layout),
         "notation": layout.notation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 import numpy as np
@@ -48,6 +49,10 @@ def assert_sizes(layout: Layout) -> None:
     least = -(-layout.element_count * layout.element_bits // 8)
     assert plain <= layout.size_bytes <= plain + plain // 8
     assert 0 <= layout.padding_bytes <= layout.size_bytes - least
+    slots = layout.buffer_count * layout.buffer_elements
+    if plain == layout.size_bytes and not slots * layout.element_bits % 8:
+        empty = (slots - layout.element_count) * layout.element_bits
+        assert layout.padding_bytes == empty // 8
 
 
 def assert_picture(layout: Layout) -> None:
@@ -128,6 +133,17 @@ def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
         parse_layout(text[:start] + put + text[end:])
     except LayoutError as refusal:
         assert 0 < len(str(refusal)) < 2000
+
+
+@examples
+def test_a_text_that_ends_too_soon_is_told_the_place(name: str, text: str) -> None:
+    """Cut anywhere behind what the notation is recognised by, the refusal names a character."""
+    notation = next(n for n in NOTATIONS if n.name == name)
+    for end in range(len(text) // 3, len(text)):
+        try:
+            notation.parse(text[:end], None)
+        except LayoutError as refusal:
+            assert re.search(r"at character \d+: ", str(refusal)), (text[:end], str(refusal))
 
 
 @notations

@@ -78,6 +78,13 @@ def test_a_swizzle_moves_runs_of_elements(tapestry: Run) -> None:
     ]  # fmt: skip
 
 
+def test_a_tensor_without_elements_has_no_picture(tapestry: Run, tmp_path: Path) -> None:
+    assert tapestry("layout", "draw", "f32[0,4]").out == "There are no slots.\n"
+    tapestry("layout", "draw", "f32[0,4]", "--svg", tmp_path / "empty.svg")
+    assert "There are no slots." in (tmp_path / "empty.svg").read_text()
+    assert tapestry("layout", "describe", "f32[0,4]", "--json").json["padding_share"] == 0.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -87,6 +94,7 @@ def test_a_swizzle_moves_runs_of_elements(tapestry: Run) -> None:
         (("describe", METAL, "--at", "1,x"), "expected whole numbers such as 2,3, not '1,x'"),
         (("describe", METAL, "--at", "9" * 5000), "expected whole numbers"),
         (("describe", METAL, "--offset", "6144"), "offset 6144 is not inside the storage of 6144 elements"),
+        (("describe", "(100000000,2):(1,1)"), "to invert strides that interleave"),
         (("describe", "(4,5):(1,4)", "--dtype", "thing"), "expected an element type"),
         (
             ("draw", "(5000,5000):(1,5000)"),

@@ -5,9 +5,10 @@ from the pointer to the largest offset; with a swizzle, to the end of the swizzl
 slot (stride 0) may be packed if they agree.
 """
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -132,12 +133,15 @@ class CuteLayout(Layout):
     @cached_property
     def _nested(self) -> bool:
         """Whether every stride reaches beyond all that smaller strides can: offsets then split by division."""
-        reach = 0
-        for stride, extent in sorted((d, s) for parts in self._leaves for s, d, _ in parts if s > 1):
-            if stride <= reach:
-                return False
-            reach += stride * (extent - 1)
-        return True
+        return _reaches_beyond((d, s) for parts in self._leaves for s, d, _ in parts if s > 1)
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes of slots without an element; elements that share a slot (stride 0) count once."""
+        moving = [(d, s) for parts in self._leaves for s, d, _ in parts if s > 1 and d > 0]
+        apart = _reaches_beyond(moving)
+        occupied = prod(s for _, s in moving) if apart else int(np.count_nonzero(self._table >= 0))
+        return self.size_bytes - -(-occupied * self.element_bits // 8)
 
     def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
         """Coordinates (n, rank) at offsets (n,) and which are real; of aliases the first in C order."""
@@ -202,6 +206,16 @@ class CuteLayout(Layout):
         return f"{self.space + '_' if self.space else ''}ptr[{self.element_bits}b] o {self.layout}"
 
 
+def _reaches_beyond(leaves: Iterable[tuple[int, int]]) -> bool:
+    """Whether each (stride, extent) steps over all that those with smaller strides reach."""
+    reach = 0
+    for stride, extent in sorted(leaves):
+        if stride <= reach:
+            return False
+        reach += stride * (extent - 1)
+    return True
+
+
 def parse(text: str, dtype: str | None = None) -> CuteLayout:
     """The layout of `ptr[16b] o shape:stride`, `f16 shape:stride` or `shape:stride` (elements of `dtype`, f32 if None).
 
@@ -210,18 +224,25 @@ def parse(text: str, dtype: str | None = None) -> CuteLayout:
     """
     reader = Reader(text)
     space, bits = "", bits_of(dtype or "f32")
-    pointer = reader.taken(r"((gmem|smem|rmem)_)?ptr\[\d{1,3}b\](\(\w*\))?")
-    if pointer:
-        digits = re.search(r"\d+", pointer)
-        bits, space = int(digits.group()) if digits else bits, pointer[: pointer.index("ptr")].rstrip("_")
+    if pointer := reader.taken(r"((gmem|smem|rmem)_)?ptr\["):
+        space = pointer.removesuffix("ptr[").rstrip("_")
+        bits = int(reader.need(r"\d{1,3}(?=b\])", "the bits of an element and 'b]', such as 16b]"))
+        reader.need(r"b\](\(\w*\))?", "'b]'")
         reader.need("o", "'o' between the pointer and the layout")
     elif name := reader.taken(r"[a-rt-z]\w*"):
-        bits = bits_of(name)
+        bits = _named_bits(name, reader.place - len(name))
     layout = reader.any_layout()
     reader.finish()
     if not 1 <= bits <= 128:
         raise LayoutError(f"expected elements of 1 to 128 bits, got {bits}")
     return bound(layout, bits, space)
+
+
+def _named_bits(name: str, place: int) -> int:
+    try:
+        return bits_of(name)
+    except LayoutError as refusal:
+        raise LayoutError(f"at character {place}: {refusal}") from None
 
 
 def bound(layout: Strided | Composed, element_bits: int, space: str = "") -> CuteLayout:

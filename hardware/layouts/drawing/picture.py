@@ -52,6 +52,8 @@ class Picture:
     @property
     def left_out(self) -> str:
         """What is not shown, in one sentence; '' if nothing is."""
+        if not self.panels:
+            return "There are no slots."
         said = []
         if len(self.panels) < self.panel_count:
             said.append(f"of the matrices, the first {len(self.panels)} of {self.panel_count:,}")

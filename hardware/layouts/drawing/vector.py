@@ -59,7 +59,7 @@ def svg_of(picture: Picture) -> str:
         body += _cells(picture, panel, lefts, tops, cell)
         body += _borders(panel, lefts, tops, cell)
         top, right = tops[-1] + CELL_HEIGHT + MARGIN, max(right, lefts[-1] + cell)
-    for said in filter(None, [picture.left_out or ("" if picture.panels else "There are no slots.")]):
+    if said := picture.left_out:
         body.append(_text(MARGIN, top + TITLE / 2, said, "title"))
         top, right = top + TITLE, max(right, MARGIN + DIGIT_WIDTH * len(said))
     size = f'width="{right + MARGIN:g}" height="{top + MARGIN:g}"'

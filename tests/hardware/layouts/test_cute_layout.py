@@ -44,6 +44,12 @@ def test_elements_that_share_a_slot_are_packed_if_they_agree() -> None:
         parse("(2,3):(1,1)").pack(np.arange(6).reshape(2, 3))
 
 
+def test_elements_that_share_a_slot_leave_no_negative_padding() -> None:
+    assert parse("(2,3):(0,1)").padding_bytes == 0
+    assert parse("(2,3):(0,2)").padding_bytes == 2 * 4
+    assert parse("(2,3):(1,1)").padding_bytes == 0
+
+
 def test_a_swizzle_fills_its_last_period() -> None:
     layout = parse("smem_ptr[8b] o Sw<1,0,1> o _0 o 3:1")
     assert (layout.buffer_elements, layout.padding_bytes) == (4, 1)
