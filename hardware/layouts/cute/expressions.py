@@ -23,6 +23,7 @@ from hardware.layouts.layout import LayoutError
 _BY_NAME = {name: function for function in FUNCTIONS for name in function.names}
 _NAME = r"(?:cute::)?[A-Za-z_]\w*"
 _DECLARATION = re.compile(r"\s*(?:[A-Za-z_][\w:<>, ]*?[\s&]+)?([A-Za-z]\w*)\s*=(?!=)\s*")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMPARISONS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     ("<=", lambda x, y: x <= y),
     (">=", lambda x, y: x >= y),
@@ -36,7 +37,7 @@ def evaluate(text: str) -> object:
 
     Raises `LayoutError` with the character for malformed text, and with CuTe's wording for what does not compile.
     """
-    return Evaluation(Reader(text)).program()
+    return Evaluation(Reader(_COMMENT.sub(lambda found: " " * len(found.group()), text))).program()
 
 
 def evaluated_text(text: str) -> str:

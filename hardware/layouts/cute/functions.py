@@ -2,9 +2,10 @@
 
 from hardware.layouts.cute.function import Function
 from hardware.layouts.cute.functions_layouts import LAYOUT_FUNCTIONS
+from hardware.layouts.cute.functions_modes import MODE_FUNCTIONS
 from hardware.layouts.cute.functions_tensors import TENSOR_FUNCTIONS
 from hardware.layouts.cute.functions_tuples import TUPLE_FUNCTIONS
 
-FUNCTIONS: tuple[Function, ...] = TUPLE_FUNCTIONS + LAYOUT_FUNCTIONS + TENSOR_FUNCTIONS
+FUNCTIONS: tuple[Function, ...] = TUPLE_FUNCTIONS + MODE_FUNCTIONS + LAYOUT_FUNCTIONS + TENSOR_FUNCTIONS
 
 __all__ = ["FUNCTIONS", "Function"]

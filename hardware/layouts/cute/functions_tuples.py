@@ -208,7 +208,6 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
     plain("flatten_to_tuple", leaves, 1),
     plain("wrap", wrapped, 1),
     plain("unwrap", unwrapped, 1),
-    plain("reverse", lambda t: tuple(reversed(t)) if isinstance(t, tuple) else t, 1),
     plain("congruent", lambda a, b: Static(int(congruent(a, b))), 2),
     plain("weakly_congruent", lambda a, b: Static(int(weakly_congruent(a, b))), 2),
     plain("compatible", lambda a, b: _known(compatible(a, b), a, b), 2),

@@ -22,6 +22,7 @@ from hardware.layouts.layout import LayoutError
         ("3 < _4{} && _1{}", "1"),
         ("auto it = make_inttuple_iter(make_coord(1, 2)); it[E<1>{}];", "(1,3)"),
         ("Layout l = make_layout(make_shape(4, _5{}), GenRowMajor{}); l(_, 2)", "(4):(_5)"),
+        ("auto a = 3; // three\n/* and */ a + 1", "4"),
         ("cute::make_shape(1, cute::make_shape(Int<2>{}))", "(1,(_2))"),
         ("make_swizzle<0b11000000, 0b00000110>()", "Sw<2,1,5>"),
         ("make_layout(make_shape(4, 5)).template shape<1>()", "5"),
