@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from hardware.layouts.cute.basis import equal, minus, negative, plus, term, times
 from hardware.layouts.cute.composed import Composed, Swizzle
 from hardware.layouts.cute.functions import FUNCTIONS, Function
-from hardware.layouts.cute.integers import Integer, Static, combined, divided, remainder
+from hardware.layouts.cute.integers import Integer, Static, combined, divided, number, remainder
 from hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Pointer
 from hardware.layouts.cute.methods import method_of
 from hardware.layouts.cute.strided import Strided
 from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.text import DEEPEST_NESTING, Reader
+from hardware.layouts.cute.text import DEEPEST_NESTING, LARGEST_INTEGER, Reader
 from hardware.layouts.cute.tuples import KEEP, has_underscore, integer, shown
 from hardware.layouts.layout import LayoutError
 
 _BY_NAME = {name: function for function in FUNCTIONS for name in function.names}
 _NAME = r"(?:cute::)?[A-Za-z_]\w*"
 _DECLARATION = re.compile(r"\s*(?:[A-Za-z_][\w:<>, ]*?[\s&]+)?([A-Za-z]\w*)\s*=(?!=)\s*")
+MOST_ENTRIES = 1 << 12
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMPARISONS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     ("<=", lambda x, y: x <= y),
@@ -37,7 +38,9 @@ def evaluate(text: str) -> object:
 
     Raises `LayoutError` with the character for malformed text, and with CuTe's wording for what does not compile.
     """
-    return Evaluation(Reader(_COMMENT.sub(lambda found: " " * len(found.group()), text))).program()
+    reader = Reader(text)
+    reader.text = _COMMENT.sub(lambda found: " " * len(found.group()), text)
+    return Evaluation(reader).program()
 
 
 def evaluated_text(text: str) -> str:
@@ -77,7 +80,7 @@ class Evaluation:
             raise self.reader.expected(f"at most {DEEPEST_NESTING} levels of nesting")
         value = self.conjunction()
         self.depth -= 1
-        return value
+        return bounded(value)
 
     def conjunction(self) -> object:
         """`a && b || c`."""
@@ -248,6 +251,24 @@ class Evaluation:
     def braces(self) -> None:
         """`{}` or `()` after a type without arguments, if there."""
         self.reader.taken(r"\{\s*\}")
+
+
+def bounded(value: object) -> object:
+    """The value; `LayoutError` if it is too deep, has more than 4096 entries or holds integers beyond 64 bits."""
+    waiting: list[tuple[object, int]] = [(value, 0)]
+    seen = 0
+    while waiting:
+        entry, depth = waiting.pop()
+        seen += 1
+        if depth > DEEPEST_NESTING:
+            raise LayoutError(f"expected at most {DEEPEST_NESTING} levels of nesting")
+        if seen > MOST_ENTRIES:
+            raise LayoutError(f"expected at most {MOST_ENTRIES} entries in a tuple")
+        if isinstance(entry, tuple):
+            waiting.extend((part, depth + 1) for part in entry[: MOST_ENTRIES + 1])
+        elif isinstance(entry, int | Static) and abs(number(entry)) > LARGEST_INTEGER:
+            raise LayoutError(f"expected integers of 64 bits, got {str(number(entry))[:20]}...")
+    return value
 
 
 def added(a: object, b: object) -> object:

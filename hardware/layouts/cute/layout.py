@@ -14,16 +14,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from hardware.layouts.cute.algebra import coalesce
 from hardware.layouts.cute.basis import ScaledBasis, Term
 from hardware.layouts.cute.composed import Composed, Swizzle
 from hardware.layouts.cute.elements import bits_of
 from hardware.layouts.cute.integers import Static, number
+from hardware.layouts.cute.reference import static
 from hardware.layouts.cute.strided import Strided
 from hardware.layouts.cute.text import LARGEST_INTEGER, Reader
 from hardware.layouts.cute.tuples import integer, leaves, product, wrapped
 from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
 
 LARGEST_TABLE = 1 << 26
+MOST_AXES = 32
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,12 @@ class CuteLayout(Layout):
 
     @cached_property
     def _leaves(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """(extent, stride, coordinate step) of every leaf, by dimension, first leaf fastest."""
+        """(extent, stride, coordinate step) of every leaf after coalescing, by dimension, first leaf fastest."""
         found = []
         for mode in self.inner.modes:
             step, parts = 1, []
-            for extent, stride in zip(leaves(mode.shape), leaves(mode.stride), strict=True):
+            simple = coalesce(Strided(static(mode.shape), static(mode.stride)))
+            for extent, stride in zip(leaves(simple.shape), leaves(simple.stride), strict=True):
                 parts.append((number(integer(extent)), number(integer(stride)), step))
                 step *= parts[-1][0]
             found.append(tuple(parts))
@@ -173,6 +177,8 @@ class CuteLayout(Layout):
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
         """The buffer (1, buffer_elements); `LayoutError` where elements that share a slot differ."""
+        if len(self._axes) > MOST_AXES:
+            return super().pack(array, fill)
         self._expect(array, self.shape, "array")
         buffer = np.full(self.buffer_elements, fill, dtype=array.dtype)
         self._view(buffer)[...] = array.reshape(self._axes)
@@ -182,6 +188,8 @@ class CuteLayout(Layout):
 
     def unpack(self, buffers: Buffers) -> Buffers:
         """The array (shape) in a buffer (1, buffer_elements)."""
+        if len(self._axes) > MOST_AXES:
+            return super().unpack(buffers)
         self._expect(buffers, (1, self.buffer_elements), "buffers")
         found: Buffers = self._view(self._permuted(np.ascontiguousarray(buffers[0]))).reshape(self.shape)
         return found.copy() if np.shares_memory(found, buffers) else found

@@ -28,7 +28,7 @@ from hardware.layouts.cute.tuples import (
 )
 from hardware.layouts.layout import LayoutError
 
-MOST_PRINTED = 1 << 20
+MOST_PRINTED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _padded(coordinate: tuple[object, ...], length: int) -> tuple[object, ...]:
 def printed(tensor: ImplicitTensor, header: bool = True) -> str:
     """`print_tensor`: the header and the elements of ranks 1 to 4, as CuTe lays them out, without the last newline.
 
-    Raises `LayoutError` for more than 2^20 elements.
+    Raises `LayoutError` for more than 2^16 elements.
     """
     if number(product(tensor.shape)) > MOST_PRINTED:
         raise LayoutError(f"expected at most {MOST_PRINTED} elements to print, got a tensor {tensor}")

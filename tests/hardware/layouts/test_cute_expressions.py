@@ -66,8 +66,12 @@ def test_texts_are_read_back() -> None:
         ("999999999999999999999999", "an integer of 64 bits"),
         (
             "print_tensor(make_identity_tensor(make_shape(100000,100000)))",
-            "at most 1048576 elements to print",
+            "at most 65536 elements to print",
         ),
+        ("auto a = 9; " + "a = a * a; " * 9 + "a", "expected integers of 64 bits"),
+        ("repeat<100>(repeat<100>(1))", "expected at most 4096 entries"),
+        ("auto a = 1; " + "a = make_tuple(a); " * 2000, "at most 64 levels of nesting"),
+        ("auto a = 1; " + "a = make_tuple(a, a); " * 40, "expected at most 4096 entries"),
         ("__import__", "expected a name of CuTe's"),
         ("make_layout()", "expected 1 or more arguments of make_layout, got 0"),
         ("size(_)", "expected an integer, a basis element or a tuple"),

@@ -86,6 +86,17 @@ def test_the_element_comes_from_the_text_or_the_argument() -> None:
         parse("4:1", "thing")
 
 
+def test_many_modes_are_packed_too() -> None:
+    pieces = "(" + ",".join(["2", "1"] * 40) + ")"
+    layout = parse(f"{pieces}:({','.join(['0'] * 78 + ['1', '5'])})", "u8")
+    assert layout.shape[:2] == (2, 1) and len(layout.shape) == 80
+    folded = parse(f"({pieces},3):(({','.join(['0'] * 60 + ['1'] + ['0'] * 19)}),2)")
+    assert folded.shape == (1 << 40, 3) and folded.buffer_elements == 6
+    small = parse("((2,1,2,1,2),(2,2)):((1,9,2,9,4),(8,16))")
+    array = np.arange(32).reshape(8, 4)
+    assert np.array_equal(small.unpack(small.pack(array)), array)
+
+
 def test_a_million_offsets_are_arrays() -> None:
     layout = parse("((16,64),(32,8)):((1,512),(16,32768))")
     coords = np.random.default_rng(0).integers(0, 256, (1_000_000, 2))
