@@ -74,9 +74,10 @@ def from_torch(
 
     Sources are named as the program's signature names parameters, buffers and constants, else after the user's
     arguments. Sinks are the user's outputs in order, named after their nodes; gradients are `NAME.grad`; the next
-    value of a state is `NAME.next` and carries the source. A `GraphModule` has no signature: `roles` give its
-    placeholders roles, `carries` its outputs the placeholder whose next value they are. `dims` gives sizes to the
-    symbols of dynamic shapes. Operators that draw random numbers are refused.
+    value of a state is `NAME.next` and carries the source. `roles` give inputs roles (a key stands for an input or
+    for all below it, `weights` for `weights_0`), `carries` outputs the input whose next value they are; where only
+    roles are given, that is recognised by dataflow. `dims` gives sizes to the symbols of dynamic shapes.
+    Operators that draw random numbers are refused.
 
     Raises:
         ImportFailure: the file is missing, damaged or foreign, shapes are dynamic, or operators are unsupported;

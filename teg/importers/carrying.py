@@ -48,20 +48,23 @@ class Candidate(NamedTuple):
 def with_carried_state(program: Program, told: Mapping[str, str] | None = None) -> Program:
     """The program with `carries` as `told` (output -> state), or as its dataflow says where nothing is told.
 
+    What the program says itself stays.
+
     Raises:
         ImportFailure: what is told names no output or no input, or shapes or types differ.
     """
     if told is not None:
-        return replace(program, carries=_checked(program, told))
-    states = [name for name, entry in program.entries.items() if entry.role in STATES]
+        return replace(program, carries={**program.carries, **_checked(program, told)})
+    stated = program.carries
+    states = [n for n, e in program.entries.items() if e.role in STATES and n not in stated.values()]
     if not states:
         return program
     candidates = sorted(_candidates(program, states))
     updates = _nearest([c for c in candidates if not c.doubtful])
     parameters = {s for s in states if program.entries[s].role == "parameter"}
     if 2 * len(parameters.intersection(updates.values())) >= len(parameters):
-        return replace(program, carries=_nearest(candidates))
-    return replace(program, carries={o: s for o, s in updates.items() if s not in parameters})
+        return replace(program, carries={**stated, **_nearest(candidates)})
+    return replace(program, carries={**stated, **{o: s for o, s in updates.items() if s not in parameters}})
 
 
 def _checked(program: Program, told: Mapping[str, str]) -> dict[str, str]:
@@ -95,7 +98,7 @@ def _candidates(program: Program, states: list[str]) -> Iterator[Candidate]:
     kinds = {(program.values[s].shape, program.values[s].dtype) for s in states}
     for output, value in program.outputs.items():
         wanted = program.values[value]
-        if (wanted.shape, wanted.dtype) not in kinds:
+        if output in program.carries or (wanted.shape, wanted.dtype) not in kinds:
             continue
         walk = _walk(program, makers, sources, value)
         for name, (depth, scaled) in walk.reached.items():

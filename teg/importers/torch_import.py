@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from teg.graph import ROLES, Graph
+from teg.graph import Graph
 from teg.importers.absorbing import absorb_transpositions
 from teg.importers.factoring import Factoring
 from teg.importers.failure import ImportFailure
@@ -16,8 +16,9 @@ from teg.importers.lowering.lower import lower
 from teg.importers.torch.archive import read_archive
 from teg.importers.torch.dumps import read_dump
 from teg.importers.torch.listing import Listing
-from teg.importers.torch.live import read_exported, read_module
+from teg.importers.torch.live import is_hollow, read_exported, read_module
 from teg.importers.torch.serialized import looks_serialized, parse_json, read_serialized
+from teg.importers.torch.telling import told
 from teg.importers.torch.translate import translate, unsupported
 
 LARGEST_DUMP_BYTES = 2 * 1024**3
@@ -32,11 +33,8 @@ def import_torch(
     dims: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a PyTorch program; see `teg.importers.from_torch`."""
-    wrong = sorted(set((roles or {}).values()) - set(ROLES))
-    if wrong:
-        raise ImportFailure(f"unknown role {wrong[0]!r}; use {', '.join(ROLES)}")
-    listing = read_listing(source, example, name, roles, carries, dims)
-    program = translate(listing)
+    listing = read_listing(source, example, name, dims)
+    program = translate(told(listing, roles or {}, carries or {}))
     program = absorb_transpositions(program)
     return lower(program, Factoring(program))
 
@@ -45,8 +43,6 @@ def read_listing(
     source: Any,
     example: tuple[Any, ...] = (),
     name: str | None = None,
-    roles: Mapping[str, str] | None = None,
-    carries: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Listing:
     """Any form of a PyTorch program as one plain list of calls."""
@@ -57,9 +53,12 @@ def read_listing(
     if hasattr(source, "graph_signature") and hasattr(source, "run_decompositions"):
         return _read_live(source, name or "program", dims)
     if hasattr(source, "graph") and hasattr(source, "code") and not example:
-        return read_module(source, name or "program", roles or {}, carries or {})
+        return read_module(source, name or "program")
     if callable(source):
-        return _read_live(_exported(source, example), name or type(source).__name__, dims)
+        exported, label = _exported(source, example), name or type(source).__name__
+        if any(hasattr(c, "dtype") and is_hollow(c) for c in exported.constants.values()):
+            return _traced(source, example, exported, label)
+        return _read_live(exported, label, dims)
     raise ImportFailure(
         "expected an ExportedProgram, a GraphModule, a module with example arguments, or a file "
         f"(.pt2, .json, .json.gz), not {type(source).__name__}"
@@ -89,6 +88,32 @@ def _exported(source: Any, example: tuple[Any, ...]) -> Any:
     except Exception as error:  # torch raises whatever tracing stumbles over
         reason = str(error).strip().partition("\n")[0]
         raise ImportFailure(f"torch.export cannot export {type(source).__name__}: {reason}") from error
+
+
+def _traced(source: Any, example: tuple[Any, ...], exported: Any, name: str) -> Listing:
+    """A function with transformations of `torch.func` inside, traced; inputs are named as export names them.
+
+    Raises:
+        ImportFailure: it is a module with state of its own, which a trace does not name, or cannot be traced.
+    """
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    if isinstance(source, torch.nn.Module) and (exported.state_dict or any(source.buffers())):
+        raise ImportFailure(
+            f"{name} takes gradients by torch.func inside, which torch.export does not see through; write the "
+            "step as a function that takes its parameters as arguments (torch.func.functional_call)"
+        )
+    try:
+        module = make_fx(torch.func.functionalize(source))(*example)
+    except Exception as error:  # torch raises whatever tracing stumbles over
+        reason = str(error).strip().partition("\n")[0]
+        raise ImportFailure(f"{name} cannot be traced: {reason}") from error
+    holders = [n.name for n in module.graph.nodes if n.op == "placeholder"]
+    users = [str(u) for u in exported.graph_signature.user_inputs]
+    return read_module(
+        module, name, dict(zip(holders, users, strict=True)) if len(users) == len(holders) else {}
+    )
 
 
 def _read_file(path: Path, name: str | None, dims: Mapping[str, int] | None) -> Listing:

@@ -60,7 +60,7 @@ def _read(document: Mapping[str, Any], name: str) -> Listing:
         elif node["op"] != "placeholder":
             raise ImportFailure(f"{name}: node {node['name']!r} of kind {node['op']!r} is unsupported")
     outputs = unique_outputs(found, {i.value.name for i in inputs})
-    return Listing(name, inputs, tuple(calls), outputs, carries={})
+    return Listing(name, inputs, tuple(calls), outputs, carries={}, signed=False)
 
 
 def _input(node: Mapping[str, Any], label: str) -> Input:

@@ -64,7 +64,8 @@ class Listing:
     """A whole program.
 
     `carries` is None where the outputs themselves say what they carry; else it is what the user told of outputs
-    (output -> input), or empty: then that is recognised by dataflow.
+    (output -> input), or empty: then that is recognised by dataflow. `signed` says that the program has a
+    signature, so that outputs which are gradients say so; `idle` are inputs that nothing reads, left out.
     """
 
     name: str
@@ -72,6 +73,8 @@ class Listing:
     calls: tuple[Call, ...]
     outputs: tuple[Output, ...]
     carries: Mapping[str, str] | None = None
+    signed: bool = True
+    idle: frozenset[str] = frozenset()
 
 
 # By the number that torch's serialised form gives them, and by name.

@@ -74,17 +74,15 @@ def _signed_outputs(
             raise ImportFailure(f"{name}: outputs of kind {kind} are unsupported")
 
 
-def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:
-    """The program of a `GraphModule` whose nodes record their shapes; roles by placeholder.
-
-    `carries` names outputs that are the next value of a placeholder; empty, that is recognised by dataflow.
+def read_module(module: Any, name: str, sites: Mapping[str, str] | None = None) -> Listing:
+    """The program of a `GraphModule` whose nodes record their shapes; `sites` names placeholders otherwise.
 
     Raises:
         ImportFailure: a placeholder records no shape, or there are nodes of another kind than calls.
     """
     sizes = Sizes(None, name)
     inputs = [
-        Input(n.name, _value(n, n.name, name, sizes), roles.get(n.name, "activation"))
+        Input(n.name, _value(n, (sites or {}).get(n.name, n.name), name, sizes), "activation")
         for n in module.graph.nodes
         if n.op == "placeholder" and n.users
     ]
@@ -99,7 +97,8 @@ def read_module(module: Any, name: str, roles: Mapping[str, str], carries: Mappi
     calls, items = _calls(module.graph, name, sizes)
     observed = [(n.name, items.get(n.name, n.name), None) for n in _nodes_in(end.args)]
     outputs = unique_outputs(observed, {i.value.name for i in inputs})
-    return Listing(name, tuple(inputs), calls, outputs, carries)
+    idle = frozenset(n.name for n in module.graph.nodes if n.op == "placeholder" and not n.users)
+    return Listing(name, tuple(inputs), calls, outputs, carries={}, signed=False, idle=idle)
 
 
 def _attribute(module: Any, target: str) -> Any:
@@ -192,10 +191,28 @@ def _recorded(value: Any, site: str, node: Any, name: str, sizes: Sizes) -> Valu
     return Value(site, shape, dtype_by_name(value.dtype, where))
 
 
+def is_hollow(tensor: Any) -> bool:
+    """Whether a tensor stands for one: a value inside a transformation of `torch.func`, or one of a trace."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor) or bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+
+
 def to_numpy(tensor: Any) -> np.ndarray:
-    """The elements of a tensor; types that numpy lacks are reinterpreted, not converted."""
+    """The elements of a tensor; types that numpy lacks are reinterpreted, not converted.
+
+    Raises:
+        ImportFailure: the tensor has a shape but no elements, as constants that `torch.export` made of the values
+            inside a transformation of `torch.func`.
+    """
     import torch
 
+    if is_hollow(tensor):
+        raise ImportFailure(
+            "a constant of the program has no elements: torch.export does not see through torch.func.grad and "
+            "the like; trace the function with torch.fx.experimental.proxy_tensor.make_fx and import what that gives"
+        )
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     name = str(plain.dtype).removeprefix("torch.")
     if name in EXTENDED:

@@ -9,14 +9,18 @@ from teg.importers.carrying import with_carried_state
 from teg.importers.program import Program
 
 
-def with_roles_of_outputs(program: Program, told: Mapping[str, str] | None = None) -> Program:
+def with_roles_of_outputs(
+    program: Program, told: Mapping[str, str] | None = None, gradients: bool = True
+) -> Program:
     """The program with carried state as `told`, or as its dataflow says (see `teg.importers.carrying`).
 
     Outputs that carry a state are named `STATE.next`. Where nothing is carried and the last outputs have the
-    shapes of the parameters, in order, they are gradients, named `PARAMETER.grad`.
+    shapes of the parameters, in order, they are `gradients`, named `PARAMETER.grad`.
     """
     found = with_carried_state(program, told or None)
-    names = {o: f"{s}.next" for o, s in found.carries.items()} if found.carries else _gradients(found)
+    names = {o: f"{s}.next" for o, s in found.carries.items()}
+    if not names and gradients:
+        names = _gradients(found)
     outputs = {names.get(o, o): value for o, value in found.outputs.items()}
     if len(outputs) < len(found.outputs):
         return found  # a name is taken

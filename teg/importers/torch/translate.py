@@ -39,7 +39,9 @@ def translate(listing: Listing) -> Program:
         if output.carries is not None:
             program.carries[output.name] = output.carries
     program = program.pruned()
-    return program if listing.carries is None else with_roles_of_outputs(program, listing.carries)
+    if listing.carries is None:
+        return program
+    return with_roles_of_outputs(program, listing.carries, gradients=not listing.signed)
 
 
 def unsupported(listing: Listing) -> list[str]:

@@ -253,3 +253,39 @@ def test_labels_that_an_einsum_repeats_walk_diagonals() -> None:
     x, v = torch.randn(2, 3, 3), torch.randn(2)
     check(lambda x: (torch.einsum("bii->bi", x), torch.einsum("bii", x), torch.einsum("...ii->...i", x)), x)
     check(lambda x, v: (torch.einsum("bii,b->i", x, v), torch.einsum("ii->i", x[0])), x, v)
+
+
+def descent(w: Any, x: Any) -> Any:
+    return w - 0.1 * torch.func.grad(lambda w: ((x @ w) ** 2).mean())(w)
+
+
+def test_a_step_with_gradients_inside_comes_in_and_is_told_its_parameters() -> None:
+    w, x = torch.randn(3, 3), torch.randn(4, 3)
+    graph = from_torch(descent, w, x)
+    names = [s.site for s in graph.sources]
+    (sink,) = graph.sinks
+    assert_close(
+        run(graph, dict(zip(names, map(to_numpy, (w, x)), strict=True)))[sink.site],
+        to_numpy(descent(w, x)),
+        "",
+    )
+    graph = from_torch(descent, w, x, roles={names[0]: "parameter"})
+    assert {s.site: s.definition["carries"] for s in graph.sinks} == {f"{names[0]}.next": names[0]}
+
+
+class Averages(nn.Module):  # type: ignore[misc]
+    def forward(self, mean: Any, x: Any) -> Any:
+        return x * 2, 0.9 * mean + 0.1 * x
+
+
+def test_an_exported_program_is_told_roles_and_carried_state() -> None:
+    exported = torch.export.export(Averages(), (torch.zeros(3), torch.randn(3)))
+    assert all(s.definition.get("carries") is None for s in from_torch(exported).sinks)
+    last = from_torch(exported).sinks[1].site
+    for options in ({"roles": {"mean": "buffer"}}, {"carries": {last: "mean"}}):
+        graph = from_torch(exported, **options)
+        assert [s.definition.get("carries") for s in graph.sinks] == [None, "mean"]
+    with pytest.raises(ImportFailure, match="there is no input 'means' to be a buffer; inputs are mean, x"):
+        from_torch(exported, roles={"means": "buffer"})
+    with pytest.raises(ImportFailure, match="there is no output 'last' to carry a state"):
+        from_torch(exported, carries={"last": "mean"})
