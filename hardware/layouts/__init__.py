@@ -15,7 +15,7 @@ def parse_layout(text: str, dtype: str | None = None) -> Layout:
     for notation in NOTATIONS:
         if notation.recognises(text):
             return notation.parse(text, dtype)
-    names = ", ".join(f"{n.name} like {min(n.examples, key=len)[:60]!r}" for n in NOTATIONS)
+    names = ", ".join(f"{n.name} like {n.examples[0][:60]!r}" for n in NOTATIONS)
     raise LayoutError(f"{text[:80]!r} is of no notation known here; expected {names}")
 
 

@@ -36,7 +36,7 @@ def _describe(document: dict[str, Any], as_json: bool) -> None:
     buffers, slots = document["buffer_count"], document["buffer_elements"]
     figures = {
         "notation": document["title"],
-        "shape": f"{document['shape']}, {document['element_count']:,} elements of {document['element_bits']} bits",
+        "shape": f"{document['shape']}, elements: {document['element_count']:,} of {document['element_bits']} bits",
         "stored as": str(document["physical_shape"]),
         "buffers": f"{buffers:,} of {slots:,} slots",
         "size": _bytes(document["size_bytes"]),
