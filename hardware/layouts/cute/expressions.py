@@ -8,7 +8,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardware.layouts.cute.basis import equal, minus, negative, plus, term, times
+from hardware.layouts.cute.basis import (
+    ArithmeticTuple,
+    ScaledBasis,
+    equal,
+    minus,
+    negative,
+    plus,
+    term,
+    times,
+)
 from hardware.layouts.cute.composed import Composed, Swizzle
 from hardware.layouts.cute.functions import FUNCTIONS, Function
 from hardware.layouts.cute.integers import Integer, Static, combined, divided, number, remainder
@@ -264,6 +273,12 @@ def bounded(value: object) -> object:
             raise LayoutError(f"expected at most {DEEPEST_NESTING} levels of nesting")
         if seen > MOST_ENTRIES:
             raise LayoutError(f"expected at most {MOST_ENTRIES} entries in a tuple")
+        if isinstance(entry, ArithmeticTuple):
+            entry = entry.items
+        elif isinstance(entry, Strided):
+            entry = (entry.shape, entry.stride)
+        elif isinstance(entry, ScaledBasis):
+            entry = entry.value
         if isinstance(entry, tuple):
             waiting.extend((part, depth + 1) for part in entry[: MOST_ENTRIES + 1])
         elif isinstance(entry, int | Static) and abs(number(entry)) > LARGEST_INTEGER:

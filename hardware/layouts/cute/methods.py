@@ -25,6 +25,8 @@ def method_of(value: object, name: str, templates: tuple[object, ...], given: li
         if name == "layout":
             return value
     if isinstance(value, Composed):
+        if name in ("compose", "tile", "with_shape"):
+            return value.on_inner(lambda layout: _relaid(layout, name, given))
         return _composed_method(value, name)
     if not isinstance(value, Strided):
         raise LayoutError(f"{shown(value)} has no method {name!r}; expected a layout or a tensor")

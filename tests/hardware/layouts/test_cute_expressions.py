@@ -71,6 +71,8 @@ def test_texts_are_read_back() -> None:
         ("auto a = 9; " + "a = a * a; " * 9 + "a", "expected integers of 64 bits"),
         ("repeat<100>(repeat<100>(1))", "expected at most 4096 entries"),
         ("auto a = 1; " + "a = make_tuple(a); " * 2000, "at most 64 levels of nesting"),
+        ("auto a = 1; " + "a = make_arithmetic_tuple(a); " * 2000, "at most 64 levels of nesting"),
+        ("auto a = 9 * E<0>{}; " + "a = a * 999999999; " * 3, "expected integers of 64 bits"),
         ("auto a = 1; " + "a = make_tuple(a, a); " * 40, "expected at most 4096 entries"),
         ("__import__", "expected a name of CuTe's"),
         ("make_layout()", "expected 1 or more arguments of make_layout, got 0"),
