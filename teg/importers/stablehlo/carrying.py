@@ -1,17 +1,25 @@
 """Which results are the next values of inputs: a training step's parameters and optimizer state.
 
-A donated argument says so itself. Otherwise a result is the next value of an input of the same shape and element type
-that it is computed from element by element, as every optimizer's update is. Such an input is a *parameter* if what it
-is updated by (the gradient) depends on it too, *optimizer state* if a parameter's update reads it, else a *buffer*.
-One such pair alone, without a number as another result (a loss), may be any recurrence and is no training step.
+A donated argument says so itself, and a role that the user gave makes an input a state of the rule that all front ends
+share (`teg.importers.carrying`). Otherwise a result is the next value of an input of the same shape and element type
+that it is computed from element by element, if it shows how an optimizer updates: the input is scaled by a number, a
+step is subtracted from it or scaled by a number and added, or elements of it are overwritten. A layer's residual
+connection or activation does nothing of that.
+
+Such an input is a *parameter* if what it is updated by (the gradient) depends on it too, *optimizer state* if a
+parameter's update reads it, else a *buffer*. One such pair alone, without a number as another result (a loss), may be
+any recurrence and is no training step. A counter, moved by a constant, is taken along in a training step only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from teg.dtypes import is_float
+from teg.importers.carrying import STATES, with_carried_state
 from teg.importers.program import Compute, Program, Step, inputs_of, outputs_of
+from teg.importers.stablehlo.updates import Signs
 
 Chain = tuple[dict[str, int], set[str]]
 
@@ -23,10 +31,15 @@ def carried(
     makers = {name: step for step in program.steps for name in outputs_of(step)}
     chains = {name: _chain(program, makers, value) for name, value in program.outputs.items()}
     reached = _dependences(program)
-    carries = {**_matched(program, chains, stated), **stated}
+    signs = Signs(program, makers, reached)
+    updated = {name: signs.of(value) for name, value in program.outputs.items()}
+    likely = {n: ({e: d for e, d in c[0].items() if e in updated[n]}, c[1]) for n, c in chains.items()}
+    carries = {**_matched(program, likely, stated), **stated}
     roles: dict[str, str] = {}
-    if not stated and not _is_training(program, carries):
+    strong = {o: e for o, e in carries.items() if updated[o].get(e)}
+    if not stated and not (strong and _is_training(program, carries)):
         carries = {}
+    carries = _with_given(program, carries, given)
     parameters = [
         (output, entry)
         for output, entry in carries.items()
@@ -37,6 +50,13 @@ def carried(
         roles[entry] = "optimizer_state" if entry in read else "buffer"
     roles.update((entry, "parameter") for _, entry in parameters)
     return carries, {**roles, **{n: r for n, r in given.items() if n in roles}}
+
+
+def _with_given(program: Program, carries: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What is carried, and what states of the roles that the user gave are carried by."""
+    if not any(role in STATES and name not in carries.values() for name, role in given.items()):
+        return dict(carries)
+    return with_carried_state(replace(program, carries=dict(carries))).carries
 
 
 def _chain(program: Program, makers: Mapping[str, Step], value: str) -> Chain:

@@ -101,6 +101,35 @@ def test_long_loops_are_refused() -> None:
         same_as_jax(lambda x: lax.fori_loop(0, 1000, lambda i, a: a + i, x), np.float32(3), unroll_limit=100)
 
 
+def relu_block(x: Any, w: Any) -> Any:
+    return x + jax.nn.relu(x @ w) @ w, (x @ w).mean()
+
+
+FORWARDS: dict[str, Any] = {
+    "residual": (relu_block, (4, 8), (8, 8)),
+    "relu": (lambda x: (jax.nn.relu(x), x.mean()), (4, 8)),
+    "centred": (lambda x: (x - x.mean(1, keepdims=True), x.mean()), (4, 8)),
+    "bias": (lambda x, b: (x + b, x.mean()), (4, 8), (4, 8)),
+    "two streams": (lambda a, b, w: (a + a @ w, b + b @ w), (4, 8), (4, 8), (8, 8)),
+}
+
+
+@pytest.mark.parametrize("name", FORWARDS)
+def test_a_forward_pass_carries_nothing(name: str) -> None:
+    function, *shapes = FORWARDS[name]
+    graph = from_jax(function, *(normal(*s) for s in shapes))
+    assert {s.definition.get("carries") for s in graph.sinks} == {None}
+    assert {s.definition["role"] for s in graph.sources} == {"activation"}
+
+
+def test_a_parameter_that_is_told_is_carried_without_a_loss() -> None:
+    def step(w: Any, x: Any) -> Any:
+        return w - 0.1 * jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
+
+    graph = from_jax(step, normal(3, 3), normal(4, 3), roles={"w": "parameter"})
+    assert [s.definition.get("carries") for s in graph.sinks] == ["w"]
+
+
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "einsum": (lambda a, b: jnp.einsum("bij,bkj->bik", a, b), (normal(2, 3, 4), normal(2, 5, 4))),
     "cumsum": (lambda a: jnp.cumsum(a, 1), (normal(3, 40),)),
