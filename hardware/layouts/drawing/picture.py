@@ -10,6 +10,7 @@ from hardware.layouts.drawing.seams import kept, seams, telling
 from hardware.layouts.layout import Indices, Layout, LayoutError, Mask
 
 MOST_CELLS = 2**20
+RANK = 8  # of more dimensions fewer cells are looked at
 MOST_PANELS = 8
 
 
@@ -70,9 +71,10 @@ def picture_of(layout: Layout, most_rows: int, most_columns: int) -> Picture:
     Raises `LayoutError` if a matrix is too large to be looked at.
     """
     *lead, height, width = (1, 1, *layout.picture_shape)[-max(len(layout.picture_shape), 2) :]
-    if height * width > MOST_CELLS:
+    most = MOST_CELLS * RANK // max(RANK, len(layout.shape))
+    if height * width > most:
         raise LayoutError(
-            f"too large to draw: expected at most {MOST_CELLS:,} cells, got {height:,} x {width:,} of them; "
+            f"too large to draw: expected at most {most:,} cells, got {height:,} x {width:,} of them; "
             "draw a smaller shape in the same layout, its tiles are the same"
         )
     count = prod(lead) if height * width else 0

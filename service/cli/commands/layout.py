@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -13,6 +14,8 @@ from hardware.layouts.drawing.terminal import ASCII, MOST_COLUMNS, MOST_ROWS, UN
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, quantity
 from service.layouts import LayoutFaults, described, drawn, read_layout
+
+MARGIN, LEAST = 12, 6  # columns of text beside a drawing, columns of cells in the narrowest
 
 
 def run(arguments: Namespace) -> int:
@@ -74,8 +77,16 @@ def _draw(layout: Layout, path: str | None, elements: bool) -> None:
         _write(svg_of(drawn(layout)), path)
         return
     glyphs = UNICODE if "utf" in (sys.stdout.encoding or "").lower() else ASCII
-    for line in text_of(drawn(layout, MOST_ROWS, MOST_COLUMNS), glyphs, elements=elements):
+    for line in text_of(drawn(layout, MOST_ROWS, _columns(layout)), glyphs, elements=elements):
         print(line)
+
+
+def _columns(layout: Layout) -> int:
+    """As many columns of cells as a terminal is wide."""
+    if not sys.stdout.isatty():
+        return MOST_COLUMNS
+    digits = len(str(layout.buffer_elements))
+    return min(max((shutil.get_terminal_size().columns - MARGIN) // (digits + 2), LEAST), MOST_COLUMNS)
 
 
 def _write(content: str, path: str) -> None:
