@@ -122,8 +122,10 @@ class Signs:
     def _is_scaled(self, step: Compute, expr: Any, left: int = LONGEST_STEP) -> bool:
         """Whether a part is something times a number, or its negative."""
         name, *parts = expr
-        if name == "neg" or left == 0:
-            return name == "neg"
+        if name == "neg":
+            return True
+        if left == 0:
+            return False
         if name == "mul":
             return any(self._is_number(step, p) for p in parts)
         if name == "div":

@@ -228,6 +228,27 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+EXTREMES = np.array(
+    [-1e20, -300.7, -129.5, -0.9, 0, 1.9, 127.9, 128, 255.5, 3e9, 1e20, np.inf, -np.inf, np.nan], np.float32
+)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_floats_beyond_an_integer_type_become_its_limits(dtype: str) -> None:
+    same_as_jax(lambda x: (x.astype(dtype), (x * 9).astype(jnp.bfloat16).astype(dtype)), EXTREMES)
+
+
+def test_floats_beyond_long_integers_become_their_limits() -> None:
+    with jax.enable_x64(True):
+        same_as_jax(lambda x: (x.astype("int64"), x.astype("uint64")), EXTREMES.astype(np.float64))
+
+
+def test_whole_division_by_zero() -> None:
+    a, b = np.array([-7, 9, 0, -(2**31)], np.int32), np.array([0, 0, 0, 2], np.int32)
+    same_as_jax(lambda a, b: (lax.div(a, b), lax.rem(a, b), lax.div(a, np.int32(3))), a, b)
+    same_as_jax(lambda a, b: (lax.div(a, b), lax.rem(a, b)), a.astype(np.uint32), b.astype(np.uint32))
+
+
 def test_double_precision() -> None:
     with jax.enable_x64(True):
         same_as_jax(

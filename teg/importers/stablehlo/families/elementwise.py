@@ -94,9 +94,24 @@ def _function(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Va
     if name == "abs" and operands[0].dtype.startswith("complex"):
         return e.cell(cast(dtype, ("abs", X)), *operands, dtype=dtype)
     arguments = [("input", k) for k in range(len(operands))]
+    if name in ("divide", "remainder") and numpy_dtype(dtype).kind in "iu":
+        return _whole_division(e, name, operands)
     if name == "real" and not operands[0].dtype.startswith("complex"):
         return operands[0]
     return e.cell((FUNCTIONS[name], *arguments), *operands, dtype=dtype)
+
+
+def _whole_division(e: Emitter, name: str, operands: Sequence[Value]) -> Value:
+    """By 0 XLA gives all ones as a quotient, and the dividend as what remains."""
+    divisor = e.known(operands[1])
+    if divisor is not None and np.all(divisor != 0):
+        return e.cell((FUNCTIONS[name], X, Y), *operands)
+    limits = np.iinfo(numpy_dtype(operands[0].dtype))
+    by_zero, nothing = X, ("eq", Y, const(0))
+    if name == "divide":
+        by_zero = const(-1 if limits.min < 0 else int(limits.max))
+    found: Expr = (FUNCTIONS[name], X, ("where", nothing, const(1), Y))
+    return e.cell(("where", nothing, by_zero, found), *operands)
 
 
 def _logical(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
@@ -143,7 +158,22 @@ def _convert(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
         return e.cell(("ne", X, const(0)), *operands, dtype="bool") if given != "bool" else operands[0]
     if given.startswith("complex") and not wanted.startswith("complex"):
         return e.cell(cast(wanted, ("real", X)), *operands, dtype=wanted)
+    if is_float(given) and numpy_dtype(wanted).kind in "iu":
+        return e.cell(_to_integer(wanted), *operands, dtype=wanted)
     return e.cast(operands[0], wanted)
+
+
+def _to_integer(dtype: str) -> Expr:
+    """As XLA converts floats: what is too large is the largest, what is too small the smallest, NaN is 0."""
+    limits, wide = np.iinfo(numpy_dtype(dtype)), cast("float64", X)
+    low, high = int(limits.min), int(limits.max)
+    if limits.bits < 64:
+        inside = cast(dtype, ("min", ("max", wide, const(float(low))), const(float(high))))
+    else:  # the largest integer is no float64: 2 ** 63 is beyond it
+        below = float(np.nextafter(float(high), 0))
+        inside = cast(dtype, ("min", ("max", wide, const(float(low))), const(below)))
+        inside = ("where", ("ge", wide, const(float(high))), const(high), inside)
+    return ("where", ("is_nan", wide), const(0), inside)
 
 
 def _bitcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
