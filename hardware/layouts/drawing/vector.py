@@ -91,6 +91,7 @@ def _headings(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterato
 
 
 def _cells(picture: Picture, panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
+    names = {int(b): picture.layout.buffer_name(int(b)) for b in np.unique(panel.buffers)}
     for row, top in enumerate(tops):
         for column, left in enumerate(lefts):
             buffer, slot = int(panel.buffers[row, column]), int(panel.slots[row, column])
@@ -98,10 +99,9 @@ def _cells(picture: Picture, panel: Panel, lefts: Places, tops: Places, cell: fl
             what = f"element {panel.coords[row, column].tolist()}" if real else "padding"
             kind = f"b{buffer % HUES}" if real else "padding"
             place = f'x="{left:g}" y="{top:g}" width="{cell:g}" height="{CELL_HEIGHT}"'
-            said = escape(f"{what}: {picture.layout.buffer_name(buffer)}, slot {slot}")
-            yield f'<g><title>{said}</title><rect class="{kind}" {place}/>' + (
-                f"{_text(left + cell / 2, top + CELL_HEIGHT / 2, str(slot), 'head' if not real else 'slot')}</g>"
-            )
+            said = escape(f"{what}: {names[buffer]}, slot {slot}")
+            number = _text(left + cell / 2, top + CELL_HEIGHT / 2, str(slot), "slot" if real else "head")
+            yield f'<g><title>{said}</title><rect class="{kind}" {place}/>{number}</g>'
 
 
 def _borders(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:

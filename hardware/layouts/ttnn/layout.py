@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hardware.layouts.layout import Buffers, Indices, Layout, Mask
 from hardware.layouts.ttnn.cores import Core
+from hardware.layouts.ttnn.distribution import Distribution
 from hardware.layouts.ttnn.dtypes import dtype_named
 from hardware.layouts.ttnn.encoding import Encoding, encoding_of
 from hardware.layouts.ttnn.pages import PageConfig
@@ -38,7 +39,7 @@ class TtnnLayout(Layout):
         object.__setattr__(self, "shape", self.spec.shape)
         object.__setattr__(self, "element_bits", layout.page.element_bits(layout.dtype))
         if layout.memory.is_sharded:
-            _ = self.spec.distribution
+            _ = self.distribution
         check_volume(self.physical_shape, "storage")
 
     def __str__(self) -> str:
@@ -91,9 +92,14 @@ class TtnnLayout(Layout):
             * layout.page.page_bytes(self.storage.page, layout.dtype)
         )
 
+    @cached_property
+    def distribution(self) -> Distribution:
+        """Which core holds which shard."""
+        return self.spec.distribution
+
     def core_of_buffer(self, buffer: int) -> Core | None:
         """The core that holds a buffer; None for an interleaved tensor."""
-        return self.spec.distribution.core_of_shard(buffer) if self.spec.layout.memory.is_sharded else None
+        return self.distribution.core_of_shard(buffer) if self.spec.layout.memory.is_sharded else None
 
     def buffer_name(self, buffer: int) -> str:
         """The core that holds a buffer, where the tensor is sharded."""
