@@ -289,3 +289,27 @@ def test_an_exported_program_is_told_roles_and_carried_state() -> None:
         from_torch(exported, roles={"means": "buffer"})
     with pytest.raises(ImportFailure, match="there is no output 'last' to carry a state"):
         from_torch(exported, carries={"last": "mean"})
+
+
+def test_factors_of_matrices() -> None:
+    def factors(a: Any) -> Any:
+        square = a @ a.mT
+        left, scales, right = torch.linalg.svd(a, full_matrices=False)  # vectors up to their signs
+        return (
+            *(left.abs(), scales, right.abs(), (left * scales[:, None]) @ right, torch.linalg.svdvals(a)),
+            *(torch.linalg.qr(a), torch.linalg.qr(a.mT), torch.linalg.eigvalsh(square)),
+            *(torch.linalg.pinv(a), torch.linalg.matrix_norm(a, 2), torch.linalg.matrix_norm(a, "nuc")),
+        )
+
+    torch.manual_seed(1)
+    check(factors, torch.randn(2, 4, 3))
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_means_of_what_is_scattered(include_self: bool) -> None:
+    places = torch.tensor([[0, 1, 1], [0, 3, 1]])
+    check(
+        lambda x, s: x.scatter_reduce(1, places, s, "mean", include_self=include_self),
+        torch.randn(2, 5),
+        torch.randn(2, 3),
+    )

@@ -13,6 +13,7 @@ from teg.importers.torch.families.creation import CREATION
 from teg.importers.torch.families.distances import DISTANCES
 from teg.importers.torch.families.dynamic import DYNAMIC
 from teg.importers.torch.families.elementwise import ELEMENTWISE
+from teg.importers.torch.families.factorisations import FACTORISATIONS
 from teg.importers.torch.families.indexing import INDEXING
 from teg.importers.torch.families.linear import LINEAR
 from teg.importers.torch.families.losses import LOSSES
@@ -53,6 +54,7 @@ OPERATORS: tuple[TorchOperator, ...] = (
     *SCATTERING,
     *ORDERING,
     *MATRICES,
+    *FACTORISATIONS,
     *SPECTRAL,
     *BAGS,
     *RESAMPLING,

@@ -88,7 +88,9 @@ def _scatter_add(t: Tracer, x: Value, dim: int, index: Value, src: Value) -> Val
 def _scatter_reduce(
     t: Tracer, x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    """Means are refused, and so is leaving out what was there before, except for sums over zeros."""
+    """With `include_self` what was there before is one of the elements that are combined."""
+    if reduce == "mean" and "float" in x.dtype:
+        return _scatter_mean(t, x, dim, index, src, include_self)
     if reduce not in MONOIDS:
         raise t.refuse(f"is unsupported with reduce={reduce!r}")
     if include_self:
@@ -98,6 +100,17 @@ def _scatter_reduce(
     start = t.full(x.shape, neutral, x.dtype)
     found = _write(t, start, dim, index, src, MONOIDS[reduce])
     tree = ("where", ("gt", ("input", 0), ("const", 0)), ("input", 1), ("input", 2))
+    return t.elements(tree, [hits, found, x], x.dtype)
+
+
+def _scatter_mean(t: Tracer, x: Value, dim: int, index: Value, src: Value, include_self: bool) -> Value:
+    """Sums over counts; places that nothing is written to stay."""
+    hits = _write(t, t.full(x.shape, 0, x.dtype), dim, index, t.full(index.shape, 1, x.dtype), "sum")
+    start = x if include_self else t.full(x.shape, 0, x.dtype)
+    found = _write(t, start, dim, index, src, "sum")
+    count = ("add", ("input", 0), ("const", 1)) if include_self else ("input", 0)
+    mean = ("div", ("input", 1), ("max", count, ("const", 1)))
+    tree = ("where", ("gt", ("input", 0), ("const", 0)), mean, ("input", 2))
     return t.elements(tree, [hits, found, x], x.dtype)
 
 
