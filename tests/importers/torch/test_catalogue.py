@@ -22,4 +22,5 @@ def test_core_aten_is_complete() -> None:
     overloads = [getattr(p, o) for p in packets if hasattr(p, "overloads") for o in p.overloads()]
     core = {str(f) for f in overloads if torch.Tag.core in f.tags}
     assert len(core) > 180
+    core.discard("aten.sym_is_contiguous.default")  # makes no tensor; there once a program was exported
     assert core - set(TARGETS) == {"aten.atan2.out"}  # writes into a tensor that is handed in
