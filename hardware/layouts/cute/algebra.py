@@ -6,7 +6,7 @@ is decided by static integers only, as a compiler must: a dynamic extent that ha
 
 from collections.abc import Callable
 
-from hardware.layouts.cute.basis import ScaledBasis, Term, equal, text, times
+from hardware.layouts.cute.basis import ScaledBasis, Term, as_coordinate, equal, text, times
 from hardware.layouts.cute.coordinates import compact
 from hardware.layouts.cute.integers import (
     ONE,
@@ -27,6 +27,7 @@ from hardware.layouts.cute.strided import Strided, joined
 from hardware.layouts.cute.tuples import Underscore, ceil_div, integer, leaves, same_rank, unwrapped, wrapped
 from hardware.layouts.layout import LayoutError
 
+MOST_CHECKED = 1 << 12
 Tiler = object
 """A layout, an integer, `_`, or a tuple of tilers, one for each mode."""
 
@@ -115,7 +116,34 @@ def composition(a: Strided, b: Tiler) -> Strided:
         return a
     if not isinstance(b, Strided):
         b = Strided(integer(b), ONE)
-    return _composed(coalesced_beyond(a, b.coprofile), b.shape, b.stride)
+    flat = coalesced_beyond(a, b.coprofile)
+    found = _composed(flat, b.shape, b.stride)
+    if isinstance(b.shape, tuple) and any(_uneven(flat, step) for step in leaves(b.stride)):
+        _check_carries(flat, b, found)
+    return found
+
+
+def _uneven(a: Strided, step: Term) -> bool:
+    """Whether a static stride splits a static extent of A unevenly: sums with other strides may then carry over."""
+    if isinstance(a.shape, tuple) and isinstance(step, Static) and step.value > 0:
+        for extent in a.shape[:-1]:
+            if not isinstance(extent, Static):
+                return False
+            if step.value < extent.value and extent.value % step.value:
+                return True
+            step = Static(-(-step.value // extent.value))
+    return False
+
+
+def _check_carries(a: Strided, b: Strided, found: Strided) -> None:
+    """Refuses a composition mode by mode that is not A(B(c)) everywhere; dynamic integers are trusted."""
+    known = all(isinstance(leaf, Static) for leaf in leaves((b.shape, b.stride)))
+    if known and number(b.size) <= MOST_CHECKED:
+        for k in range(number(b.size)):
+            if as_coordinate(found(k)) != as_coordinate(a(b(k))):
+                raise LayoutError(
+                    f"Stride Divisibility Condition: the strides of {b} carry across the extents of {a}"
+                )
 
 
 def _composed(a: Strided, shape: Term, stride: Term) -> Strided:
@@ -152,6 +180,10 @@ def _composed_flat(a: Strided, rest: Integer, step: Integer) -> Strided:
             if isinstance(new, Static) and isinstance(rest, Static) and number(remainder(rest, new)):
                 raise LayoutError(
                     f"Shape Divisibility Condition: {new} of {extent} in {a} does not divide {rest}"
+                )
+            if known and isinstance(rest, Static) and number(remainder(extent, step)) and new != rest:
+                raise LayoutError(
+                    f"Stride Divisibility Condition: stride {step} leaves the extent {extent} of {a} unevenly"
                 )
             shapes.append(new)
             strides.append(times(step, mode.stride))

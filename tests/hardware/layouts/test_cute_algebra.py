@@ -179,6 +179,14 @@ def test_basis_strides_compose_and_measure_their_codomain() -> None:
             lambda: composition(parse_strided("(_4,_6):(_6,_1)"), parse_strided("_2:_5")),
             "Stride Divisibility",
         ),
+        (
+            lambda: composition(parse_strided("(_6,_2):(_1,_9)"), parse_strided("(_2,_2):(_2,_4)")),
+            "carry across",
+        ),
+        (
+            lambda: composition(parse_strided("(_3,_8):(_8,_1)"), parse_strided("_4:_2")),
+            "leaves the extent _3",
+        ),
         (lambda: complement(parse_strided("(_4,_2):(_1,_2)")), "Non-injective Layout detected in complement"),
         (lambda: complement(parse_strided("(4,2):(1,4)"), 16), "Dynamic-stride complement only for rank-1"),
         (lambda: left_inverse(parse_strided("(4,2):(1,4)")), "Left inverse requires static strides"),
