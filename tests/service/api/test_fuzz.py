@@ -59,7 +59,7 @@ def test_no_request_brings_the_service_out_of_its_form(shared: Service) -> None:
 
 
 def things_that_exist(service: Service) -> dict[str, str]:
-    """Ids of a run that is over, its plan, its graph and an execution."""
+    """Ids of a run that is over, its plan, its graph and an execution; a layout."""
     plan = first_plan(service)
     run = plan.partition("-")[0]
     document = service.http.get(f"/v1/plans/{plan}").json()
@@ -68,6 +68,7 @@ def things_that_exist(service: Service) -> dict[str, str]:
         "plan_id": plan,
         "graph_id": document["graph_id"],
         "execution_id": document["executions"][0]["id"],
+        "text": "ptr[16b] o (4,(2,3)):(2,(1,8))",
     }
 
 
@@ -99,3 +100,5 @@ def about(case: Case, known: dict[str, str]) -> None:
         case.path_parameters[name] = MEMBERS[catalogue][0] if name == "member" else known[name]
     if isinstance(case.body, dict) and "graph_id" in case.body:
         case.body["graph_id"] = known["graph_id"]
+    if isinstance(case.body, dict) and "text" in case.body:
+        case.body["text"] = known["text"]
