@@ -27,6 +27,7 @@ SECONDS = {
     "specialists": 10.0,
     "service_latency": 10.0,
     "layouts": 5.0,
+    "layout_choice": 10.0,
 }
 OPTIONS = {
     "throughput": (),
@@ -34,6 +35,7 @@ OPTIONS = {
     "specialists": (),
     "service_latency": (),
     "layouts": (),
+    "layout_choice": (),
 }
 
 

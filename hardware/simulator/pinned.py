@@ -15,6 +15,7 @@ from math import ceil
 
 import numpy as np
 
+from hardware.layouts.native import accessed_bytes, native_named, stored_bytes
 from hardware.mesh import Mesh, MeshAxis
 from hardware.timing import block_ticks, step_ticks
 from teg.costs import Amount, total
@@ -103,6 +104,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         count = self.mesh.device_count
+        self.native = native_named(self.mesh.device.layouts[0])
         self.flops, self.received, self.busy, self.held, self.peak, self.clock, self.link = (
             np.zeros(count, dtype=np.int64) for _ in range(7)
         )
@@ -206,21 +208,27 @@ class _Run:
             return 0
         read = 0
         for k, t in enumerate(block.inputs):
-            size = self._size(t)
+            size = self._stored(t)
             if k in work.reads:
                 elements = int(np.prod([sizes[d] for d in work.reads[k]], dtype=np.int64))
-                size = elements * item_bytes(self.graph.tensors[t].dtype)
+                moved = elements * item_bytes(self.graph.tensors[t].dtype)
+                size = int(accessed_bytes(np.array(moved), np.array(size), np.array(self._size(t))))
             read += size
-        return read + sum(self._size(t) for t in block.outputs)
+        return read + sum(self._stored(t) for t in block.outputs)
 
     def _size(self, tensor: str) -> int:
         return self.graph.tensors[tensor].type.size_bytes
+
+    def _stored(self, tensor: str) -> int:
+        """Bytes of a local tensor in its device's native layout: explicit graphs say nothing of others."""
+        kind = self.graph.tensors[tensor]
+        return int(stored_bytes(self.native, "", np.array(kind.shape, dtype=np.int64), kind.dtype))
 
     def _root(self, place: Place) -> Place:
         return self.roots.get(place, place)
 
     def _allocate(self, place: Place) -> None:
-        size = self._size(place[0])
+        size = self._stored(place[0])
         self.live[place] = size
         self.held[place[1]] += size
         self.peak[place[1]] = max(self.peak[place[1]], self.held[place[1]])
