@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from threading import Condition, Thread
+from types import ModuleType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -26,6 +28,18 @@ def _signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _program_hidden() -> Iterator[None]:
+    """Keep the program that runs from workers that are started meanwhile: they need none of it, and a script
+    without a guard of its own would be run again by each of them."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
 
 
 def _enter_service(lifeline: Connection) -> None:
@@ -114,7 +128,7 @@ class ProcessIslands(Executor):
             self._settle()
 
         try:
-            with _signals_held():
+            with _signals_held(), _program_hidden():
                 inner = start(pool.executor)
         except BrokenExecutor as error:
             self._replace(pool)

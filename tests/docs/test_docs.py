@@ -32,6 +32,16 @@ def test_python_blocks_run_in_order(document: Path, tmp_path: Path, monkeypatch:
     exec(compile(source, str(document), "exec"), {"__name__": document.stem})
 
 
+def test_the_readmes_program_runs_as_a_script(tmp_path: Path) -> None:
+    (example,) = [text for text in blocks(ROOT / "README.md", "python") if "optimize(" in text]
+    script = tmp_path / "script.py"
+    script.write_text(example)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    answer = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert all(len(line.split()) == 3 for line in answer.stdout.splitlines())
+
+
 @documents
 def test_device_and_mesh_files_load(document: Path) -> None:
     for text in blocks(document, "toml"):
