@@ -106,8 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     cases = [c for c in find_cases(given.graphs) if given.only in c.name]
     outcomes = run(cases, lambda o: print(_line(o), flush=True))
     figures = totals(outcomes)
-    if given.onnx_suite:
-        figures |= onnx_suite()
+    suite = ("total", "matched", "native", "refused")
+    figures |= onnx_suite() if given.onnx_suite else {f"onnx_suite_{name}": 0 for name in suite}
     figures["failures"] = list(failures(outcomes))
     figures["cases"] = [asdict(o) for o in outcomes]
     figures["seconds"] = round(time.perf_counter() - began, 1)

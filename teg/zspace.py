@@ -250,12 +250,12 @@ class IndexProjection:
             raise ValueError(f"a projection of {rows} rows needs {rows} extents from 0 up, not {self.shape}")
 
     def project(self, index: ZRange) -> ZRange:
-        """The bounding box of the boxes of all points of `index`; an empty index gives an empty box."""
+        """The bounding box of the boxes of all points of `index`; an empty index gives an empty box at its start."""
         lows, highs = [], []
         for row, offset, extent in zip(self.start.matrix, self.start.offset, self.shape, strict=True):
             low = high = offset
             for c, s, e in zip(row, index.start, index.end, strict=True):
-                a, b = c * s, c * max(s, e - 1)
+                a, b = c * s, c * (s if index.is_empty else e - 1)
                 low, high = low + min(a, b), high + max(a, b)
             lows.append(low)
             highs.append(low if index.is_empty or extent == 0 else high + extent)

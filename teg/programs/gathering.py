@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple, Self, TypeAlias
+
+import numpy as np
 
 from teg.importers.program import Labels
 from teg.programs.base import Dim, TensorBase, check_name, labels_for
@@ -10,6 +13,7 @@ from teg.programs.elementwise import Elementwise
 from teg.programs.failure import ProgramError
 from teg.programs.movement import Movement
 
+Positions: TypeAlias = "TensorBase | np.ndarray | Sequence[int]"
 COMBINED_BY = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
@@ -40,13 +44,15 @@ class Gathering(Movement, Elementwise):
     one_hot: float32[batch=4, token=16, word=1000]
     """
 
-    def gather(self, index: TensorBase, dim: Dim = 0) -> Self:
+    def gather(self, index: Positions, dim: Dim = 0) -> Self:
         """The slices along `dim` at the positions `index`; the dimensions that only `index` has replace `dim`."""
+        index = self._positions(index)
         plan = self._plan(index, dim)
         return self._gathered(index, plan)
 
-    def take_along(self, index: TensorBase, dim: Dim = -1) -> Self:
+    def take_along(self, index: Positions, dim: Dim = -1) -> Self:
         """`numpy.take_along_axis`: positions of the tensor's rank, one per element of the result."""
+        index = self._positions(index)
         axis = self.axis(dim)
         same = [
             index.rank == self.rank and index.shape[k] == self.shape[k] for k in range(self.rank) if k != axis
@@ -72,13 +78,14 @@ class Gathering(Movement, Elementwise):
             whole=frozenset({axis_label}),
         )
 
-    def scatter(self, index: TensorBase, updates: TensorBase, dim: Dim = 0, combine: str = "last") -> Self:
+    def scatter(self, index: Positions, updates: TensorBase, dim: Dim = 0, combine: str = "last") -> Self:
         """This tensor with `updates` sent to the positions `index` along `dim`; `updates` is shaped as `gather` gives.
 
         `combine` is `last` (the last update wins), `sum`, `prod`, `max` or `min` (of old and all new elements).
         """
         if combine != "last" and combine not in COMBINED_BY:
             raise ProgramError(f"updates combine by last, {', '.join(COMBINED_BY)}, not by {combine!r}")
+        index = self._positions(index)
         plan = self._plan(index, dim)
         if updates.shape != plan.shape or updates.dtype != self.dtype:
             raise ProgramError(f"updates must have shape {plan.shape} and type {self.dtype}, not {updates!r}")
@@ -98,6 +105,15 @@ class Gathering(Movement, Elementwise):
             whole=frozenset({axis_label}),
         )
         return sent if combine == "last" else self.function(COMBINED_BY[combine], sent)
+
+    def _positions(self, index: Positions) -> TensorBase:
+        """Positions as a tensor of the program: arrays and lists of whole numbers become constants."""
+        if isinstance(index, TensorBase):
+            return index
+        array = np.asarray(index)
+        if array.dtype.kind not in "iu":
+            raise ProgramError(f"positions are whole numbers, not {array.dtype} of shape {array.shape}")
+        return self.made(self.writer.literal(array.astype(np.int64)), ("",) * array.ndim)
 
     def _check_positions(self, index: TensorBase) -> None:
         if index.dtype not in ("int32", "int64"):

@@ -60,8 +60,6 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
     def _gathered_by(self, parts: Sequence[Any], place: int) -> Self:
         """The slices first, then the rows that the tensor of positions names."""
         index = parts[place]
-        if not isinstance(index, TensorBase):
-            index = self.made(self.writer.literal(np.asarray(index)), ("",) * np.ndim(index))
         found = self.sliced_by([slice(None) if k == place else p for k, p in enumerate(parts)])
         before = [p for p in parts[:place] if p is None or isinstance(p, slice)]
         behind = [p for p in parts[place + 1 :] if p is None or isinstance(p, slice)]

@@ -197,3 +197,8 @@ def test_what_is_no_range() -> None:
         ZRange.of_shape((3,)).split(0, [1, 1])
     with pytest.raises(ValueError, match="at least one range"):
         ZRange.around([])
+
+
+def test_an_empty_range_is_projected_to_an_empty_box_at_its_start() -> None:
+    projection = IndexProjection(ZAffineMap(((1, -1),), (0,)), (1,))
+    assert projection.project(ZRange((3, 3), (3, 5))) == ZRange((0,), (0,))

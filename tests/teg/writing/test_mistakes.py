@@ -37,6 +37,10 @@ def grown(cell: Cell) -> Cell:
 
 
 MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
+    "places between elements": (
+        lambda p, x: x.gather(np.array([0.5])),
+        "positions are whole numbers, not float64",
+    ),
     "unknown dimension": (lambda _, x: x.sum("feature"), "did you mean 'features'?"),
     "index outside": (lambda _, x: x[40], "index 40 lies outside dimension 'batch' of size 32"),
     "too many indices": (lambda _, x: x[0, 0, 0], "3 indices for x: float32[batch=32, features=128]"),
