@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,12 +52,12 @@ class Layout(ABC):
         """Slots of one buffer, padding included."""
 
     @abstractmethod
-    def offsets(self, coords: Indices) -> Indices:
-        """Offsets (n,) of the elements at `coords` (n, rank), which lie inside `shape`."""
+    def _offsets(self, coords: Indices) -> Indices:
+        """Offsets (n,) of the elements at `coords` (n, rank), known to lie inside `shape`."""
 
     @abstractmethod
-    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding."""
+    def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+        """Coordinates (n, rank) at `offsets` (n,), known to lie inside the storage, and a mask (n,)."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -92,39 +93,85 @@ class Layout(ABC):
         """What a person calls a buffer: by default its number."""
         return f"buffer {buffer}"
 
+    def offsets(self, coords: Indices) -> Indices:
+        """Offsets (n,) of the elements at `coords` (n, rank); `LayoutError` unless all are integers inside `shape`."""
+        given = _integers(coords, "coordinates")
+        if given.ndim != 2 or given.shape[1] != len(self.shape):
+            raise LayoutError(f"expected coordinates (n, {len(self.shape)}), got {given.shape}")
+        for dim, extent in enumerate(self.shape):
+            row = _outside(given[:, dim], extent)
+            if row is not None:
+                raise LayoutError(
+                    f"coordinates {given[row].tolist()} in row {row} are not inside the shape {list(self.shape)}"
+                )
+        return self._offsets(given.astype(np.int64, copy=False))
+
+    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+        """Coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding.
+
+        Raises `LayoutError` unless all offsets are integers inside the storage.
+        """
+        given, end = _integers(offsets, "offsets"), self.buffer_count * self.buffer_elements
+        if given.ndim != 1:
+            raise LayoutError(f"expected offsets (n,), got {given.shape}")
+        row = _outside(given, end)
+        if row is not None:
+            raise LayoutError(f"offset {given[row]} in row {row} is not inside the storage of {end} elements")
+        return self._coordinates(given.astype(np.int64, copy=False))
+
     def offset_of(self, coords: Sequence[int]) -> int:
-        """The offset of one element; `LayoutError` if `coords` lie outside the shape."""
-        if len(coords) != len(self.shape) or any(
-            not 0 <= c < n for c, n in zip(coords, self.shape, strict=True)
-        ):
-            raise LayoutError(f"coordinates {list(coords)} are not inside the shape {list(self.shape)}")
-        return int(self.offsets(np.array([coords], dtype=np.int64).reshape(1, len(self.shape)))[0])
+        """The offset of one element; `LayoutError` unless `coords` are integers inside the shape."""
+        at = [_integer(c, "coordinates") for c in coords]
+        if len(at) != len(self.shape) or any(not 0 <= c < n for c, n in zip(at, self.shape, strict=True)):
+            raise LayoutError(f"coordinates {at} are not inside the shape {list(self.shape)}")
+        return int(self._offsets(np.array([at], dtype=np.int64).reshape(1, len(self.shape)))[0])
 
     def coords_of(self, offset: int) -> tuple[int, ...] | None:
         """The coordinates of the element at an offset, or None where there is padding."""
-        end = self.buffer_count * self.buffer_elements
-        if not 0 <= offset < end:
-            raise LayoutError(f"offset {offset} is not inside the storage of {end} elements")
-        coords, real = self.coordinates(np.array([offset], dtype=np.int64))
+        place, end = _integer(offset, "an offset"), self.buffer_count * self.buffer_elements
+        if not 0 <= place < end:
+            raise LayoutError(f"offset {place} is not inside the storage of {end} elements")
+        coords, real = self._coordinates(np.array([place], dtype=np.int64))
         return tuple(coords[0].tolist()) if real[0] else None
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
         """The buffers (buffer_count, buffer_elements) that hold `array` (shape), `fill` in their padding."""
         self._expect(array, self.shape, "array")
         buffers = np.full(self.buffer_count * self.buffer_elements, fill, dtype=array.dtype)
-        buffers[self.offsets(every_coordinate(self.shape))] = array.reshape(-1)
+        buffers[self._offsets(every_coordinate(self.shape))] = array.reshape(-1)
         return buffers.reshape(self.buffer_count, self.buffer_elements)
 
     def unpack(self, buffers: Buffers) -> Buffers:
         """The array (shape) that `buffers` (buffer_count, buffer_elements) hold: the inverse of `pack`."""
         self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
-        found: Buffers = buffers.reshape(-1)[self.offsets(every_coordinate(self.shape))]
+        found: Buffers = buffers.reshape(-1)[self._offsets(every_coordinate(self.shape))]
         return found.reshape(self.shape)
 
     @staticmethod
     def _expect(array: Buffers, shape: tuple[int, ...], what: str) -> None:
         if array.shape != shape:
             raise LayoutError(f"expected {what} of shape {list(shape)}, got {list(array.shape)}")
+
+
+def _integer(value: object, what: str) -> int:
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise LayoutError(f"expected integers as {what}, got {value!r}") from None
+
+
+def _integers(values: object, what: str) -> Buffers:
+    given = np.asarray(values)
+    if given.dtype.kind not in "iu" and given.size:
+        raise LayoutError(f"expected integers as {what}, got {given.dtype}")
+    return given
+
+
+def _outside(values: Buffers, end: int) -> int | None:
+    """The first row (n,) with a value outside 0 to `end` - 1; None if all lie inside."""
+    if not values.size or (int(values.min()) >= 0 and int(values.max()) < end):
+        return None
+    return int(np.flatnonzero((values < 0) | (values >= end))[0])
 
 
 def every_coordinate(shape: Sequence[int]) -> Indices:

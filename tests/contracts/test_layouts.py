@@ -119,6 +119,43 @@ def test_elements_outside_are_refused(name: str, text: str) -> None:
         layout.unpack(np.zeros((layout.buffer_count, layout.buffer_elements + 1)))
 
 
+@examples
+def test_arrays_of_places_are_checked(name: str, text: str) -> None:
+    layout = parse_layout(text)
+    rank, end = len(layout.shape), layout.buffer_count * layout.buffer_elements
+    for offsets in ([0, -1], [0, end]):
+        with pytest.raises(
+            LayoutError, match=f"offset {offsets[1]} in row 1 is not inside the storage of {end}"
+        ):
+            layout.coordinates(np.array(offsets))
+    with pytest.raises(LayoutError, match="expected integers as offsets, got float64"):
+        layout.coordinates(np.array([0.0]))
+    with pytest.raises(LayoutError, match=r"expected offsets \(n,\), got \(1, 1\)"):
+        layout.coordinates(np.array([[0]]))
+    with pytest.raises(LayoutError, match=r"expected integers as an offset, got 0\.5"):
+        layout.coords_of(0.5)  # type: ignore[arg-type]
+    for coords in (np.zeros((1, rank + 1), int), np.zeros((rank,), int)):
+        with pytest.raises(LayoutError, match=rf"expected coordinates \(n, {rank}\), got "):
+            layout.offsets(coords)
+    assert layout.offsets(np.zeros((0, rank), int)).shape == (0,)
+
+
+@examples
+def test_coordinates_are_integers_inside_the_shape(name: str, text: str) -> None:
+    layout = parse_layout(text)
+    for dim, extent in enumerate(layout.shape):
+        for bad in (-1, extent):
+            coords = np.zeros((3, len(layout.shape)), int)
+            coords[2, dim] = bad
+            with pytest.raises(LayoutError, match="in row 2 are not inside the shape "):
+                layout.offsets(coords)
+        with pytest.raises(LayoutError, match=r"expected integers as coordinates, got 0\.5"):
+            layout.offset_of((0.5,) * len(layout.shape))  # type: ignore[arg-type]
+    if layout.shape:
+        with pytest.raises(LayoutError, match="expected integers as coordinates, got float64"):
+            layout.offsets(np.zeros((1, len(layout.shape))))
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:

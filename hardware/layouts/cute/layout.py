@@ -99,7 +99,7 @@ class CuteLayout(Layout):
 
     def picture_offsets(self, places: Indices) -> Indices:
         """Offsets (n,) of the elements at places (n, rank)."""
-        return self.offsets(places)
+        return self._offsets(places)
 
     @cached_property
     def _leaves(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
@@ -114,7 +114,7 @@ class CuteLayout(Layout):
             found.append(tuple(parts))
         return tuple(found)
 
-    def offsets(self, coords: Indices) -> Indices:
+    def _offsets(self, coords: Indices) -> Indices:
         """Offsets (n,) of coordinates (n, rank)."""
         found = np.full(len(coords), self.start, dtype=np.int64)
         for dimension, parts in enumerate(self._leaves):
@@ -147,7 +147,7 @@ class CuteLayout(Layout):
         occupied = prod(s for _, s in moving) if apart else int(np.count_nonzero(self._table >= 0))
         return self.size_bytes - -(-occupied * self.element_bits // 8)
 
-    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+    def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
         """Coordinates (n, rank) at offsets (n,) and which are real; of aliases the first in C order."""
         if not self._nested:
             return self._looked_up(offsets)
@@ -172,7 +172,7 @@ class CuteLayout(Layout):
         if max(self.buffer_elements, self.element_count) > LARGEST_TABLE:
             raise LayoutError(f"expected at most {LARGEST_TABLE} slots to invert strides that interleave")
         table = np.full(self.buffer_elements, -1, dtype=np.int64)
-        table[self.offsets(every_coordinate(self.shape))[::-1]] = np.arange(self.element_count)[::-1]
+        table[self._offsets(every_coordinate(self.shape))[::-1]] = np.arange(self.element_count)[::-1]
         return table
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:

@@ -85,12 +85,12 @@ class ShardedLayout(Layout):
         check_core(core, self.shards.grid)
         return tuple(self.shards.valid(dim)[place] for dim, place in enumerate(core))
 
-    def offsets(self, coords: Indices) -> Indices:
+    def _offsets(self, coords: Indices) -> Indices:
         """Offsets (n,) of the elements at `coords` (n, rank)."""
         offsets = self.shards.offsets(tuple(self.placement.indices(coords)))
         return np.broadcast_to(offsets, (coords.shape[0],)).copy() if offsets.ndim == 0 else offsets
 
-    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+    def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
         """Coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding."""
         indices, real = self.shards.indices(offsets)
         return self.placement.coordinates(indices, real)

@@ -110,11 +110,11 @@ class TtnnLayout(Layout):
         """Offsets (n,) of places (n, k) in the padded extents, last shards filled up."""
         return self.storage.offsets(list(places.T))
 
-    def offsets(self, coords: Indices) -> Indices:
+    def _offsets(self, coords: Indices) -> Indices:
         """Offsets (n,) of the elements at coordinates (n, rank)."""
         return self.storage.offsets(self.encoding.positions(coords))
 
-    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+    def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
         """Coordinates (n, rank) of the elements at offsets (n,), and a mask (n,) that is False on padding."""
         return self.encoding.coordinates(self.storage.positions(offsets))
 

@@ -146,7 +146,7 @@ class XlaLayout(Layout):
             columns = tiled(columns, step) if k else cut(columns, step)
         return positions(columns, self.tiled_shape, len(places))
 
-    def offsets(self, coords: Indices) -> Indices:
+    def _offsets(self, coords: Indices) -> Indices:
         columns: list[Column] = [np.ascontiguousarray(coords[:, dim]) for dim in self.order]
         buffer, columns = self.splits.enter(columns)
         for step in self.steps:
@@ -154,7 +154,7 @@ class XlaLayout(Layout):
         found = positions(columns, self.tiled_shape, len(coords))
         return found if buffer is None else found + buffer * self.buffer_elements
 
-    def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
+    def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
         buffer, slot = np.divmod(offsets, max(1, self.buffer_elements))
         real = slot < prod(self.tiled_shape)
         columns = columns_of(np.where(real, slot, 0), self.tiled_shape)
