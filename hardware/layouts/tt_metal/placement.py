@@ -20,6 +20,9 @@ from hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expressi
 LARGEST_TABLE = 2**27
 """Elements of the largest table that is made for a map without strides."""
 
+MOST_LOOKED_AT = 2**22
+"""Elements of a map without strides that are compared one by one before padding is counted."""
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -123,6 +126,17 @@ class Placement:
         """Refuse a map that puts two elements at one place; `LayoutError` names them."""
         if not self.is_strided:
             _table(self)
+
+    def check_room(self) -> None:
+        """As `check_injective`, but of more than `MOST_LOOKED_AT` elements only count the places for them."""
+        places, elements = prod(self.physical), prod(self.shape)
+        if elements <= MOST_LOOKED_AT:
+            self.check_injective()
+        elif places < elements:
+            raise LayoutError(
+                f"the affine map {self.linear} has {places} places for the {elements} elements of {list(self.shape)}; "
+                "expected one for each"
+            )
 
 
 def strides_of(linear: AffineMap, shape: Sequence[int]) -> tuple[dict[int, int], ...] | None:

@@ -60,7 +60,11 @@ class ShardedLayout(Layout):
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes that hold no element; of block floats, exponents count with the elements that they scale."""
+        """Bytes that hold no element; of block floats, exponents count with the elements that they scale.
+
+        Raises `LayoutError` if two elements lie at one place, so that there is no such number.
+        """
+        self.placement.check_room()
         return self.size_bytes - logical_bytes(self.element_count, self.element)
 
     def picture_offsets(self, places: Indices) -> Indices:

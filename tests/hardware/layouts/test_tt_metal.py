@@ -1,5 +1,7 @@
 """tt-metal's layouts: elements lie where the definition says, whatever the shape, grid, tile and joined dimensions."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,3 +109,30 @@ def test_block_floats_count_their_exponents() -> None:
     }
     assert sizes == {"bfp_bf8": 2 * 1088, "bfp_bf4": 2 * 576, "bfp_f2": 2 * 320, "bf16": 2 * 2048}
     assert parse_layout(text.format("bfp_bf8")).padding_bytes == 2 * 1088 - 40 * 34
+
+
+@pytest.mark.parametrize(
+    ("linear", "grid", "shard", "message"),
+    [
+        ("(d0 mod 2, d1)", "1x1", "2x4", "puts elements [0, 0] and [2, 0] at one place"),
+        ("(d0 + d1)", "1", "7", "puts elements [0, 1] and [1, 0] at one place"),
+        ("((d0 * 2) mod 4 + d1 floordiv 3, d1)", "1x1", "4x4", "puts elements [0, 0] and [2, 0]"),
+        ("(d0 mod 3, d1)", "1x1", "4x4", "leads to 2 in dimension 0, outside its size 1"),
+    ],
+)
+def test_a_map_that_is_not_injective_has_no_padding(linear: str, grid: str, shard: str, message: str) -> None:
+    text = f"tensor<4x4xf32, #tt.metal_layout<(d0, d1) -> {linear}, undef, <{grid}>, memref<{shard}xf32, "
+    layout = parse_metal_layout(text + "#tt.memory_space<l1>>>>")
+    with pytest.raises(LayoutError, match=re.escape(message)):
+        _ = layout.padding_bytes
+    with pytest.raises(LayoutError, match=re.escape(message)):
+        layout.pack(np.zeros((4, 4), np.float32))
+
+
+def test_of_large_tensors_the_places_are_counted() -> None:
+    text = (
+        "tensor<4096x4096xf32, #tt.metal_layout<(d0, d1) -> (d0 mod 8, d1), undef, <1x1>, memref<8x4096xf32, "
+    )
+    layout = parse_metal_layout(text + "#tt.memory_space<l1>>>>")
+    with pytest.raises(LayoutError, match=r"has 32768 places for the 16777216 elements"):
+        _ = layout.padding_bytes
