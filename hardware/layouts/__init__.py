@@ -15,8 +15,11 @@ def parse_layout(text: str, dtype: str | None = None) -> Layout:
     for notation in NOTATIONS:
         if notation.recognises(text):
             return notation.parse(text, dtype)
-    names = ", ".join(f"{n.name} like {n.examples[0][:60]!r}" for n in NOTATIONS)
-    raise LayoutError(f"{text[:80]!r} is of no notation known here; expected {names}")
+    names = ", ".join(f"{n.name} like {n.shown or n.examples[0]!r}" for n in NOTATIONS)
+    place = len(text) - len(text.lstrip())
+    raise LayoutError(
+        f"at character {place}: {text[place : place + 80]!r} is of no notation known here; expected {names}"
+    )
 
 
 __all__ = ["NOTATIONS", "Layout", "LayoutError", "Notation", "parse_layout"]

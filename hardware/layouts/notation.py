@@ -12,7 +12,7 @@ class Notation:
 
     `recognises` looks at a text's first characters only; `parse(text, dtype)` reads it whole or raises `LayoutError`
     (`dtype` for texts that name no element, None = the notation's default); `examples` are texts of it, each read and
-    printed back by the contract tests.
+    printed back by the contract tests; `shown` is the one that a refusal shows, the first if "".
     """
 
     name: str
@@ -20,3 +20,4 @@ class Notation:
     recognises: Callable[[str], bool]
     parse: Callable[[str, str | None], Layout]
     examples: tuple[str, ...]
+    shown: str = ""

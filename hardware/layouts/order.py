@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from hardware.layouts.layout import LayoutError
 
-_ORDER = re.compile(r"\{(\d{1,4}(?:[*,]\d{1,4})*)?\}")
+_ORDER = re.compile(r"\{([0-9]{1,4}(?:[*,][0-9]{1,4})*)?\}")
 
 
 @dataclass(frozen=True)

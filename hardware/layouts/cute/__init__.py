@@ -5,7 +5,9 @@ import re
 from hardware.layouts.cute.layout import CuteLayout, parse
 from hardware.layouts.notation import Notation
 
-_START = re.compile(r"\s*(((gmem|smem|rmem)_)?ptr\[|Sw<|([a-rt-z]\w* +)?\(*(_?\d|Sw<))")
+_START = re.compile(
+    r"\s*(((gmem|smem|rmem)_)?ptr\[|Sw<|ArithTuple|counting_iter|([a-rt-z]\w* +)?\(*(_?\d|Sw<))", re.ASCII
+)
 
 NOTATION = Notation(
     "cute",

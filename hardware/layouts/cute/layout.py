@@ -21,7 +21,7 @@ from hardware.layouts.cute.elements import bits_of
 from hardware.layouts.cute.integers import Static, number
 from hardware.layouts.cute.reference import static
 from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.text import LARGEST_INTEGER, Reader
+from hardware.layouts.cute.text import LARGEST_INTEGER, Reader, parse_tensor
 from hardware.layouts.cute.tuples import integer, leaves, product, wrapped
 from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
 
@@ -230,20 +230,34 @@ def parse(text: str, dtype: str | None = None) -> CuteLayout:
     A swizzle may stand before it: `smem_ptr[16b] o Sw<3,4,3> o _0 o (8,64):(64,1)`. Raises `LayoutError` with the
     character and what was expected.
     """
+    _refuse_implicit(text)
     reader = Reader(text)
     space, bits = "", bits_of(dtype or "f32")
     if pointer := reader.taken(r"((gmem|smem|rmem)_)?ptr\["):
         space = pointer.removesuffix("ptr[").rstrip("_")
         bits = int(reader.need(r"\d{1,3}(?=b\])", "the bits of an element and 'b]', such as 16b]"))
+        if not 1 <= bits <= 128:
+            place = reader.place - len(str(bits))
+            raise LayoutError(f"at character {place}: expected elements of 1 to 128 bits, got {bits}")
         reader.need(r"b\](\(\w*\))?", "'b]'")
         reader.need("o", "'o' between the pointer and the layout")
     elif name := reader.taken(r"[a-rt-z]\w*"):
         bits = _named_bits(name, reader.place - len(name))
     layout = reader.any_layout()
     reader.finish()
-    if not 1 <= bits <= 128:
-        raise LayoutError(f"expected elements of 1 to 128 bits, got {bits}")
     return bound(layout, bits, space)
+
+
+def _refuse_implicit(text: str) -> None:
+    """Refuse a tensor of coordinates or counts, which CuTe prints alike but keeps in no memory."""
+    reader = Reader(text)
+    if reader.taken("ArithTuple|counting_iter"):
+        tensor = parse_tensor(text)
+        place = len(text) - len(text.lstrip())
+        raise LayoutError(
+            f"at character {place}: {tensor} is an implicit tensor, whose elements are computed "
+            "and lie in no memory; expected a pointer before the layout, such as gmem_ptr[16b] o (4,5):(_1,4)"
+        )
 
 
 def _named_bits(name: str, place: int) -> int:

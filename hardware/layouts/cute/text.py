@@ -39,9 +39,9 @@ class Reader:
 
     def taken(self, pattern: str) -> str | None:
         """What a pattern matches here after blanks, passing over it; None if it does not match."""
-        blanks = re.compile(r"\s*").match(self.text, self.place)
+        blanks = re.compile(r"\s*", re.ASCII).match(self.text, self.place)
         start = blanks.end() if blanks else self.place
-        found = re.compile(pattern).match(self.text, start)
+        found = re.compile(pattern, re.ASCII).match(self.text, start)
         if found is None:
             return None
         self.place = found.end()

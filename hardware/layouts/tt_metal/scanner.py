@@ -7,8 +7,8 @@ from hardware.layouts.layout import LayoutError
 LONGEST_TEXT = 100_000
 INT64_MAX = 2**63 - 1
 _BLANKS = re.compile(r"(?:\s+|//[^\n]*)*")
-_INTEGER = re.compile(r"-?\d+")
-_DIGITS = re.compile(r"\d+")
+_INTEGER = re.compile(r"-?[0-9]+")
+_DIGITS = re.compile(r"[0-9]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[#!][A-Za-z_][A-Za-z0-9_.]*")
 
@@ -68,7 +68,7 @@ class Scanner:
     def peek_digit(self) -> bool:
         """Whether a digit comes next."""
         self._skip()
-        return self.text[self.at : self.at + 1].isdecimal()
+        return _DIGITS.match(self.text, self.at) is not None
 
     def integer(self, expected: str = "an integer") -> int:
         """The integer that comes next, its sign included; at most 64 bits."""

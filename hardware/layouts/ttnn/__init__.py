@@ -52,6 +52,7 @@ NOTATION = Notation(
     recognises=recognises,
     parse=parse,
     examples=EXAMPLES,
+    shown="ttnn.TensorSpec(shape=[14, 28], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT)",
 )
 
 __all__ = [

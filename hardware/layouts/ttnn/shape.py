@@ -13,6 +13,7 @@ LARGEST_VOLUME = 2**63 - 1
 IMPLICIT_RANK = 4
 _BEGIN = re.compile(r"\s*(?:ttnn\.)?Shape\(\[\s*")
 _ENTRY = re.compile(r"(?P<size>[0-9]{1,20})(?:\[(?P<padded>[0-9]{1,20})\])?\s*(?P<comma>,\s*)?")
+_SECOND = re.compile(r"\]\s*,\s*\[\s*((?:[0-9]{1,20}\s*,\s*)*[0-9]{1,20})\s*\]\)\s*$")
 _END = re.compile(r"\]\)\s*$")
 
 
@@ -71,7 +72,10 @@ class Shape:
 
     @classmethod
     def parse(cls, text: str) -> "Shape":
-        """The shape that a print of one shows, `ttnn.Shape([14[32], 28[32]])`; `LayoutError` names the position."""
+        """The shape that a print or a call shows: `ttnn.Shape([14[32], 28[32]])` or `ttnn.Shape([14, 28], [32, 32])`.
+
+        Raises `LayoutError` with the position.
+        """
         begun = _BEGIN.match(text)
         if begun is None:
             raise LayoutError(f"at character 0: expected ttnn.Shape([, found {text[:20]!r}")
@@ -87,6 +91,9 @@ class Shape:
             padded.append(int(entry["padded"] or entry["size"]))
             at = entry.end()
             more = entry["comma"] is not None
+        second = _SECOND.match(text, at)
+        if second is not None and dims == padded:
+            return cls(tuple(dims), tuple(map(int, second[1].split(","))))
         if _END.match(text, at) is None:
             raise LayoutError(f"at character {at}: expected ',' or '])', found {text[at : at + 20]!r}")
         return cls(tuple(dims), tuple(padded))

@@ -4,10 +4,12 @@
 JSON is read for an ND shard spec, as ttnn prints that. A tile may name its faces: `face_shape={32, 32}` has none.
 
 The short form of ttnn's constructor is read too: `ttnn.TensorSpec(shape=[14, 28], dtype=ttnn.bfloat16,
-layout=ttnn.TILE_LAYOUT, tile=[16, 32], memory_config=MemoryConfig(...))`.
+layout=ttnn.TILE_LAYOUT, tile=[16, 32], memory_config=MemoryConfig(...))`. A shape alone,
+such as `ttnn.Shape([14[32], 28[32]])`, is taken as it is padded.
 """
 
 from hardware.layouts.layout import LayoutError
+from hardware.layouts.ttnn.alignment import layout_of_padded
 from hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet
 from hardware.layouts.ttnn.dtypes import DataType, dtype_named
 from hardware.layouts.ttnn.fields import Fields, numbers, pair, word
@@ -15,6 +17,7 @@ from hardware.layouts.ttnn.grammar import Call, Items, Span, Value, read, refuse
 from hardware.layouts.ttnn.layout import TtnnLayout
 from hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig, NdShardSpec, ShardSpec
 from hardware.layouts.ttnn.pages import PageConfig
+from hardware.layouts.ttnn.shape import Shape
 from hardware.layouts.ttnn.spec import TensorSpec
 from hardware.layouts.ttnn.tensor_layout import TensorLayout
 from hardware.layouts.ttnn.tile import DEFAULT_TILE, Tile
@@ -27,12 +30,13 @@ from hardware.layouts.ttnn.words import (
     ShardOrientation,
 )
 
-PREFIXES = ("TensorSpec(", "ttnn.TensorSpec(")
+SHAPES = ("Shape(", "ttnn.Shape(")
+PREFIXES = ("TensorSpec(", "ttnn.TensorSpec(", *SHAPES)
 DEFAULT_DTYPE = "bfloat16"
 
 
 def recognises(text: str) -> bool:
-    """Whether a text begins like a tensor spec."""
+    """Whether a text begins like a tensor spec, or a shape with its padding."""
     return text.lstrip().startswith(PREFIXES)
 
 
@@ -42,6 +46,8 @@ def parse(text: str, dtype: str | None = None) -> TtnnLayout:
     Raises:
         LayoutError: with the position and what was expected, or in ttnn's words for an impossible combination.
     """
+    if text.lstrip().startswith(SHAPES):
+        return _of_shape(Shape.parse(text), dtype or DEFAULT_DTYPE)
     fields = Fields.of(read(text), "TensorSpec")
     short = fields.take("shape")
     if short is not None:
@@ -51,6 +57,15 @@ def parse(text: str, dtype: str | None = None) -> TtnnLayout:
         spec = TensorSpec(shape, tensor_layout(fields.need("tensor_layout"), dtype or DEFAULT_DTYPE))
     fields.done()
     return TtnnLayout(spec)
+
+
+def _of_shape(shape: Shape, dtype: str) -> TtnnLayout:
+    """A shape alone: in tiles if it is padded to whole ones, else row-major."""
+    edges = zip(reversed(shape.storage), reversed(DEFAULT_TILE.shape), strict=False)
+    in_tiles = shape.padded is not None and all(not size % edge for size, edge in edges)
+    page = PageConfig(PageLayout.TILE if in_tiles else PageLayout.ROW_MAJOR)
+    layout = layout_of_padded(dtype_named(dtype), page, DRAM_MEMORY_CONFIG, shape.dims, shape.storage)
+    return TtnnLayout(TensorSpec(shape.dims, layout))
 
 
 def _short_layout(fields: Fields, dtype: str) -> TensorLayout:
