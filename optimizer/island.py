@@ -14,10 +14,11 @@ from costmodel.compiled import njit
 from costmodel.kernel import COSTS, evaluate
 from optimizer.archive import Archive, insert, insert_infeasible
 from optimizer.stream import between, unit
-from optimizer.variation import RULES, hash_plan, vary
+from optimizer.variation import RELAYOUT, RULES, hash_plan, store_as, vary
 
 POOL_SHARE = 0.15
 MORE_MOVES_SHARE = 0.4
+SETTLING_SHARE = 0.25
 MOST_MOVES = 6
 CHILDREN = 8
 SEEN_SIZE = 1 << 18
@@ -116,15 +117,69 @@ def _select(stream, archive, parent):
     return archive.digest[i]
 
 
+@njit(cache=True, _nrt=False, inline="always")
+def _score(goal, violation, value):
+    """What a descent lowers: the product of the objectives, and broken bounds before everything else."""
+    total = 1e3 * violation
+    for j in range(value.shape[0]):
+        total += np.log(value[j] + (1.0 if goal.weights[j].max() >= 1.0 else 1e-12))
+    return total
+
+
+@njit(cache=True)
+def _descend(space, state, search, archive, goal, stream, plan, child, raw, value, digest, evaluations):
+    """Settle a plan's layouts: of every tied class in turn all choices of orders are tried and offered, the best kept.
+
+    Returns the evaluations, at most about `evaluations`, and how many plans entered the front.
+    """
+    evaluate(space, state, plan[0], plan[1], plan[2], raw)
+    least = _score(goal, judge(goal, raw, value), value)
+    done, entered = 1, 0
+    classes = search.slot_classes.shape[0]
+    first = between(stream, 0, classes)
+    for k in range(classes):
+        c = search.slot_classes[(first + k) % classes]
+        low, high = search.gene_start[c], search.gene_start[c + 1]
+        choices = search.choices[search.gene_members[low]]
+        best = np.int64(-1)
+        for o in range(choices if choices > 1 else 0):
+            _copy_plan(plan, child)
+            store_as(space, search, child[0], low, high, o, digest)
+            evaluate(space, state, child[0], child[1], child[2], raw)
+            key = hash_plan(child[0], child[1], child[2])
+            entered += offer(archive, goal, raw, value, child[0], child[1], child[2], key)
+            done += 1
+            score = _score(goal, judge(goal, raw, value), value)
+            if score < least:
+                best, least = np.int64(o), score
+        if best >= 0:
+            store_as(space, search, plan[0], low, high, best, digest)
+        if done >= evaluations:
+            break
+    return done, entered
+
+
 @njit(cache=True)
 def run_epoch(space, state, search, archive, goal, stream, rule_weight, statistics, seen, evaluations):
-    """Evaluate `evaluations` distinct new plans (fewer only if variation finds none); returns how many."""
+    """Evaluate about `evaluations` new plans (fewer only if variation finds none); returns how many.
+
+    Where devices offer several orders, a share of them settles the layouts of plans of the front.
+    """
     parent = _new_plan(archive)
     child = _new_plan(archive)
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     digest = np.zeros(1, np.uint64)
     used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
+    while space.has_orders and archive.size[0] > 0 and done < evaluations * SETTLING_SHARE:
+        _select(stream, archive, parent)
+        left = np.int64(evaluations - done)
+        more, entered = _descend(
+            space, state, search, archive, goal, stream, parent, child, raw, value, digest, left
+        )
+        done += more
+        statistics.applied[RELAYOUT] += more
+        statistics.improved[RELAYOUT] += entered
     while done < evaluations and tries < 64 * evaluations:
         parent_digest = _select(stream, archive, parent)
         for _ in range(min(CHILDREN, evaluations - done)):

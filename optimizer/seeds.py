@@ -56,12 +56,13 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
 
 
 def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
-    """The plans with tensors in the program's order, then with every policy of orders; each once, policies in turn."""
-    if len(search.policies) == 1:
+    """Every plan with tensors in the program's order, and again by one of the policies of orders, in turn."""
+    others = len(search.policies) - 1
+    if others == 0:
         return plans
-    rows: np.ndarray = (plans[:, None] - plans[:, None] % search.choices + search.policies).reshape(
-        -1, plans.shape[1]
-    )
+    turn = 1 + np.arange(len(plans)) % others
+    stored = plans - plans % search.choices + search.policies[turn]
+    rows: np.ndarray = np.stack([plans, stored], axis=1).reshape(-1, plans.shape[1])
     _, first = np.unique(rows, axis=0, return_index=True)
     kept: np.ndarray = rows[np.sort(first)]
     return kept

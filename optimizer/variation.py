@@ -209,6 +209,14 @@ def _group(stream, space, search, genes, digest):
 
 
 @njit(cache=True, _nrt=False)
+def store_as(space, search, genes, low, high, o, digest):
+    """Give a range of `gene_members` the choice of orders `o`; their sources follow."""
+    for r in range(low, high):
+        g = search.gene_members[r]
+        _set_slot(space, search, genes, g, genes[g] - genes[g] % search.choices[g] + o, True, digest)
+
+
+@njit(cache=True, _nrt=False)
 def _relayout(stream, space, search, genes, digest):
     """Store tensors in other orders: a policy over all blocks or a run of them, or any choice for a tied class."""
     kind = unit(stream)
@@ -225,9 +233,7 @@ def _relayout(stream, space, search, genes, digest):
     c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
     low, high = members_of(stream, search.gene_start, search.gene_members, c)
     o = between(stream, 0, search.choices[search.gene_members[low]])
-    for r in range(low, high):
-        g = search.gene_members[r]
-        _set_slot(space, search, genes, g, genes[g] - genes[g] % search.choices[g] + o, True, digest)
+    store_as(space, search, genes, low, high, o, digest)
 
 
 @njit(cache=True, _nrt=False)

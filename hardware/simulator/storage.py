@@ -5,13 +5,15 @@ Imported by the backends and by the run's clocks; nobody else knows that values 
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from hardware.layouts.binding import bind
 from hardware.layouts.layout import Layout
-from hardware.layouts.native import Native, accessed_bytes, native_named, stored_bytes
+from hardware.layouts.native import Native, accessed_bytes, native_named
 from hardware.mesh import Device
 from hardware.simulator.parts import frozen
 from teg.dtypes import item_bytes
@@ -37,8 +39,14 @@ class Storage:
         self.native: Native = native_named(device.layouts[0])
 
     def part_bytes(self, buffer: Buffer, boxes: np.ndarray) -> np.ndarray:
-        """Bytes of boxes `(devices, rank, 2)` in a buffer's layout, padding included, `(devices,)`."""
-        return stored_bytes(self.native, buffer.layout, _shapes(boxes), buffer.dtype)
+        """Bytes of boxes `(devices, rank, 2)` in a buffer's layout, padding included, `(devices,)`.
+
+        Counted in the slots of each part's layout, not by the closed formula of the cost model.
+        """
+        shapes, place = np.unique(_shapes(boxes), axis=0, return_inverse=True)
+        sizes = [_slots(self.native, buffer.layout, tuple(s), buffer.dtype) for s in shapes.tolist()]
+        found: np.ndarray = np.array(sizes, dtype=np.int64)[place.reshape(-1)] * item_bytes(buffer.dtype)
+        return found
 
     def accessed_bytes(self, buffer: Buffer, part: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Bytes behind `moved` logical ones of the boxes `part` of a buffer, `(devices,)`."""
@@ -51,6 +59,15 @@ class Storage:
             return Packed(array, None)
         layout = bind(self.native, buffer.layout, array.shape, buffer.dtype)
         return Packed(frozen(layout.pack(array)), layout)
+
+
+@lru_cache(maxsize=65536)
+def _slots(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> int:
+    """Slots of a part in its layout."""
+    if native.tiles is None or 0 in shape:
+        return prod(shape)
+    layout = bind(native, order, shape, dtype)
+    return layout.buffer_count * layout.buffer_elements
 
 
 def _shapes(boxes: np.ndarray) -> np.ndarray:
