@@ -4,7 +4,7 @@
 
 Both searches have the same budget and seed. Hypervolumes over time, peak memory and traffic share one reference point,
 1.1 times the worst value of each objective among the two fronts, and one ideal point at zero. Every plan is proven and
-run dry on the simulator, which counts the padded bytes of what it stores by its own code.
+run dry on the simulator, which counts the slots of the layouts in which parts are stored.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def plain_cost(
 ) -> Tally:
     """The cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`."""
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
-    return _Plain(graph, program, mesh, compute_dtype, {} if counted is None else counted).run()
+    used = mesh.part(program.mesh.axes)
+    return _Plain(graph, program, used, compute_dtype, {} if counted is None else counted).run()
 
 
 class _Plain:

@@ -11,6 +11,7 @@ from hardware import load_mesh
 from hardware.mesh import Mesh
 from teg.graph import Graph
 from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placements
 from tests.costmodel.programs import GRAPHS, MESHES, random_genes
 from tests.hardware.simulator.programs import machine, random_program
 from tests.teg.sharding import programs as float_programs
@@ -61,3 +62,10 @@ def test_random_graphs(seed: int, mesh: str) -> None:
 def test_many_random_graphs(seed: int, mesh: str) -> None:
     graph = random_program(np.random.default_rng(seed), steps=12)
     assert_equal_costs(graph, load_mesh(mesh), seed, plans=2, dtype="fp32")
+
+
+def test_a_plan_that_leaves_devices_idle_is_costed_on_those_that_work() -> None:
+    graph, mesh = GRAPHS["attention"](), load_mesh("dgx-h100")
+    part = plain_cost(graph, Placements(devices="gpu:2"), mesh)
+    assert len(part.peak_per_device) == 2
+    assert part.compute_flops == 2 * plain_cost(graph, Placements(devices="gpu:1"), mesh).compute_flops
