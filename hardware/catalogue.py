@@ -11,6 +11,8 @@ from math import isfinite
 from os import PathLike, fspath
 from pathlib import Path
 
+from hardware.layouts.layout import LayoutError
+from hardware.layouts.native import ROW_MAJOR, native_named
 from hardware.mesh import SHORT_DTYPES, TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
@@ -151,7 +153,7 @@ def device_from_dict(content: object, where: str = "device") -> Device:
         tiles=tuple(
             _tile(tile, f"{table.at('tiles')}[{index}]") for index, tile in enumerate(table.items("tiles"))
         ),
-        layouts=table.texts("layouts"),
+        layouts=table.texts("layouts") or (ROW_MAJOR.name,),
         launch_overhead_s=table.number("launch_overhead_s", zero=True),
         contraction_overhead_s=table.number_or("contraction_overhead_s", 0.0, zero=True),
         contraction_efficiency=table.number_or("contraction_efficiency", 1.0),
@@ -167,6 +169,11 @@ def device_from_dict(content: object, where: str = "device") -> Device:
         aliases=table.texts("aliases"),
         sources=table.sources(),
     )
+    for layout in device.layouts:
+        try:
+            native_named(layout)
+        except LayoutError as error:
+            raise CatalogueError(f"{table.at('layouts')}: {error}") from error
     for dtype, precision in device.compute_dtype_default.items():
         if precision != VECTOR and precision not in device.peak_flops_per_s:
             raise CatalogueError(

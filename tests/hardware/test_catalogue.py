@@ -13,6 +13,7 @@ from hardware import (
     Mesh,
     MeshAxis,
     MissingFigureError,
+    device_from_dict,
     device_names,
     load_device,
     load_mesh,
@@ -275,3 +276,10 @@ def test_an_inline_object_of_the_wrong_form_is_refused(content: object) -> None:
 def test_two_axes_of_one_name_are_refused() -> None:
     with pytest.raises(CatalogueError, match="different names"):
         mesh_from_dict({"name": "m", "device": "v100", "axes": [AXIS, AXIS]})
+
+
+def test_a_device_stores_rows_unless_it_says_otherwise() -> None:
+    plain = {key: value for key, value in OWN_DEVICE.items() if key != "layouts"}
+    assert device_from_dict(plain).layouts == ("row_major",)
+    with pytest.raises(CatalogueError, match="layouts: unknown native layout 'tiled'; known are row_major"):
+        device_from_dict(OWN_DEVICE | {"layouts": ["tiled"]})
