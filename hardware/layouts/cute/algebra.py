@@ -6,7 +6,8 @@ is decided by static integers only, as a compiler must: a dynamic extent that ha
 
 from collections.abc import Callable
 
-from hardware.layouts.cute.basis import ScaledBasis, Term, as_coordinate, equal, text, times
+from hardware.layouts.cute.basis import ScaledBasis, Term, equal, text, times
+from hardware.layouts.cute.carries import check_carries
 from hardware.layouts.cute.coordinates import compact
 from hardware.layouts.cute.integers import (
     ONE,
@@ -27,7 +28,6 @@ from hardware.layouts.cute.strided import Strided, joined
 from hardware.layouts.cute.tuples import Underscore, ceil_div, integer, leaves, same_rank, unwrapped, wrapped
 from hardware.layouts.layout import LayoutError
 
-MOST_CHECKED = 1 << 12
 Tiler = object
 """A layout, an integer, `_`, or a tuple of tilers, one for each mode."""
 
@@ -106,7 +106,7 @@ def composition(a: Strided, b: Tiler) -> Strided:
     """The layout R with R(c) = A(B(c)) on every coordinate of B; a tuple composes mode by mode and drops the rest.
 
     B may have basis strides, which pick a mode of A. Raises `LayoutError` ("Stride Divisibility Condition", "Shape
-    Divisibility Condition") where static integers show that no layout is that function.
+    Divisibility Condition") where integers, static or not, show that composing mode by mode is not that function.
     """
     if isinstance(b, tuple):
         if len(b) > a.rank:
@@ -118,32 +118,8 @@ def composition(a: Strided, b: Tiler) -> Strided:
         b = Strided(integer(b), ONE)
     flat = coalesced_beyond(a, b.coprofile)
     found = _composed(flat, b.shape, b.stride)
-    if isinstance(b.shape, tuple) and any(_uneven(flat, step) for step in leaves(b.stride)):
-        _check_carries(flat, b, found)
+    check_carries(flat, b, found)
     return found
-
-
-def _uneven(a: Strided, step: Term) -> bool:
-    """Whether a static stride splits a static extent of A unevenly: sums with other strides may then carry over."""
-    if isinstance(a.shape, tuple) and isinstance(step, Static) and step.value > 0:
-        for extent in a.shape[:-1]:
-            if not isinstance(extent, Static):
-                return False
-            if step.value < extent.value and extent.value % step.value:
-                return True
-            step = Static(-(-step.value // extent.value))
-    return False
-
-
-def _check_carries(a: Strided, b: Strided, found: Strided) -> None:
-    """Refuses a composition mode by mode that is not A(B(c)) everywhere; dynamic integers are trusted."""
-    known = all(isinstance(leaf, Static) for leaf in leaves((b.shape, b.stride)))
-    if known and number(b.size) <= MOST_CHECKED:
-        for k in range(number(b.size)):
-            if as_coordinate(found(k)) != as_coordinate(a(b(k))):
-                raise LayoutError(
-                    f"Stride Divisibility Condition: the strides of {b} carry across the extents of {a}"
-                )
 
 
 def _composed(a: Strided, shape: Term, stride: Term) -> Strided:

@@ -198,3 +198,32 @@ def test_basis_strides_compose_and_measure_their_codomain() -> None:
 def test_impossible_combinations_have_cutes_words(call: object, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
         call()  # type: ignore[operator]
+
+
+flat_layouts = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 12)), min_size=1, max_size=3).map(
+    lambda modes: Strided(tuple(s for s, _ in modes), tuple(d for _, d in modes))
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(flat_layouts, flat_layouts, st.booleans())
+def test_a_composition_is_refused_or_right_for_any_integers(a: Strided, b: Strided, is_static: bool) -> None:
+    """Modes that interleave or carry into each other included; B stays inside A."""
+    assume(max(images(b)) < number(a.size))
+    if is_static:
+        a, b = (Strided(*(tuple(map(Static, t)) for t in (l.shape, l.stride))) for l in (a, b))  # type: ignore[arg-type]
+    try:
+        found = composition(a, b)
+    except LayoutError:
+        return
+    assert images(found) == [number(integer(a(k))) for k in images(b)]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("(2,3):(1,10)", "2:3"), ("(_4,_2):(_1,_10)", "(_3,_2):(_1,_2)"), ("(4,2):(1,10)", "(3,2):(1,2)")],
+)
+def test_a_composition_that_carries_is_refused(a: str, b: str) -> None:
+    """2 x 3 elements 3 apart: 0 and 3 are A(0) = 0 and A(3) = 11, which no walk by modes gives."""
+    with pytest.raises(LayoutError, match="Divisibility Condition"):
+        composition(parse_strided(a), parse_strided(b))
