@@ -7,29 +7,12 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from rewrites.algebra import ALGEBRA
-from rewrites.cancellation import CANCELLATION
-from rewrites.canonical import CANONICAL
-from rewrites.cleanup import CLEANUP
-from rewrites.contractions import CONTRACTIONS
-from rewrites.expansion import EXPANSION
+from rewrites.expansions import EXPANSIONS
 from rewrites.fusion import FUSION
-from rewrites.lowering import LOWERING
-from rewrites.reductions import REDUCTIONS
 from rewrites.rule import Rule
 from rewrites.selectors import SELECTORS
 
-RULES: tuple[Rule, ...] = (
-    *CLEANUP,
-    *SELECTORS,
-    *CANCELLATION,
-    *ALGEBRA,
-    *CANONICAL,
-    *FUSION,
-    *REDUCTIONS,
-    *CONTRACTIONS,
-    *EXPANSION,
-    *LOWERING,
-)
+RULES: tuple[Rule, ...] = (*ALGEBRA, *SELECTORS, *FUSION, *EXPANSIONS)
 
 
 @cache

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from rewrites.algebra.canonical import canonical
 from rewrites.apply import carry_out
-from rewrites.canonical import canonical
 from rewrites.draft import Draft
 from rewrites.laws import tree_size
 from rewrites.match import Changes, alternatives, in_order, index_of, near

@@ -78,7 +78,7 @@ def _twice_example(size: Sizes) -> Graph:
     return b.result(b.op("cell", x, x, expr=two, labels=(("r",), ("r",)), dims=dims, dtype="float32"))
 
 
-FUSION: tuple[Rule, ...] = (
+CELL_FUSION: tuple[Rule, ...] = (
     Rule(
         name="fuse_cells",
         left=any_cell(rest("before"), INNER.only_here(), rest("after")),

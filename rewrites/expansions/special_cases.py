@@ -104,7 +104,7 @@ def _gather_example(size: Sizes) -> Graph:
     return b.result(b.op("gather", table, indices, axis=1))
 
 
-LOWERING: tuple[Rule, ...] = (
+SPECIAL_CASES: tuple[Rule, ...] = (
     Rule(
         name="reduce_of_pool",
         left=op(

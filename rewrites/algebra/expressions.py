@@ -21,7 +21,7 @@ def _invertible(bound: Mapping[str, Any]) -> bool:
     return bool(k) and math.isfinite(k) and math.isfinite(1.0 / k)
 
 
-ALGEBRA: tuple[Rule, ...] = (
+EXPRESSIONS: tuple[Rule, ...] = (
     law(
         "add_neg",
         ("add", A, ("neg", B)),

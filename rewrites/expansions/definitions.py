@@ -234,7 +234,7 @@ def _log_sum_exp_example(size: Sizes) -> Graph:
     )
 
 
-EXPANSION: tuple[Rule, ...] = (
+DEFINITIONS: tuple[Rule, ...] = (
     Rule(
         name="expand_softmax",
         left=op("softmax", X, axes=attr("axes")),

@@ -177,7 +177,7 @@ def _joined_example(size: Sizes) -> Graph:
     return b.result(b.op("concat", x, left, right, axis=1))
 
 
-SELECTORS: tuple[Rule, ...] = (
+VIEWS: tuple[Rule, ...] = (
     Rule(
         name="view_of_view",
         left=op("view", _pattern("v"), map=attr("other_map"), shape=attr("other_shape")),

@@ -1,0 +1,20 @@
+"""Algebra: the same values by fewer or cheaper operations. One story per file, added up here."""
+
+from rewrites.algebra.cancellation import CANCELLATION
+from rewrites.algebra.canonical import CANONICAL
+from rewrites.algebra.cleanup import CLEANUP
+from rewrites.algebra.contractions import CONTRACTIONS
+from rewrites.algebra.expressions import EXPRESSIONS
+from rewrites.algebra.reductions import REDUCTIONS
+from rewrites.rule import Rule
+
+ALGEBRA: tuple[Rule, ...] = (
+    *CLEANUP,
+    *CANCELLATION,
+    *EXPRESSIONS,
+    *CANONICAL,
+    *REDUCTIONS,
+    *CONTRACTIONS,
+)
+
+__all__ = ["ALGEBRA"]

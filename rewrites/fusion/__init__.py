@@ -1,0 +1,8 @@
+"""Fusion: one block does the work of several, and tensors less go through memory. One story per file."""
+
+from rewrites.fusion.cells import CELL_FUSION
+from rewrites.rule import Rule
+
+FUSION: tuple[Rule, ...] = (*CELL_FUSION,)
+
+__all__ = ["FUSION"]
