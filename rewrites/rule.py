@@ -222,7 +222,7 @@ class Rule:
     match as short texts (`m.choice` on the right side). `kind`: "semantic" rules say what an operator means,
     "optimization" rules how to do it better. `domain`: "exact" keeps every bit (up to the sign of zero),
     "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it fits ends
-    (`rewrites.strategies.measure` falls). `example` builds a small graph in which the rule fires.
+    (`rewrites.measure` falls). `example` builds a small graph in which the rule fires.
     """
 
     name: str

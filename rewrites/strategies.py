@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from rewrites.algebra.canonical import canonical
-from rewrites.apply import carry_out
 from rewrites.draft import Draft
-from rewrites.laws import tree_size
 from rewrites.match import Changes, alternatives, in_order, index_of, near
 from rewrites.move import Move
+from rewrites.replacement import carry_out
 from rewrites.rule import Rule, RuleError
-from teg.graph import Block, Graph
-from teg.operators.expressions import cell_flops
+from teg.graph import Graph
 
 
 class Saturated(NamedTuple):
@@ -87,28 +84,3 @@ def _in_runs(moves: Sequence[Move]) -> list[Move]:
     runs = groupby(moves, key=lambda m: (m.rule, m.choice))
     tied = ((rule, tuple(p for m in run for p in m.places), choice) for (rule, choice), run in runs)
     return [Move(rule, places if len(places) > 1 else places[0], choice) for rule, places, choice in tied]
-
-
-def measure(graph: Graph) -> tuple[float, ...]:
-    """What falls, in this order, with every move of a saturating rule; hence saturation ends.
-
-    Blocks; reads; flops per element of all expressions; their sizes; how far from the sources things are
-    read; expressions that are not in canonical form.
-    """
-    cells = [b for b in graph.blocks if b.operator == "cell"]
-    depths: dict[str, int] = {}
-    for b in graph.blocks:
-        depths.update(dict.fromkeys(b.outputs, 1 + max((depths[t] for t in b.inputs), default=0)))
-    return (
-        len(graph.blocks),
-        sum(len(b.inputs) for b in graph.blocks),
-        sum(cell_flops(b.definition["expr"]) for b in cells),
-        sum(tree_size(b.definition["expr"]) for b in cells),
-        sum(depths[t] for b in graph.blocks for t in b.inputs),
-        sum(not _is_canonical(graph, b) for b in cells),
-    )
-
-
-def _is_canonical(graph: Graph, block: Block) -> bool:
-    expr = block.definition["expr"]
-    return repr(canonical(expr, [t.dtype for t in graph.input_types(block)])) == repr(expr)

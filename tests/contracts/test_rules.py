@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rewrites import RULES, Move, Rule, Sizes, apply_all, apply_move, find, find_near, saturate, update
 from rewrites.cell_form import INPUT, dim_labels, pointwise
+from rewrites.measure import measure
 from rewrites.rule import NOTHING, Match, Nothing, op
-from rewrites.strategies import measure
 from teg.builder import define
 from teg.dtypes import is_float
 from teg.evaluate import evaluate, random_inputs

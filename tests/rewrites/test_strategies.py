@@ -4,9 +4,9 @@ import pytest
 
 from rewrites import RULES, Move, Rule, RuleError, apply_all, find, replay, saturate
 from rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
+from rewrites.measure import measure
 from rewrites.rule import rest
 from rewrites.sketch import Sketch
-from rewrites.strategies import measure
 from teg.graph import Graph
 
 SATURATING = [r for r in RULES if r.saturating]

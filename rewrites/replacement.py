@@ -1,0 +1,182 @@
+"""A match replaced by its right side, in a draft: results keep their sites, everything outside stays as it is.
+
+A result that becomes a new block keeps its tensor, so its readers are untouched; a result that becomes a
+tensor which exists already is read there from now on. New sites say where they come from
+(`place~role.digest`); a new block with the operator and index space of the root it replaces keeps the
+root's site, and with it what a plan knows about it. What loses its last reader by the move goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from rewrites.draft import Draft
+from rewrites.match import late_blocks
+from rewrites.move import Move
+from rewrites.rule import Attribute, Case, Match, Nothing, Op, Pick, Rest, Rule, RuleError, Term
+from rewrites.rule import Tensor as AnyTensor
+from teg.builder import define
+from teg.graph import Block, Definition, Tensor, TensorType, attributes
+
+
+def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
+    """Replace what a rule matched, in place.
+
+    Raises:
+        RuleError: the right side has no meaning, or another type than the left side.
+    """
+    made = _Construction(draft, rule, match, move)
+    targets = [
+        None if isinstance(result, Nothing) else made.result(k, result)
+        for k, result in enumerate(rule.results)
+    ]
+    olds = [root.outputs[0] for root in match.roots]
+    gone = [
+        root
+        for root, old, new in zip(match.roots, olds, targets, strict=True)
+        if new != old or old in made.tensors
+    ]
+    late = late_blocks(draft, match.roots, match.blocks) if len(match.roots) > 1 and made.blocks else []
+    position = draft.position(match.roots[0].site)
+    for root in gone:
+        draft.remove(root.site)
+    order = [*(late or ()), *made.blocks]
+    for k, block in enumerate(order):
+        at = position if len(order) == 1 else (*position, k)
+        if block.site in draft.blocks:
+            draft.move(block.site, at)
+        else:
+            draft.add(block, at, (made.tensors[t] for t in block.outputs))
+    for root, old, new in zip(match.roots, olds, targets, strict=True):
+        if new is not None and new != old:
+            draft.redirect(old, new)
+        for t in root.outputs:
+            if t not in draft.producers:
+                if draft.readers[t]:
+                    raise RuleError(rule.name, f"drops {t!r}, which {draft.readers[t][0][0].site!r} reads")
+                draft.forget(t)
+    prune(draft, [t for root in gone for t in root.inputs])
+
+
+def prune(draft: Draft, tensors: Sequence[str]) -> None:
+    """Take out the makers of these tensors as far as nobody reads them; inputs of the program stay."""
+    waiting = list(tensors)
+    while waiting:
+        t = waiting.pop()
+        maker = draft.producers.get(t)
+        if maker is None or any(draft.readers[o] for o in maker.outputs) or not _may_go(draft, maker):
+            continue
+        draft.remove(maker.site)
+        for o in maker.outputs:
+            draft.forget(o)
+        waiting.extend(maker.inputs)
+
+
+def _may_go(draft: Draft, block: Block) -> bool:
+    if block.operator == "source":
+        return bool(block.definition["role"] == "constant")
+    return block.operator != "sink" and draft.is_free(block)
+
+
+class _Construction:
+    """The blocks of a right side, built from the leaves up."""
+
+    def __init__(self, draft: Draft, rule: Rule, match: Match, move: Move) -> None:
+        self.draft, self.rule, self.match, self.move = draft, rule, match, move
+        self.blocks: list[Block] = []
+        self.tensors: dict[str, Tensor] = {}
+        self.sites: set[str] = set()
+        self.known: dict[Op, str] = {}
+
+    def fail(self, message: str) -> RuleError:
+        return RuleError(self.rule.name, f"at {self.move.place!r}: {message}")
+
+    def result(self, k: int, term: AnyTensor | Op | Case) -> str:
+        """The tensor that the k-th result becomes: the old one where a new block makes it."""
+        root = self.match.roots[k]
+        old = self.draft.tensors[root.outputs[0]]
+        term = self.decided(term)
+        site = self.value(term, root) if isinstance(term, Op) else self.match[term.name]
+        new = self.type_of(site)
+        if new != old.type:
+            raise self.fail(
+                f"the right side has type {new.shape} {new.dtype}, the left side {old.shape} {old.dtype}"
+            )
+        return str(site)
+
+    def type_of(self, site: str) -> TensorType:
+        return (self.tensors[site] if site in self.tensors else self.draft.tensors[site]).type
+
+    def value(self, term: Op, root: Block | None = None) -> str:
+        """The tensor that an application makes; `root` is the block whose result it takes over."""
+        if term in self.known:
+            return self.known[term]
+        inputs = [site for operand in term.operands for site in self.operand(operand)]
+        try:
+            values = {name: self.attribute(value) for name, value in term.attributes}
+            if term.given is not None:
+                values.update(term.given(self.match))
+            definition, types = define(
+                term.operator or "", attributes(**values), [self.type_of(t) for t in inputs]
+            )
+        except Exception as error:
+            raise self.fail(f"the right side's {term.operator!r} cannot be built: {error}") from error
+        role = term.name or definition.operator
+        if root is not None and _same_work(definition, root.definition):
+            site = root.site
+        else:
+            site = self.new_site(role, definition, inputs)
+        output = site if root is None else root.outputs[0]
+        self.sites.add(site)
+        self.tensors[output] = Tensor(output, *types[0], self.names_of(output, types[0]))
+        self.blocks.append(Block(site, definition, tuple(inputs), (output,)))
+        self.known[term] = output
+        return output
+
+    def names_of(self, output: str, kind: TensorType) -> tuple[str, ...]:
+        """A tensor that survives a rewrite with its shape keeps the names of its dimensions."""
+        old = self.draft.tensors.get(output)
+        return old.names if old is not None and old.shape == kind.shape else ()
+
+    def decided(self, term: AnyTensor | Op | Case) -> AnyTensor | Op:
+        """A case as the term that its condition chooses."""
+        if not isinstance(term, Case):
+            return term
+        try:
+            return term.yes if term.condition(self.match) else term.no
+        except Exception as error:
+            raise self.fail(f"a case of the right side fails: {error!r}") from error
+
+    def operand(self, term: Term) -> Sequence[str]:
+        if isinstance(term, Case):
+            term = self.decided(term)
+        if isinstance(term, Op):
+            return (self.value(term),)
+        if isinstance(term, Pick):
+            return tuple(term.sites(self.match))
+        found = self.match[term.name]
+        return found if isinstance(term, Rest) else (found,)
+
+    def attribute(self, value: Any) -> Any:
+        if isinstance(value, Attribute):
+            return self.match[value.name]
+        return value(self.match) if callable(value) else value
+
+    def new_site(self, role: str, definition: Definition, inputs: Sequence[str]) -> str:
+        """`place~role.digest`: the digest tells apart all that could come of this place."""
+        origin = self.match.roots[0].site.partition("~")[0]
+        text = repr((self.move, role, definition.operator, definition.attributes, inputs))
+        wanted = f"{origin}~{role}.{blake2b(text.encode(), digest_size=4).hexdigest()}"
+        site, k = self.draft.free_site(wanted), 1
+        while site in self.sites:
+            site, k = self.draft.free_site(f"{wanted}.{k}"), k + 1
+        return site
+
+
+def _same_work(new: Definition, old: Definition) -> bool:
+    """Whether strategies of the old block fit the new one: same operator, same index space."""
+    if new.operator != old.operator or new.signature is None or old.signature is None:
+        return False
+    return new.signature.dims == old.signature.dims
