@@ -149,7 +149,7 @@ def _plausible(term: Op, definition: Definition, types: Sequence[TensorType]) ->
     ):
         return False
     least = sum(not isinstance(t, Rest) for t in term.operands)
-    if len(types) < least or (len(types) > least and least == len(term.operands)):
+    if not term.places and (len(types) < least or (len(types) > least and least == len(term.operands))):
         return False
     aligned = ALIGNED.get(definition.operator, ()) if term.is_commutative else ()
     for name, wanted in term.attributes:
@@ -165,9 +165,10 @@ def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, M
         RuleError: the guard or the choices fail.
     """
     seen: dict[tuple[str, str], int] = {}
-    for match in ways(draft, rule, place):
+    for fitting in ways(draft, rule, place):
         try:
-            if rule.when is not None and not rule.when(match):
+            match = _with_more(rule, fitting)
+            if match is None or (rule.when is not None and not rule.when(match)):
                 continue
             choices = ("",) if rule.choices is None else rule.choices(match)
         except Exception as error:
@@ -179,6 +180,14 @@ def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, M
                 Move(rule.name, where, f"{choice}@{count}" if count else choice),
                 replace(match, choice=choice),
             )
+
+
+def _with_more(rule: Rule, match: Match) -> Match | None:
+    """The match with what the rule's `where` binds."""
+    if rule.where is None:
+        return match
+    more = rule.where(match)
+    return None if more is None else replace(match, bindings={**match.bindings, **more})
 
 
 def ways(draft: Draft, rule: Rule, place: str) -> Iterator[Match]:
@@ -243,7 +252,8 @@ def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound
             continue
         sites = block.inputs if order is None else tuple(block.inputs[k] for k in order)
         for inside in _inside(draft, term, block, start):
-            for found in _operands(draft, term.operands, sites, inside):
+            given = tuple(sites[k] for k in inside[term.places]) if term.places else sites
+            for found in _operands(draft, term.operands, given, inside):
                 if order is None or found not in seen:
                     seen.append(found)
                     yield found

@@ -15,7 +15,20 @@ from typing import Any
 from rewrites.draft import Draft
 from rewrites.match import late_blocks
 from rewrites.move import Move
-from rewrites.rule import Attribute, Case, Match, Nothing, Op, Pick, Rest, Rule, RuleError, Term
+from rewrites.rule import (
+    Attribute,
+    Case,
+    Computed,
+    Match,
+    Nothing,
+    Op,
+    Pick,
+    Rest,
+    Result,
+    Rule,
+    RuleError,
+    Term,
+)
 from rewrites.rule import Tensor as AnyTensor
 from teg.builder import define
 from teg.graph import Block, Definition, Tensor, TensorType, attributes
@@ -30,7 +43,7 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
     made = _Construction(draft, rule, match, move)
     targets = [
         None if isinstance(result, Nothing) else made.result(k, result)
-        for k, result in enumerate(rule.results)
+        for k, result in enumerate(made.results())
     ]
     olds = [root.outputs[0] for root in match.roots]
     gone = [
@@ -92,6 +105,16 @@ class _Construction:
 
     def fail(self, message: str) -> RuleError:
         return RuleError(self.rule.name, f"at {self.move.place!r}: {message}")
+
+    def results(self) -> Sequence[Result]:
+        """The terms of the right side."""
+        right = self.rule.right
+        if not isinstance(right, Computed):
+            return [r for r in self.rule.results if not isinstance(r, Computed)]
+        try:
+            return right.terms(self.match)
+        except Exception as error:
+            raise self.fail(f"the right side cannot be worked out: {error!r}") from error
 
     def result(self, k: int, term: AnyTensor | Op | Case) -> str:
         """The tensor that the k-th result becomes: the old one where a new block makes it."""

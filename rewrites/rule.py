@@ -72,6 +72,13 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
+class Computed:
+    """Right side only: the terms of all results at once, worked out from the match when it is replaced."""
+
+    terms: Callable[[Match], Sequence[Result]]
+
+
+@dataclass(frozen=True, eq=False)
 class Nothing:
     """Right side only: the result is not needed any more."""
 
@@ -102,6 +109,7 @@ class Op:
     name: str = ""
     is_only_here: bool = False
     is_commutative: bool = False
+    places: str = ""
 
     def named(self, name: str) -> Op:
         """Left: `m[name]` is the output. Right: the role of the new block, part of its site."""
@@ -110,6 +118,10 @@ class Op:
     def only_here(self) -> Op:
         """Left: the output is read by matched blocks only, so nothing is computed twice without it."""
         return replace(self, is_only_here=True)
+
+    def at(self, places: str) -> Op:
+        """Left: the terms stand for those operands whose positions `inside` binds to this name; others are free."""
+        return replace(self, places=places)
 
     def commutative(self) -> Op:
         """Left: the operands may stand in any order, their aligned attributes with them."""
@@ -145,6 +157,11 @@ def pick(sites: Callable[[Match], Sequence[str]]) -> Pick:
 def case(condition: Callable[[Match], bool], yes: Tensor | Op, no: Tensor | Op) -> Case:
     """The term `yes` where the condition holds for the match, else `no`."""
     return Case(condition, yes, no)
+
+
+def computed(terms: Callable[[Match], Sequence[Result]]) -> Computed:
+    """A whole right side that is a function of the match: one result per root."""
+    return Computed(terms)
 
 
 NOTHING = Nothing()
@@ -218,7 +235,8 @@ class Rule:
     """A law of equivalence between programs.
 
     `doc`: first line what changes; then before -> after; then when it is allowed and why it preserves
-    meaning. `source` names where it comes from. `when` is the guard; `choices` lists the alternatives of one
+    meaning. `source` names where it comes from. `where` says what else must hold and binds more names (None: the
+    rule does not fit here); `when` is the guard, asked after it; `choices` lists the alternatives of one
     match as short texts (`m.choice` on the right side). `kind`: "semantic" rules say what an operator means,
     "optimization" rules how to do it better. `domain`: "exact" keeps every bit (up to the sign of zero),
     "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it fits ends
@@ -227,22 +245,23 @@ class Rule:
 
     name: str
     left: Op | tuple[Op, ...]
-    right: Result | tuple[Result, ...]
+    right: Result | Computed | tuple[Result, ...]
     doc: str
     source: str
     example: Callable[[Sizes], Graph]
+    where: Callable[[Match], Mapping[str, Any] | None] | None = None
     when: Callable[[Match], bool] | None = None
     choices: Callable[[Match], Sequence[str]] | None = None
     kind: str = "optimization"
     domain: str = "exact"
     saturating: bool = False
     roots: tuple[Op, ...] = field(init=False)
-    results: tuple[Result, ...] = field(init=False)
+    results: tuple[Result | Computed, ...] = field(init=False)
     depth: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "roots", self.left if isinstance(self.left, tuple) else (self.left,))
-        object.__setattr__(self, "results", self.right if isinstance(self.right, tuple) else (self.right,))
+        object.__setattr__(self, "results", self._results())
         object.__setattr__(self, "doc", cleandoc(self.doc))
         if self.kind not in KINDS or self.domain not in DOMAINS:
             raise RuleError(self.name, f"kind is one of {KINDS} and domain one of {DOMAINS}")
@@ -254,13 +273,18 @@ class Rule:
         unbound = [
             t.name
             for result in self.results
-            if not isinstance(result, Nothing)
+            if not isinstance(result, Nothing | Computed)
             for t in terms(result)
             if isinstance(t, Tensor | Rest) and t.name not in bound
         ]
         if unbound:
             raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")
         object.__setattr__(self, "depth", max(map(_depth, self.roots)))
+
+    def _results(self) -> tuple[Result | Computed, ...]:
+        if isinstance(self.right, Computed):
+            return (self.right,) * len(self.roots)
+        return self.right if isinstance(self.right, tuple) else (self.right,)
 
 
 def terms(term: Term) -> Iterator[Term]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rewrites import RULES, Move, Rule, Sizes, apply_all, apply_move, find, find_near, saturate, update
 from rewrites.cell_form import INPUT, dim_labels, pointwise
 from rewrites.measure import measure
-from rewrites.rule import NOTHING, Match, Nothing, op
+from rewrites.rule import NOTHING, Computed, Match, Nothing, computed, op
 from teg.builder import define
 from teg.dtypes import is_float
 from teg.evaluate import evaluate, random_inputs
@@ -151,15 +151,34 @@ def wrong(rule: Rule) -> Rule:
     """The rule with each new result off by one, or, where nothing is new, without its guard."""
     if all(isinstance(r, Nothing) for r in rule.results):
         return replace_sides(rule, NOTHING, when=lambda _: True)
+    if isinstance(rule.right, Computed):
+        terms = rule.right.terms
+        return replace_sides(rule, computed(lambda m: [_wrong_term(t, k) for k, t in enumerate(terms(m))]))
     results = []
     for k, result in enumerate(rule.results):
-        assert not isinstance(result, Nothing)
-        results.append(op("cell", result, given=lambda m, k=k: _off_by_one(m, k)).named("wrong"))
+        results.append(_wrong_term(result, k))
     return replace_sides(rule, results[0] if len(results) == 1 else tuple(results))
 
 
+def _wrong_term(result: Any, k: int) -> Any:
+    assert not isinstance(result, Nothing)
+    return op("cell", result, given=lambda m: _off_by_one(m, k)).named("wrong")
+
+
 def replace_sides(rule: Rule, right: Any, **changes: Any) -> Rule:
-    fields = ("name", "left", "doc", "source", "example", "when", "choices", "kind", "domain", "saturating")
+    fields = (
+        "name",
+        "left",
+        "doc",
+        "source",
+        "example",
+        "where",
+        "when",
+        "choices",
+        "kind",
+        "domain",
+        "saturating",
+    )
     return Rule(**{**{f: getattr(rule, f) for f in fields}, "right": right, **changes})
 
 
