@@ -11,6 +11,7 @@ from rewrites.placement import (
     placement_moves,
     replay_plan,
 )
+from rewrites.provenance import Event, Provenance, Story
 from rewrites.rule import Match, Rule, RuleError, Sizes
 from rewrites.rules import RULES, catalogue, rule_named
 from rewrites.strategies import Saturated, saturate
@@ -21,13 +22,16 @@ __all__ = [
     "RULES",
     "Applied",
     "Changes",
+    "Event",
     "Match",
     "Move",
+    "Provenance",
     "Rule",
     "RuleError",
     "Saturated",
     "Sizes",
     "StaleMove",
+    "Story",
     "apply_all",
     "apply_move",
     "apply_placement",

@@ -33,6 +33,10 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Moves whose place is an option of the plan, not a block.
+PLAN_WIDE = frozenset({"set_option"})
+
+
 @dataclass(frozen=True)
 class Spot:
     """A block of a plan, where a placement rule is asked about."""
@@ -72,7 +76,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
     Raises:
         StaleMove: no such rule, block or choice, or the result is not legal on this mesh; it says why.
     """
-    if move.rule == "set_option":
+    if move.rule in PLAN_WIDE:
         return _with_options(placements, move, mesh_shape)
     rule = _rule(move)
     changed = dict(placements.blocks)
@@ -407,4 +411,4 @@ PLACEMENT: tuple[PlacementRule, ...] = (
     ),
 )
 
-_PLACING = {rule.name for rule in PLACEMENT} | {"set_option"}
+_PLACING = {rule.name for rule in PLACEMENT} | PLAN_WIDE

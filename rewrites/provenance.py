@@ -1,0 +1,232 @@
+"""Where the blocks of a rewritten program come from: a history replayed, and every block's part in it written down.
+
+A block lives in versions: the given one, those that moves make, under a new site or under the old. A version was
+made from the versions that the move matched; the story of a block is told backwards along these, to blocks of
+the program as it was handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from typing import NamedTuple
+
+from rewrites.apply import Rules, carry_out, resolve
+from rewrites.draft import Draft, Position
+from rewrites.move import Move, StaleMove
+from rewrites.placement import PLAN_WIDE, is_structural
+from rewrites.rules import catalogue
+from teg.graph import Block, Graph, Tensor
+
+# What a move may do to a block.
+MADE = "made"
+REMADE = "remade"  # other work under the same site
+REBOUND = "rebound"  # it reads another tensor
+TOOK_OVER = "took over"  # what read a removed block reads this one
+PLACED = "placed"
+REMOVED = "removed"
+
+
+class Event(NamedTuple):
+    """What one move did to one block: the move's number in the history (from 0), and the move at its one place."""
+
+    number: int
+    move: Move
+    effect: str
+    site: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """How one block came about.
+
+    `events` are in the order of the history, those of the blocks it was made from included; `origins` the
+    blocks of the given program that it stems from, in program order. Of a block that is not there any more,
+    `became` says which blocks of the result stem from it (none: nobody needed it).
+    """
+
+    site: str
+    events: tuple[Event, ...]
+    origins: tuple[str, ...]
+    is_there: bool = True
+    became: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The moves that had a part in it, by their numbers in the history."""
+        return tuple(dict.fromkeys(event.number for event in self.events))
+
+
+@dataclass(eq=False)
+class _Version:
+    """A block from one move that makes it to the next; `events` are numbers of events."""
+
+    site: str
+    is_given: bool = False
+    parents: list[_Version] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+
+
+class Provenance:
+    """The stories of all blocks that a history of moves meets. `graph` is the program that it leads to."""
+
+    def __init__(self, given: Graph, moves: Sequence[Move], rules: Rules | None = None) -> None:
+        """Replay the structural moves and note the placement moves; O(what they touch) and one copy of the graph.
+
+        Raises:
+            StaleMove: a move does not fit.
+            RuleError: as for `apply_move`.
+        """
+        self.given, self.moves = given, tuple(moves)
+        self.events: list[Event] = []
+        self._versions: list[_Version] = []
+        self._now: dict[str, _Version] = {}
+        self._gone: dict[str, _Version] = {}
+        self._makers: dict[str, str] = {}  # of tensors that moves made
+        known, draft = catalogue() if rules is None else rules, _Recorder(given)
+        for number, move in enumerate(self.moves):
+            for part in () if move.rule in PLAN_WIDE else move.single():
+                if is_structural(move):
+                    self._rewrite(draft, number, part, known)
+                else:
+                    self._place(draft, number, part)
+        self.graph = draft.graph()
+
+    def story(self, site: str) -> Story:
+        """How a block, or the block that makes a tensor, came about; it may be gone.
+
+        Raises:
+            ValueError: the history has never met such a block or tensor; near names are listed.
+        """
+        block = site if site in self.graph.by_site else self._maker(site)
+        if block in self.graph.by_site:
+            version = self._version(block)
+            return Story(block, self._told(version), self._origins(version))
+        if block not in self._gone:
+            known = (*self.graph.by_site, *self._gone, *self.graph.tensors)
+            near = get_close_matches(site, known, n=3)
+            hint = (
+                f"did you mean {' or '.join(near)}?" if near else f"there are, e.g., {', '.join(known[:3])}"
+            )
+            raise ValueError(f"no block or tensor {site!r} in this history; {hint}")
+        version = self._gone[block]
+        found = {v.site for v in _reached(version, self._children) if v is self._now.get(v.site)}
+        became = tuple(b.site for b in self.graph.blocks if b.site in found)
+        return Story(block, self._told(version), self._origins(version), False, became)
+
+    def _maker(self, tensor: str) -> str:
+        """The block that makes a tensor, or made it last; the text itself where there is none."""
+        for graph in (self.graph, self.given):
+            if tensor in graph.producers and (graph is self.graph or tensor not in self._makers):
+                return graph.producers[tensor].site
+        return self._makers.get(tensor, tensor)
+
+    def _told(self, version: _Version) -> tuple[Event, ...]:
+        told = {k for v in _reached(version, lambda v: v.parents) for k in v.events}
+        return tuple(self.events[k] for k in sorted(told))
+
+    def _origins(self, version: _Version) -> tuple[str, ...]:
+        found = {v.site for v in _reached(version, lambda v: v.parents) if v.is_given}
+        return tuple(sorted(found, key=self._numbers.__getitem__))
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {b.site: k for k, b in enumerate(self.given.blocks)}
+
+    def _children(self, version: _Version) -> Sequence[_Version]:
+        return self._made_of.get(version, ())
+
+    @cached_property
+    def _made_of(self) -> dict[_Version, list[_Version]]:
+        made_of: dict[_Version, list[_Version]] = {}
+        for version in self._versions:
+            for parent in version.parents:
+                made_of.setdefault(parent, []).append(version)
+        return made_of
+
+    def _version(self, site: str) -> _Version:
+        """The block as it is now."""
+        return self._now[site] if site in self._now else self._begun(_Version(site, is_given=True))
+
+    def _begun(self, version: _Version) -> _Version:
+        self._versions.append(version)
+        self._now[version.site] = version
+        self._gone.pop(version.site, None)
+        return version
+
+    def _note(self, version: _Version, number: int, move: Move, effect: str) -> None:
+        version.events.append(len(self.events))
+        self.events.append(Event(number, move, effect, version.site))
+
+    def _place(self, draft: Draft, number: int, move: Move) -> None:
+        place = move.places[0]
+        if place not in draft.blocks:
+            raise StaleMove(move, f"there is no block {place!r}")
+        self._note(self._version(place), number, move, PLACED)
+
+    def _rewrite(self, draft: _Recorder, number: int, move: Move, rules: Rules) -> None:
+        rule, match, _ = resolve(draft, move, rules)
+        matched = [self._version(b.site) for b in match.blocks]
+        roots = {root.outputs[0]: self._version(root.site) for root in match.roots}
+        draft.begin()
+        carry_out(draft, rule, match, move)
+        for site in draft.removed:
+            version = self._version(site)
+            if site not in draft.added:
+                self._note(version, number, move, REMOVED)
+            self._gone[site] = self._now.pop(site)
+        for site in draft.added:
+            version = self._begun(_Version(site, parents=list(matched)))
+            self._note(version, number, move, REMADE if site in draft.removed else MADE)
+            self._makers.update(dict.fromkeys(draft.blocks[site].outputs, site))
+        for old, new in draft.redirected:
+            heir = self._version(draft.producers[new].site)
+            if heir.site not in draft.added:
+                heir.parents.append(roots[old])
+                self._note(heir, number, move, TOOK_OVER)
+        for site in draft.rebound:
+            if site in draft.blocks and site not in draft.added:
+                self._note(self._version(site), number, move, REBOUND)
+
+
+def _reached(start: _Version, onwards: Callable[[_Version], Sequence[_Version]]) -> Iterator[_Version]:
+    """The version and all that is reached from it."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        version = waiting.pop()
+        yield version
+        new = [v for v in dict.fromkeys(onwards(version)) if v not in seen]
+        seen.update(new)
+        waiting.extend(new)
+
+
+class _Recorder(Draft):
+    """A draft that remembers what the present move did to it, in the order in which it was done."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new move: forget what others did."""
+        self.added: dict[str, None] = {}
+        self.removed: dict[str, None] = {}
+        self.rebound: dict[str, None] = {}
+        self.redirected: list[tuple[str, str]] = []
+
+    def add(self, block: Block, position: Position, tensors: Iterable[Tensor] = ()) -> None:
+        super().add(block, position, tensors)
+        self.added[block.site] = None
+
+    def remove(self, site: str) -> None:
+        super().remove(site)
+        self.removed[site] = None
+
+    def redirect(self, old: str, new: str) -> None:
+        readers = dict.fromkeys(b.site for b, _ in self.readers[old])
+        super().redirect(old, new)
+        if readers:
+            self.rebound.update(readers)
+            self.redirected.append((old, new))
