@@ -1,7 +1,6 @@
 """Where a program runs: devices, meshes, timing and the device simulator."""
 
 from hardware.catalogue import (
-    CatalogueError,
     device_from_dict,
     device_names,
     load_device,
@@ -10,6 +9,7 @@ from hardware.catalogue import (
     mesh_names,
 )
 from hardware.mesh import Device, Mesh, MeshAxis, MissingFigureError, Tile
+from hardware.tables import CatalogueError
 
 __all__ = [
     "CatalogueError",

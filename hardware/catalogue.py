@@ -2,134 +2,26 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from math import isfinite
+from importlib.resources.abc import Traversable
 from os import PathLike, fspath
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from hardware.layouts.layout import LayoutError
 from hardware.layouts.native import ROW_MAJOR, native_named
-from hardware.mesh import SHORT_DTYPES, TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
+from hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
+from hardware.tables import CatalogueError, Table, near_names, parsed
+from teg.plugins import Group, Loaded, Refused, load, once, require_name
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
 
-class CatalogueError(ValueError):
-    """An unknown name, or a file that is no device or mesh; the message says where and what to do."""
-
-
-class _Table:
-    """One table of a file, read key by key; knows its place, so that every error can say it."""
-
-    def __init__(self, content: object, where: str) -> None:
-        if not isinstance(content, Mapping):
-            raise CatalogueError(f"{where}: expected a table, got {_shown(content)}")
-        self.content: Mapping[str, object] = content
-        self.where = where
-        self.asked: list[str] = []
-
-    def at(self, key: str) -> str:
-        return f"{self.where}: {key}"
-
-    def get(self, key: str, expected: str) -> object:
-        self.asked.append(key)
-        if key not in self.content:
-            raise CatalogueError(f"{self.at(key)}: missing; expected {expected}")
-        return self.content[key]
-
-    def has(self, key: str) -> bool:
-        self.asked.append(key)
-        return key in self.content
-
-    def text(self, key: str) -> str:
-        value = self.get(key, "a text")
-        if not isinstance(value, str) or not value:
-            raise CatalogueError(f"{self.at(key)}: expected a text, got {_shown(value)}")
-        return value
-
-    def number(self, key: str, zero: bool = False) -> float:
-        expected = "a number, zero or more" if zero else "a number above zero"
-        return _number(self.get(key, expected), self.at(key), expected, zero)
-
-    def whole(self, key: str) -> int:
-        expected = "a whole number above zero"
-        value = self.get(key, expected)
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise CatalogueError(f"{self.at(key)}: expected {expected}, got {_shown(value)}")
-        return value
-
-    def optional(self, key: str, zero: bool = False) -> float | None:
-        return self.number(key, zero) if self.has(key) else None
-
-    def number_or(self, key: str, default: float, zero: bool = False) -> float:
-        return self.number(key, zero) if self.has(key) else default
-
-    def items(self, key: str) -> list[object]:
-        value = self.get(key, "a list")
-        if not isinstance(value, list) or not value:
-            raise CatalogueError(f"{self.at(key)}: expected a list that is not empty, got {_shown(value)}")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        if not self.has(key):
-            return ()
-        values = self.items(key)
-        wrong = [value for value in values if not isinstance(value, str)]
-        if wrong:
-            raise CatalogueError(f"{self.at(key)}: expected a list of texts, got {_shown(wrong[0])} in it")
-        return tuple(str(value) for value in values)
-
-    def table(self, key: str) -> _Table:
-        return _Table(self.get(key, "a table"), self.at(key))
-
-    def rates(self, key: str) -> dict[str, float]:
-        table = self.table(key)
-        return {SHORT_DTYPES.get(name, name): table.number(name) for name in table.content}
-
-    def names(self, key: str) -> dict[str, str]:
-        if not self.has(key):
-            return {}
-        table = self.table(key)
-        return {SHORT_DTYPES.get(name, name): table.text(name) for name in table.content}
-
-    def sources(self) -> dict[str, str]:
-        if not self.has("sources"):
-            return {}
-        table = self.table("sources")
-        return {name: table.text(name) for name in table.content}
-
-    def finish(self) -> None:
-        """Refuses keys that nobody asked for: a misspelt optional field would otherwise be ignored."""
-        for key in self.content:
-            if key not in self.asked:
-                raise CatalogueError(f"{self.at(str(key))}: unknown key{_near(str(key), self.asked)}")
-
-
-def _shown(value: object) -> str:
-    return f"{type(value).__name__} {value!r}"[:80]
-
-
-def _near(name: str, known: list[str] | tuple[str, ...]) -> str:
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    return (
-        f"; did you mean {' or '.join(close)}?" if close else f"; known are {', '.join(sorted(set(known)))}"
-    )
-
-
-def _number(value: object, where: str, expected: str, zero: bool) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CatalogueError(f"{where}: expected {expected}, got {_shown(value)}")
-    if not isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise CatalogueError(f"{where}: expected {expected}, got {value}")
-    return float(value)
-
-
 def _tile(content: object, where: str) -> Tile:
-    table = _Table(content, where)
+    table = Table(content, where)
     tile = Tile(table.whole("m"), table.whole("n"), table.whole("k"), table.number_or("efficiency", 1.0))
     table.finish()
     return tile
@@ -141,7 +33,7 @@ def device_from_dict(content: object, where: str = "device") -> Device:
     Raises:
         CatalogueError: a key is missing, unknown or of the wrong kind.
     """
-    table = _Table(content, where)
+    table = Table(content, where)
     device = Device(
         name=table.text("name"),
         vendor=table.text("vendor"),
@@ -185,7 +77,7 @@ def device_from_dict(content: object, where: str = "device") -> Device:
 
 
 def _axis(content: object, where: str) -> MeshAxis:
-    table = _Table(content, where)
+    table = Table(content, where)
     topology = table.text("topology")
     if topology not in TOPOLOGIES:
         raise CatalogueError(
@@ -213,7 +105,7 @@ def mesh_from_dict(content: object, where: str = "mesh") -> Mesh:
     Raises:
         CatalogueError: a key is missing, unknown or of the wrong kind, or the device is not in the catalogue.
     """
-    table = _Table(content, where)
+    table = Table(content, where)
     stated = table.get("device", "a device's name or table")
     device = load_device(stated) if isinstance(stated, str) else device_from_dict(stated, table.at("device"))
     axes = tuple(
@@ -232,13 +124,6 @@ def mesh_from_dict(content: object, where: str = "mesh") -> Mesh:
     return mesh
 
 
-def _content(text: str, where: str) -> object:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CatalogueError(f"{where}: not TOML: {error}") from error
-
-
 def _own_file(path: str) -> object:
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -246,7 +131,7 @@ def _own_file(path: str) -> object:
         raise CatalogueError(f"{path}: cannot read it: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise CatalogueError(f"{path}: cannot read it: not UTF-8 text") from error
-    return _content(text, path)
+    return parsed(text, path)
 
 
 @cache
@@ -254,16 +139,14 @@ def _shipped(folder: str) -> dict[str, object]:
     """File name without ending -> content, of every TOML file in one folder of this package."""
     entries = sorted(files("hardware").joinpath(folder).iterdir(), key=lambda entry: entry.name)
     return {
-        entry.name.removesuffix(".toml"): _content(
-            entry.read_text(encoding="utf-8"), f"{folder}/{entry.name}"
-        )
+        entry.name.removesuffix(".toml"): parsed(entry.read_text(encoding="utf-8"), f"{folder}/{entry.name}")
         for entry in entries
         if entry.name.endswith(".toml")
     }
 
 
 @cache
-def _devices() -> dict[str, Device]:
+def _shipped_devices() -> dict[str, Device]:
     return {
         name: device_from_dict(content, f"devices/{name}.toml")
         for name, content in _shipped("devices").items()
@@ -271,29 +154,87 @@ def _devices() -> dict[str, Device]:
 
 
 @cache
-def _meshes() -> dict[str, Mesh]:
+def _shipped_meshes() -> dict[str, Mesh]:
     return {
         name: mesh_from_dict(content, f"meshes/{name}.toml") for name, content in _shipped("meshes").items()
     }
+
+
+def _toml_files(offered: Any) -> Sequence[Traversable]:
+    """The TOML files in a package of a plug-in, by name."""
+    if not isinstance(offered, ModuleType):
+        raise Refused(
+            f"expected a package with TOML files, got {type(offered).__name__}",
+            "let the entry point name a package, without a colon",
+        )
+    found = [entry for entry in files(offered).iterdir() if entry.name.endswith(".toml")]
+    if not found:
+        raise Refused(
+            f"no TOML file lies in package {offered.__name__!r}",
+            "list them under [tool.setuptools.package-data], or as your build tool has it",
+        )
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _plugged_device(file: Traversable) -> Device:
+    device = device_from_dict(parsed(file.read_text(encoding="utf-8"), file.name), file.name)
+    for name in (device.name, *device.aliases):
+        require_name(name)
+    return device
+
+
+def _plugged_mesh(file: Traversable) -> Mesh:
+    mesh = mesh_from_dict(parsed(file.read_text(encoding="utf-8"), file.name), file.name)
+    require_name(mesh.name)
+    return mesh
+
+
+DEVICE_GROUP = Group(
+    "tapestry.devices", "device", _toml_files, _plugged_device, lambda device: (device.name, *device.aliases)
+)
+MESH_GROUP = Group("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda mesh: (mesh.name,))
+
+
+@once
+def device_plug_ins() -> Loaded[Device]:
+    """The devices of installed plug-ins (entry point group `tapestry.devices`), and what was left out."""
+    return load(DEVICE_GROUP, _by_alias(_shipped_devices()))
+
+
+@once
+def mesh_plug_ins() -> Loaded[Mesh]:
+    """The meshes of installed plug-ins (entry point group `tapestry.meshes`), and what was left out."""
+    return load(MESH_GROUP, _shipped_meshes())
+
+
+@cache
+def _devices() -> dict[str, Device]:
+    return dict(sorted((_shipped_devices() | dict(device_plug_ins().members)).items()))
+
+
+@cache
+def _meshes() -> dict[str, Mesh]:
+    return dict(sorted((_shipped_meshes() | dict(mesh_plug_ins().members)).items()))
 
 
 def _is_path(name: str | PathLike[str]) -> bool:
     return not isinstance(name, str) or name.endswith(".toml") or "/" in name or "\\" in name
 
 
-def _unknown(kind: str, name: str, known: tuple[str, ...]) -> CatalogueError:
+def _unknown(kind: str, name: str, known: tuple[str, ...], told: str) -> CatalogueError:
     return CatalogueError(
-        f"no {kind} is called {name!r}{_near(name, known)}; a file's path ending in .toml works too"
+        f"no {kind} is called {name!r}{f'; {told}' if told else near_names(name, known)}; "
+        "a file's path ending in .toml works too"
     )
 
 
-def _by_alias() -> dict[str, Device]:
-    return {alias: device for device in _devices().values() for alias in (device.name, *device.aliases)}
+def _by_alias(devices: Mapping[str, Device]) -> dict[str, Device]:
+    return {alias: device for device in devices.values() for alias in (device.name, *device.aliases)}
 
 
 def device_names(with_aliases: bool = False) -> tuple[str, ...]:
     """Names of the devices in the catalogue, sorted; their aliases only where asked for."""
-    return tuple(_by_alias() if with_aliases else _devices())
+    return tuple(_by_alias(_devices()) if with_aliases else _devices())
 
 
 def mesh_names() -> tuple[str, ...]:
@@ -311,9 +252,9 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
         path = fspath(name_or_path)
         return device_from_dict(_own_file(path), path)
     name = fspath(name_or_path)
-    by_name = _by_alias()
+    by_name = _by_alias(_devices())
     if name not in by_name:
-        raise _unknown("device", name, tuple(by_name))
+        raise _unknown("device", name, tuple(by_name), device_plug_ins().left_out(name))
     return by_name[name]
 
 
@@ -328,5 +269,5 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
         return mesh_from_dict(_own_file(path), path)
     name = fspath(name_or_path)
     if name not in _meshes():
-        raise _unknown("mesh", name, mesh_names())
+        raise _unknown("mesh", name, mesh_names(), mesh_plug_ins().left_out(name))
     return _meshes()[name]

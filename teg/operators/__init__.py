@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
 
 from teg.operators.boundary import BOUNDARY
 from teg.operators.cells import CELLS
@@ -19,6 +18,7 @@ from teg.operators.normalisation import NORMALISATION
 from teg.operators.operator import Operator
 from teg.operators.ordering import ORDERING
 from teg.operators.padding import PADDING
+from teg.operators.plugged import OPERATOR_GROUP
 from teg.operators.reduction import REDUCTION
 from teg.operators.reshaping import RESHAPING
 from teg.operators.scanning import SCANNING
@@ -26,6 +26,7 @@ from teg.operators.scattering import SCATTERING
 from teg.operators.selectors import VIEWS
 from teg.operators.spectral import SPECTRAL
 from teg.operators.windows import WINDOWS
+from teg.plugins import Loaded, load, once
 
 OPERATORS: tuple[Operator, ...] = (
     *BOUNDARY,
@@ -50,18 +51,16 @@ OPERATORS: tuple[Operator, ...] = (
 )
 
 
+@once
+def plug_ins() -> Loaded[Operator]:
+    """The operators of installed plug-ins (entry point group `tapestry.operators`), and what was left out."""
+    return load(OPERATOR_GROUP, {o.name for o in OPERATORS})
+
+
 @cache
 def catalogue() -> dict[str, Operator]:
-    """All operators by name, those of installed plug-ins (entry point group `tapestry.operators`) included."""
-    known = {o.name: o for o in OPERATORS}
-    for entry in entry_points(group="tapestry.operators"):
-        for operator in entry.load():
-            if operator.name in known:
-                raise ValueError(
-                    f"plug-in {entry.name!r} defines operator {operator.name!r}, which exists already"
-                )
-            known[operator.name] = operator
-    return known
+    """All operators by name, those of installed plug-ins included; one that is left out is not in it."""
+    return {o.name: o for o in OPERATORS} | dict(plug_ins().members)
 
 
 def operator_named(name: str) -> Operator:
@@ -74,5 +73,6 @@ def operator_named(name: str) -> Operator:
     if name not in known:
         near = get_close_matches(name, known, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(sorted(known))}"
-        raise ValueError(f"unknown operator {name!r}{hint}")
+        told = plug_ins().left_out(name)
+        raise ValueError(f"unknown operator {name!r}{f' ({told})' if told else hint}")
     return known[name]

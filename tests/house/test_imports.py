@@ -37,6 +37,7 @@ SHARED_HARDWARE = (
     "hardware.catalogue",
     "hardware.device",
     "hardware.mesh",
+    "hardware.tables",
     "hardware.layouts",
     "hardware.timing",
 )

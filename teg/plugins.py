@@ -1,0 +1,302 @@
+"""Third parties' operators, rules and machines: found by entry points, examined, and let in or left out by name.
+
+A plug-in never takes the process down. What cannot be loaded, is not what it claims to be, or has a name
+that is taken is left out; `PlugIn.problems` says what, why and what to do, and a warning is logged once.
+
+Names. What comes with Tapestry keeps its name. Of two plug-ins that offer one name neither gets it: which of
+them were meant would depend on the order of installation, and a stored plan would mean another thing elsewhere.
+
+Trust. A plug-in is code that somebody installed: it runs with all rights of the process. One that ends the
+process from C, or never returns from its import, is beyond what can be caught here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib.metadata import EntryPoint, distributions, entry_points
+from multiprocessing import parent_process
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+log = logging.getLogger("tapestry.plugins")
+
+OWN_NAME = "rename it; a prefix of your package's name keeps it apart from others"
+MOST_SHOWN = 200
+
+_lock = threading.RLock()
+
+
+class Refused(ValueError):
+    """What a plug-in offers is not what its group holds; `cure` is what its author should do."""
+
+    def __init__(self, message: str, cure: str) -> None:
+        super().__init__(message)
+        self.cure = cure
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something of a plug-in that was left out: a `member` by name, or all of it (empty name)."""
+
+    member: str
+    said: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.member + ': ' if self.member else ''}{self.said}; {self.cure}"
+
+
+@dataclass(frozen=True)
+class PlugIn:
+    """One entry point of an installed distribution: what it brought along, and what was left out."""
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+    version: str
+    members: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.distribution or 'a distribution without a name'} {self.version}".rstrip()
+
+
+@dataclass(frozen=True)
+class Group(Generic[T]):
+    """A kind of thing that plug-ins may add.
+
+    `offers` lists what the object behind an entry point offers; `member` examines one of these and returns it as
+    a member; both raise where it is not what it claims. `names`: the member's own name, then others it answers to.
+    """
+
+    name: str
+    noun: str
+    offers: Callable[[Any], Sequence[Any]]
+    member: Callable[[Any], T]
+    names: Callable[[T], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[T]):
+    """The members that all plug-ins of a group bring along, by name, and an account of every plug-in."""
+
+    members: Mapping[str, T]
+    plug_ins: tuple[PlugIn, ...]
+
+    def left_out(self, name: str) -> str:
+        """Why there is no member of this name although a plug-in offers it; empty where none does."""
+        told = [f"{p} offers it, but: {f}" for p in self.plug_ins for f in p.faults if f.member == name]
+        return "; ".join(told)
+
+
+def once(load: Callable[[], T]) -> Callable[[], T]:
+    """The function, called at most once whatever threads ask; asking for its result while it runs is an error."""
+    results: list[T] = []
+    running: list[bool] = []
+
+    @wraps(load)
+    def loaded() -> T:
+        with _lock:
+            if not results:
+                if running:
+                    raise Refused(
+                        "asks for the catalogue that it is being added to",
+                        "import what you need from its module; look names up later, in a function",
+                    )
+                running.append(True)
+                try:
+                    results.append(load())
+                finally:
+                    running.clear()
+            return results[0]
+
+    return loaded
+
+
+def load(group: Group[T], taken: Collection[str]) -> Loaded[T]:
+    """Everything that plug-ins add to a group whose names `taken` are in use already.
+
+    Never raises for a plug-in's sake. The order is that of distributions and entry points by name, so it does
+    not depend on the order of installation.
+    """
+    accounts: list[tuple[PlugIn, list[T]]] = []
+    for entry, plug_in in _entries(group.name):
+        accounts.append(_load_one(group, entry, plug_in) if entry is not None else (plug_in, []))
+    owners: dict[str, list[PlugIn]] = {}
+    for plug_in, members in accounts:
+        for member in members:
+            for name in dict.fromkeys(group.names(member)):
+                owners.setdefault(name, []).append(plug_in)
+    known: dict[str, T] = {}
+    settled = []
+    for plug_in, members in accounts:
+        faults, let_in = list(plug_in.faults), []
+        for member in members:
+            name, clash = group.names(member)[0], _clash(group, member, taken, owners)
+            if clash is not None:
+                faults.append(clash)
+            else:
+                known[name] = member
+                let_in.append(name)
+        settled.append(replace(plug_in, members=tuple(let_in), faults=tuple(faults)))
+    _warn(settled)
+    return Loaded(known, tuple(settled))
+
+
+def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
+    """How a group whose entry points are members, or sequences of members, lists what is offered."""
+
+    def offers(offered: Any) -> Sequence[Any]:
+        if isinstance(offered, kind):
+            return (offered,)
+        if isinstance(offered, Sequence) and not isinstance(offered, (str, bytes)):
+            return tuple(offered)
+        raise Refused(
+            f"expected {kind.__name__}, or a tuple of {kind.__name__}, got {_shown(offered)}",
+            f"let the entry point name it as 'module:NAME_OF_THE_TUPLE'; {kind.__module__}.{kind.__name__} is meant",
+        )
+
+    return offers
+
+
+def require(offered: Any, kind: type[T]) -> T:
+    """The object, if it is of a class.
+
+    Raises:
+        Refused: it is not.
+    """
+    if not isinstance(offered, kind):
+        raise Refused(
+            f"expected {kind.__name__}, got {_shown(offered)}",
+            f"offer {kind.__module__}.{kind.__name__} only",
+        )
+    return offered
+
+
+def require_name(name: Any) -> str:
+    """A member's name, if it can be typed, stored and printed.
+
+    Raises:
+        Refused: it cannot.
+    """
+    if not (isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable() and name == name.strip()):
+        raise Refused(f"its name is {_shown(name)}", "give it a name of 1 to 100 printable characters")
+    return name
+
+
+def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
+    """One entry point's members as far as they pass the examination, and what did not."""
+    faults: list[Fault] = []
+    members: list[T] = []
+    with _caught("", faults, "repair or uninstall it"):
+        for offered in group.offers(entry.load()):
+            with _caught(_name_of(offered), faults, f"repair it, or leave it out of {entry.value!r}"):
+                members.append(group.member(offered))
+    return replace(plug_in, faults=tuple(faults)), members
+
+
+@contextlib.contextmanager
+def _caught(member: str, faults: list[Fault], cure: str) -> Iterator[None]:
+    """Whatever a plug-in raises becomes a fault, its end of the process too; what it prints goes to standard error."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except Refused as error:
+        faults.append(Fault(member, str(error), error.cure))
+    except SystemExit as end:
+        faults.append(Fault(member, f"it tried to end the process (exit {end.code!r})", cure))
+    except BaseException as error:
+        faults.append(Fault(member, f"{type(error).__name__}: {_line(str(error))}", cure))
+
+
+def _clash(
+    group: Group[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
+) -> Fault | None:
+    """Why a member cannot have its names."""
+    own = group.names(member)[0]
+    for name in dict.fromkeys(group.names(member)):
+        if name in taken:
+            return Fault(own, f"a {group.noun} {name!r} comes with Tapestry, which keeps the name", OWN_NAME)
+        if len(owners[name]) > 1:
+            others = " and ".join(sorted({f"{p} ({p.value})" for p in owners[name]}))
+            said = f"the name {name!r} is offered more than once, by {others}: nobody has it"
+            return Fault(own, said, "uninstall all but one of them, or rename it")
+    return None
+
+
+def _entries(group: str) -> list[tuple[EntryPoint | None, PlugIn]]:
+    """The entry points of a group in order; a distribution whose list cannot be read stands there without one."""
+    try:
+        return _sorted(group, list(entry_points(group=group)))
+    except Exception:  # one distribution's damaged metadata hides all: find out whose
+        readable: list[EntryPoint] = []
+        damaged = []
+        for distribution in distributions():
+            try:
+                readable += distribution.entry_points.select(group=group)
+            except Exception as error:
+                fault = Fault("", f"its list of entry points cannot be read: {error!r}", "install it anew")
+                damaged.append((None, PlugIn(group, "", "", *_origin(distribution), faults=(fault,))))
+        return [*_sorted(group, readable), *damaged]
+
+
+def _sorted(group: str, entries: list[EntryPoint]) -> list[tuple[EntryPoint | None, PlugIn]]:
+    found = [(e, PlugIn(group, e.name, e.value, *_origin(getattr(e, "dist", None)))) for e in entries]
+    return [*sorted(found, key=lambda pair: (pair[1].distribution, pair[1].name, pair[1].value))]
+
+
+def _origin(distribution: Any) -> tuple[str, str]:
+    """Name and version of a distribution, empty where its metadata do not tell."""
+    try:
+        return str(distribution.metadata["Name"] or ""), str(distribution.version or "")
+    except Exception:
+        return "", ""
+
+
+def _name_of(offered: Any) -> str:
+    try:
+        name = offered.name
+    except Exception:
+        return ""
+    return name if isinstance(name, str) else ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{type(value).__name__} {value!r}"[:80]
+    except Exception:
+        return type(value).__name__
+
+
+def _line(text: str) -> str:
+    """A text on one line, cut where it is long."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= MOST_SHOWN else joined[: MOST_SHOWN - 3] + "..."
+
+
+def _warn(plug_ins: Sequence[PlugIn]) -> None:
+    """One line per plug-in with faults; child processes stay silent, their owner has said it."""
+    if parent_process() is not None:
+        return
+    for plug_in in plug_ins:
+        if plug_in.faults:
+            more = f" (and {len(plug_in.faults) - 1} more)" if len(plug_in.faults) > 1 else ""
+            log.warning(
+                "plug-in %s, %s %r (%s), is left out in part or whole: %s%s; `tapestry plugins` lists all",
+                plug_in,
+                plug_in.group,
+                plug_in.name,
+                plug_in.value,
+                plug_in.faults[0],
+                more,
+            )
