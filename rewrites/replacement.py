@@ -22,6 +22,7 @@ from rewrites.rule import (
     Match,
     Nothing,
     Op,
+    Parts,
     Pick,
     Rest,
     Result,
@@ -102,6 +103,7 @@ class _Construction:
         self.tensors: dict[str, Tensor] = {}
         self.sites: set[str] = set()
         self.known: dict[Op, str] = {}
+        self.made: dict[Parts, tuple[Term, ...]] = {}
 
     def fail(self, message: str) -> RuleError:
         return RuleError(self.rule.name, f"at {self.move.place!r}: {message}")
@@ -179,8 +181,19 @@ class _Construction:
             return (self.value(term),)
         if isinstance(term, Pick):
             return tuple(term.sites(self.match))
+        if isinstance(term, Parts):
+            return tuple(site for part in self.made_parts(term) for site in self.operand(part))
         found = self.match[term.name]
         return found if isinstance(term, Rest) else (found,)
+
+    def made_parts(self, term: Parts) -> Sequence[Term]:
+        """The terms that the match asks for; the same objects however often they are named."""
+        if term not in self.made:
+            try:
+                self.made[term] = tuple(term.terms(self.match))
+            except Exception as error:
+                raise self.fail(f"the parts of the right side fail: {error!r}") from error
+        return self.made[term]
 
     def attribute(self, value: Any) -> Any:
         if isinstance(value, Attribute):

@@ -11,7 +11,8 @@
 On the left a `tensor` stands for any tensor, `rest` for any number of operands, `attr` for any value of an
 attribute; the same name (or the same term object) twice asks for the same thing twice. Attributes that are
 not mentioned may be anything. On the right stand the same terms, plus `pick` (operands computed from the
-match) and attributes that are functions of the match. A side of several terms has several results.
+match), `parts` (as many new operands as the match asks for) and attributes that are functions of
+the match. A side of several terms has several results.
 """
 
 from __future__ import annotations
@@ -60,6 +61,13 @@ class Pick:
     """Right side only: operands computed from the match."""
 
     sites: Callable[[Match], Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Right side only: operands made for the match, as many terms as it asks for."""
+
+    terms: Callable[[Match], Sequence[Term]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +138,7 @@ class Op:
         return replace(self, is_commutative=True)
 
 
-Term = Tensor | Rest | Pick | Op | Case
+Term = Tensor | Rest | Pick | Parts | Op | Case
 Result = Tensor | Op | Case | Nothing
 
 
@@ -152,6 +160,13 @@ def attr(name: str) -> Attribute:
 def pick(sites: Callable[[Match], Sequence[str]]) -> Pick:
     """Operands computed from the match, out of the sites it binds."""
     return Pick(sites)
+
+
+def parts(terms: Callable[[Match], Sequence[Term]]) -> Parts:
+    """Operands made for the match: one view per part of a concatenation, say. Several results that name the
+    same `Parts` share what it makes.
+    """
+    return Parts(terms)
 
 
 def case(condition: Callable[[Match], bool], yes: Tensor | Op, no: Tensor | Op) -> Case:

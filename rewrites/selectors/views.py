@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rewrites.cell_form import INPUT, CellForm, Labels, Read, any_cell, bound_cell, cell
-from rewrites.rule import Match, Op, Rule, Sizes, attr, op, pick, rest, tensor
+from rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
+from rewrites.selectors.viewing import X, any_view, given, relabelled, view_of
 from rewrites.sketch import Sketch, replaced_at, sure
 from teg.graph import Graph
-from teg.operators.selectors import broadcast, permuted, sliced, view_attributes
-from teg.views import ViewDim, ViewMap, identity, parse
-
-X = tensor("x")
-
-
-def _view_of(m: Match, prefix: str = "") -> ViewMap:
-    return parse(m[prefix + "map"], m[prefix + "shape"])
-
-
-def _given(view: ViewMap) -> Mapping[str, Any]:
-    return dict(view_attributes(view))
-
-
-def _pattern(name: str, prefix: str = "") -> Op:
-    """A view of `x`; its output is called `name`."""
-    return op("view", X, map=attr(prefix + "map"), shape=attr(prefix + "shape")).named(name)
-
-
-def relabelled(view: ViewMap, root: Sequence[int], labels: Labels) -> Labels | None:
-    """The labels by which a reader of a view reads its root; None where the view picks or steps."""
-    result = []
-    for size, d in zip(root, view.dims, strict=True):
-        if d.dim < 0 and size == 1:
-            result.append("")
-        elif d.dim >= 0 and (d.stride, d.offset) == (1, 0) and view.shape[d.dim] == size:
-            result.append(labels[d.dim])
-        else:
-            return None
-    return tuple(result)
+from teg.operators.selectors import broadcast, permuted, sliced
+from teg.views import ViewDim, ViewMap, identity
 
 
 def _through_view(m: Match) -> CellForm | None:
@@ -47,7 +18,7 @@ def _through_view(m: Match) -> CellForm | None:
     form = bound_cell(m, (*m["before"], m["v"], *m["after"]))
     reads = []
     for read in form.reads:
-        labels = relabelled(_view_of(m), m.shape("x"), read.labels) if read.site == m["v"] else read.labels
+        labels = relabelled(view_of(m), m.shape("x"), read.labels) if read.site == m["v"] else read.labels
         if labels is None:
             return None
         reads.append(Read(m["x"] if read.site == m["v"] else read.site, labels))
@@ -55,17 +26,17 @@ def _through_view(m: Match) -> CellForm | None:
 
 
 def _is_permutation(m: Match) -> bool:
-    labels = relabelled(_view_of(m), m.shape("x"), tuple(map(str, range(len(m["shape"])))))
+    labels = relabelled(view_of(m), m.shape("x"), tuple(map(str, range(len(m["shape"])))))
     return labels is not None and "" not in labels and len(labels) == len(m["shape"])
 
 
 def _permuted_labels(m: Match, labels: Labels) -> Labels:
-    return sure(relabelled(_view_of(m), m.shape("x"), labels))
+    return sure(relabelled(view_of(m), m.shape("x"), labels))
 
 
 def _part(m: Match) -> tuple[int, ViewMap] | None:
     """Which part of the concatenation the view lies in, and the view of that part."""
-    types, view = m.types("parts"), _view_of(m)
+    types, view = m.types("parts"), view_of(m)
     axis = m["axis"] % len(types[0].shape)
     d = view.dims[axis]
     count = view.shape[d.dim] if d.dim >= 0 else 1
@@ -81,7 +52,7 @@ def _part(m: Match) -> tuple[int, ViewMap] | None:
 
 def _joined(m: Match) -> ViewMap | None:
     """Two views of one tensor that meet along the axis, as one view."""
-    one, two = _view_of(m), _view_of(m, "other_")
+    one, two = view_of(m), view_of(m, "other_")
     axis = m["axis"] % len(one.shape)
     dims = []
     for a, b in zip(one.dims, two.dims, strict=True):
@@ -180,8 +151,8 @@ def _joined_example(size: Sizes) -> Graph:
 VIEWS: tuple[Rule, ...] = (
     Rule(
         name="view_of_view",
-        left=op("view", _pattern("v"), map=attr("other_map"), shape=attr("other_shape")),
-        right=op("view", X, given=lambda m: _given(_view_of(m).then(_view_of(m, "other_")))),
+        left=op("view", any_view().named("v"), map=attr("other_map"), shape=attr("other_shape")),
+        right=op("view", X, given=lambda m: given(view_of(m).then(view_of(m, "other_")))),
         doc="""
         A view of a view is one view.
 
@@ -196,7 +167,7 @@ VIEWS: tuple[Rule, ...] = (
         name="identity_view",
         left=op("view", X, map=attr("map"), shape=attr("shape")),
         right=X,
-        when=lambda m: _view_of(m) == identity(m.shape("x")),
+        when=lambda m: view_of(m) == identity(m.shape("x")),
         doc="""
         A view of everything in the same order disappears.
 
@@ -210,7 +181,7 @@ VIEWS: tuple[Rule, ...] = (
     Rule(
         name="cell_to_view",
         left=op("cell", X, expr=INPUT, labels=attr("labels"), dims=attr("dims"), dtype=attr("dtype")),
-        right=op("view", X, given=lambda m: _given(_rearranging(m))),
+        right=op("view", X, given=lambda m: given(_rearranging(m))),
         when=lambda m: bool(m.dtype("x") == m["dtype"]),
         doc="""
         A cell that only rearranges or repeats its input is a view of it.
@@ -224,7 +195,7 @@ VIEWS: tuple[Rule, ...] = (
     ),
     Rule(
         name="view_into_cell",
-        left=any_cell(rest("before"), _pattern("v"), rest("after")),
+        left=any_cell(rest("before"), any_view().named("v"), rest("after")),
         right=cell(lambda m: sure(_through_view(m))),
         when=lambda m: m["v"] not in m["before"] and _through_view(m) is not None,
         doc="""
@@ -242,7 +213,7 @@ VIEWS: tuple[Rule, ...] = (
         left=op(
             "contract",
             rest("before"),
-            _pattern("v"),
+            any_view().named("v"),
             rest("after"),
             labels=attr("labels"),
             output=attr("output"),
@@ -271,7 +242,7 @@ VIEWS: tuple[Rule, ...] = (
         name="view_into_reduce",
         left=op(
             "reduce",
-            _pattern("v"),
+            any_view().named("v"),
             labels=attr("labels"),
             output=attr("output"),
             monoid=attr("monoid"),
@@ -303,7 +274,7 @@ VIEWS: tuple[Rule, ...] = (
         name="slice_of_concat",
         left=op("view", op("concat", rest("parts"), axis=attr("axis")), map=attr("map"), shape=attr("shape")),
         right=op(
-            "view", pick(lambda m: [m["parts"][sure(_part(m))[0]]]), given=lambda m: _given(sure(_part(m))[1])
+            "view", pick(lambda m: [m["parts"][sure(_part(m))[0]]]), given=lambda m: given(sure(_part(m))[1])
         ),
         when=lambda m: _part(m) is not None,
         doc="""
@@ -355,15 +326,15 @@ VIEWS: tuple[Rule, ...] = (
         left=op(
             "concat",
             rest("before"),
-            _pattern("v").only_here(),
-            _pattern("w", "other_").only_here(),
+            any_view().named("v").only_here(),
+            any_view(prefix="other_").named("w").only_here(),
             rest("after"),
             axis=attr("axis"),
         ),
         right=op(
             "concat",
             rest("before"),
-            op("view", X, given=lambda m: _given(sure(_joined(m)))),
+            op("view", X, given=lambda m: given(sure(_joined(m)))),
             rest("after"),
             axis=attr("axis"),
         ),
