@@ -1,9 +1,22 @@
 """Expansions: what an operator means, in terms of simpler ones. One story per file, added up here."""
 
-from rewrites.expansions.definitions import DEFINITIONS
-from rewrites.expansions.special_cases import SPECIAL_CASES
+from rewrites.expansions.contraction import CONTRACTION
+from rewrites.expansions.convolution import CONVOLUTION
+from rewrites.expansions.gathering import GATHERS
+from rewrites.expansions.normalisation import NORMALISATIONS
+from rewrites.expansions.pooling import POOLING
+from rewrites.expansions.reduction import STEPS
+from rewrites.expansions.softmax import SOFTMAXES
 from rewrites.rule import Rule
 
-EXPANSIONS: tuple[Rule, ...] = (*DEFINITIONS, *SPECIAL_CASES)
+EXPANSIONS: tuple[Rule, ...] = (
+    *SOFTMAXES,
+    *NORMALISATIONS,
+    *CONTRACTION,
+    *STEPS,
+    *POOLING,
+    *CONVOLUTION,
+    *GATHERS,
+)
 
 __all__ = ["EXPANSIONS"]

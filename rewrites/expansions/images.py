@@ -1,0 +1,18 @@
+"""Images: tensors `(n, channels, *spatial)` as convolutions and pools read them."""
+
+from __future__ import annotations
+
+from rewrites.cell_form import Labels
+from rewrites.rule import Match, tensor
+
+X, W = tensor("x"), tensor("w")
+
+
+def spatial_rank(m: Match) -> int:
+    """How many spatial dimensions the image has."""
+    return len(m.shape("x")) - 2
+
+
+def image_names(m: Match) -> Labels:
+    """Names for the dimensions of the image."""
+    return ("n", "c", *(f"y{k}" for k in range(spatial_rank(m))))
