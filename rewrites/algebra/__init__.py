@@ -5,6 +5,8 @@ from rewrites.algebra.canonical import CANONICAL
 from rewrites.algebra.cleanup import CLEANUP
 from rewrites.algebra.contractions import CONTRACTIONS
 from rewrites.algebra.expressions import EXPRESSIONS
+from rewrites.algebra.factors import FACTORS
+from rewrites.algebra.folding import FOLDING
 from rewrites.algebra.reductions import REDUCTIONS
 from rewrites.rule import Rule
 
@@ -15,6 +17,8 @@ ALGEBRA: tuple[Rule, ...] = (
     *CANONICAL,
     *REDUCTIONS,
     *CONTRACTIONS,
+    *FOLDING,
+    *FACTORS,
 )
 
 __all__ = ["ALGEBRA"]

@@ -1,0 +1,127 @@
+"""Factors of an operand that the other operand can take over: they are multiplied into the weights instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rewrites.algebra.affine import factors, has_index, is_coefficient, multiplied
+from rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
+from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from rewrites.sketch import Sketch, sure
+from teg.dtypes import is_float
+from teg.graph import Graph
+from teg.operators.expressions import Expression, inputs_of, substitute
+
+W = tensor("w")
+LINEAR = "linearity of sums of products in each operand"
+CONV_ATTRIBUTES: dict[str, Any] = {n: attr(n) for n in ("strides", "pads", "dilations")}
+
+
+def _product_of(m: Match) -> tuple[Expression, Expression, Mapping[str, int]] | None:
+    """The factor of an operand's cell that fits the other operand, what is left, and the dimensions it varies along.
+
+    The dimensions are the cell's names, each with the weight dimension it runs along.
+    """
+    names = [n for n, _ in m["dims"]]
+    x_labels, w_labels = _operand_labels(m)
+    axes = {n: w_labels.index(label) for n, label in zip(names, x_labels, strict=True) if label in w_labels}
+    kinds = {m["dtype"], m.dtype("w"), *(t.dtype for t in m.types("xs"))}
+    if len(kinds) != 1 or not is_float(m["dtype"]) or len(set(x_labels)) != len(x_labels):
+        return None
+    small = {j for j, labels in enumerate(m["labels"]) if {n for n in labels if n} <= axes.keys()}
+    split = factors(m["expr"])
+    moved = [f for f in split if inputs_of(f[1]) and is_coefficient(f[1], small)]
+    kept = [f for f in split if f not in moved]
+    if not moved or not any(inputs_of(e) for _, e in kept) or any(has_index(e) for _, e in kept):
+        return None
+    return multiplied(moved), multiplied(kept), axes
+
+
+def _operand_labels(m: Match) -> tuple[Labels, Labels]:
+    """The names of the cell's and of the weights' dimensions; a convolution's are those of the channels."""
+    if "contract_labels" in m.bindings:
+        x_labels, w_labels = m["contract_labels"]
+        return x_labels, w_labels
+    rank = len(m.shape("w"))
+    return tuple("c" if k == 1 else f"x{k}" for k in range(rank)), tuple(
+        "c" if k == 1 else f"w{k}" for k in range(rank)
+    )
+
+
+def _weights_with_factor(m: Match) -> CellForm:
+    factor, _, axes = sure(_product_of(m))
+    shape, names = m.shape("w"), dim_labels(len(m.shape("w")))
+    used = inputs_of(factor)
+    moved: Mapping[int, Expression] = {j: ("input", i + 1) for i, j in enumerate(used)}
+    labels = [tuple(names[axes[n]] if n else "" for n in m["labels"][j]) for j in used]
+    reads = (Read(m["w"], names), *(Read(m["xs"][j], n) for j, n in zip(used, labels, strict=True)))
+    expr = ("mul", ("input", 0), substitute(factor, moved))
+    return CellForm(reads, expr, tuple(zip(names, shape, strict=True)), m.dtype("w")).normal()
+
+
+def _without_factor(m: Match) -> CellForm:
+    _, kept, _ = sure(_product_of(m))
+    reads = tuple(map(Read, m["xs"], m["labels"]))
+    return CellForm(reads, kept, m["dims"], m["dtype"]).normal()
+
+
+OPERAND = any_cell(rest("xs")).only_here()
+KEPT, SCALED = cell(_without_factor).named("rest"), cell(_weights_with_factor).named("weights")
+
+
+def _norm_example(size: Sizes) -> Graph:
+    """A root-mean-square normalisation, its scale per feature, a linear layer."""
+    b = Sketch("factor_into_contract")
+    x = b.tensor("x", size(3), size(4))
+    scale = b.tensor("scale", b.shape(x)[1], role="parameter")
+    row = b.tensor("row", b.shape(x)[0])
+    w = b.tensor("w", size(5), b.shape(x)[1], role="parameter")
+    expr = ("div", ("mul", ("mul", ("input", 0), ("input", 1)), ("input", 2)), ("const", 3.0))
+    return b.result(b.contract("nk,mk->mn", w, b.cell(expr, {x: "mk", scale: "k", row: "m"})))
+
+
+def _image_example(size: Sizes) -> Graph:
+    """A scale per channel, a convolution."""
+    b = Sketch("factor_into_conv")
+    x = b.tensor("x", size(2), size(3), 6, 5)
+    scale = b.tensor("scale", b.shape(x)[1], role="parameter")
+    w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")
+    y = b.cell(("mul", ("tanh", ("input", 0)), ("input", 1)), {x: "ncyx", scale: "c"})
+    return b.result(b.op("conv", y, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1))
+
+
+FACTORS: tuple[Rule, ...] = (
+    Rule(
+        name="factor_into_contract",
+        left=op("contract", OPERAND, W, labels=attr("contract_labels"), output=attr("output")).commutative(),
+        right=op("contract", KEPT, SCALED, labels=attr("contract_labels"), output=attr("output")),
+        when=lambda m: _product_of(m) is not None,
+        doc="""
+        A factor of one operand of a contraction moves to the other operand.
+
+        (x s) w  ->  x (w s)
+        Where s varies only along dimensions that both operands have, as the scale of a normalisation before a
+        linear layer does, all in one float type, and nobody else reads the product.
+        """,
+        source=LINEAR,
+        example=_norm_example,
+        domain="real",
+    ),
+    Rule(
+        name="factor_into_conv",
+        left=op("conv", OPERAND, W, **CONV_ATTRIBUTES, groups=1),
+        right=op("conv", KEPT, SCALED, **CONV_ATTRIBUTES, groups=1),
+        when=lambda m: _product_of(m) is not None,
+        doc="""
+        A scale per channel before a convolution goes into its weights.
+
+        conv(x s, w)  ->  conv(x, w s)
+        Where s varies along the input channels only, in one group and one float type, and nobody else reads the
+        scaled image: what lies beyond the image is zero with any scale.
+        """,
+        source=LINEAR,
+        example=_image_example,
+        domain="real",
+    ),
+)
