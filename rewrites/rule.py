@@ -198,13 +198,18 @@ class Match:
     """What the variables of a rule stand for at one place. Guards, choices and attributes are functions of it."""
 
     draft: Draft
-    bindings: Mapping[str, Any]
+    bindings: Mapping[Any, Any]
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
     choice: str = ""
 
     def __getitem__(self, name: str) -> Any:
         return self.bindings[name]
+
+    def block(self, term: Op) -> Block:
+        """The block that an application of the left side matched."""
+        found: Block = self.bindings[term]
+        return found
 
     def type(self, name: str) -> TensorType:
         """Shape and element type of the tensor called `name`."""
