@@ -1,0 +1,251 @@
+"""The promises of a rule as functions, for the tests of our own rules and for those of plug-ins alike.
+
+    from rewrites.testing import broken_promises
+
+    def test_my_rule():
+        assert broken_promises(MY_RULE, numpy.random.default_rng(0)) == ()
+
+A rule promises that it fires on its example, that every move of it gives a valid graph with equal values
+(every bit where the domain is exact, up to rounding where it is real) and changes nothing outside its
+neighbourhood, that a move which was printed can be replayed, that what is found anew after a move is found
+near it, that a saturating rule comes to an end - on the example as given, in random sizes and in other
+element types - and that the example is able to tell a wrong copy of the rule from the right one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from rewrites.apply import apply_all, apply_move
+from rewrites.cell_form import INPUT, dim_labels, pointwise
+from rewrites.match import find, find_near, update
+from rewrites.measure import measure
+from rewrites.move import Move
+from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
+from teg.builder import define
+from teg.dtypes import is_float
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Block, Graph, Tensor, attributes
+from teg.operators.monoids import HALF
+from teg.validate import check
+
+OTHER_DTYPES = ("float64", "bfloat16", "float16", "int32", "uint8")
+HALF_TOLERANCE = 0.06
+TOLERANCE = 1e-5
+
+
+class BrokenPromise(AssertionError):
+    """What a rule promises and does not keep; the message names the rule."""
+
+    def __init__(self, rule: Rule, message: str) -> None:
+        super().__init__(f"rule {rule.name!r}: {message}")
+
+
+def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tuple[str, ...]:
+    """What is wrong with a rule, one text per promise that it breaks; nothing for a good one.
+
+    `trials` is the number of random sizes of its example that are tried. Guards, choices and right sides that
+    raise count as broken promises.
+    """
+    promises: tuple[tuple[str, Callable[[], None]], ...] = (
+        ("explains itself", lambda: explains_itself(rule)),
+        ("fires on its example and keeps its promises", lambda: keeps_promises(rule, Sizes(), rng)),
+        ("keeps them in random sizes", lambda: _on_random_sizes(rule, rng, trials)),
+        ("keeps them for other element types", lambda: _on_other_dtypes(rule, rng)),
+        ("is told from a wrong copy by its example", lambda: tells_right_from_wrong(rule, rng)),
+    )
+    broken = []
+    for said, promise in promises:
+        try:
+            promise()
+        except Exception as error:
+            broken.append(f"{said}: {' '.join(str(error).split()) or type(error).__name__}")
+    return tuple(broken)
+
+
+def explains_itself(rule: Rule) -> None:
+    """The doc is a sentence, a blank line, `before -> after`, and why; a source is named.
+
+    Raises:
+        BrokenPromise: it is not.
+    """
+    first, *rest = rule.doc.splitlines() or [""]
+    form = "A sentence about what changes. / (blank) / before -> after / when and why it preserves meaning"
+    if not first.endswith(".") or len(rest) < 3 or rest[0] or "->" not in rest[1]:
+        raise BrokenPromise(rule, f"its doc should read: {form}")
+    if not rule.source:
+        raise BrokenPromise(rule, "its source (paper or law) is missing")
+
+
+def keeps_promises(rule: Rule, size: Sizes, rng: np.random.Generator) -> None:
+    """The rule fires on its example and every move keeps every promise.
+
+    Raises:
+        BrokenPromise: which one it breaks.
+        ValueError: the example is not valid, or the rule fails on it.
+    """
+    graph = rule.example(size)
+    check(graph)
+    if keep_on(rule, graph, rng) == 0 and size.rng is None:
+        raise BrokenPromise(rule, "it does not fire on its example")
+
+
+def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
+    """Every move of a rule on a graph keeps every promise; how many moves there are.
+
+    Raises:
+        BrokenPromise: which one it breaks.
+        ValueError: a move fails, or gives no valid graph.
+    """
+    rules = {rule.name: rule}
+    moves = find(graph, [rule])
+    for move in moves:
+        applied = apply_all(graph, [move], rules)
+        after = applied.graph
+        check(after)
+        _same_values(graph, after, rule, rng)
+        _neighbourhood_only(graph, after, rule, move)
+        again = Move.from_json(json.loads(json.dumps(move.to_json())))
+        _expect(rule, again == move, f"{move} is another move once it was printed and read")
+        replayed = apply_move(graph, again, rules).structural_hash
+        _expect(rule, replayed == after.structural_hash, f"{move} leads elsewhere when it is replayed")
+        found = find(after, [rule])
+        _expect(
+            rule, update(moves, after, [rule], applied.changes) == found, f"{move}: others are lost after it"
+        )
+        near = set(find_near(after, [rule], applied.changes))
+        _expect(rule, near <= set(found), f"{move}: near it are moves that do not exist")
+        if rule.saturating:
+            _expect(
+                rule,
+                measure(after) < measure(graph),
+                f"{move} does not lower the measure, so it may never end",
+            )
+    return len(moves)
+
+
+def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
+    """A copy of the rule with wrong results breaks a promise on the example.
+
+    Raises:
+        BrokenPromise: nobody would notice.
+    """
+    graph = rule.example(Sizes())
+    try:
+        keep_on(wrong(rule), graph, rng)
+    except (AssertionError, ValueError):
+        return
+    raise BrokenPromise(rule, "its example gives the same values with a wrong copy of the rule")
+
+
+def _on_random_sizes(rule: Rule, rng: np.random.Generator, trials: int) -> None:
+    for _ in range(trials):
+        keeps_promises(rule, Sizes(rng), rng)
+
+
+def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
+    for dtype in OTHER_DTYPES:
+        graph = retyped(rule.example(Sizes()), dtype)
+        if graph is not None:
+            keep_on(rule, graph, rng)
+
+
+def _expect(rule: Rule, holds: bool, message: str) -> None:
+    if not holds:
+        raise BrokenPromise(rule, message)
+
+
+def _same_values(before: Graph, after: Graph, rule: Rule, rng: np.random.Generator) -> None:
+    """Equal outputs: every bit where the rule's domain is exact, up to rounding where it is real."""
+    inputs = random_inputs(before, rng)
+    wanted, got = evaluate(before, inputs), evaluate(after, inputs)
+    _expect(rule, wanted.keys() == got.keys(), f"outputs {sorted(wanted)} become {sorted(got)}")
+    for site, value in wanted.items():
+        kinds = (got[site].shape, got[site].dtype), (value.shape, value.dtype)
+        _expect(rule, kinds[0] == kinds[1], f"output {site!r} is {kinds[0]} instead of {kinds[1]}")
+        if rule.domain == "exact" or not is_float(value.dtype.name):
+            np.testing.assert_array_equal(got[site], value, f"rule {rule.name!r}, output {site!r}")
+        else:
+            tolerance = HALF_TOLERANCE if value.dtype.name in HALF else TOLERANCE
+            finite = np.nan_to_num(value.astype(np.float64), posinf=0, neginf=0)
+            np.testing.assert_allclose(
+                got[site].astype(np.float64),
+                value.astype(np.float64),
+                rtol=tolerance,
+                atol=tolerance * max(1.0, float(np.max(np.abs(finite), initial=0.0))),
+                err_msg=f"rule {rule.name!r}, output {site!r}",
+            )
+
+
+def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
+    """Matched blocks and what only they read may go; readers of a rebound result change; nothing else does."""
+    kept = [b for b in before.blocks if after.by_site.get(b.site) is b]
+    gone = [b for b in before.blocks if after.by_site.get(b.site) is not b]
+    new = [b for b in after.blocks if before.by_site.get(b.site) is not b]
+    roots = [before.by_site[s] for s in move.places[0].split("&")]
+    results = {t for b in roots for t in b.outputs}
+    for b in gone:
+        other = after.by_site.get(b.site)
+        rebound = other is not None and other.definition is b.definition and results & set(b.inputs)
+        dead = other is None and not any(t in after.readers for t in b.outputs)
+        _expect(
+            rule, bool(b in roots or rebound or dead), f"{move} changes {b.site!r}, which lies outside it"
+        )
+    same = all(after.tensors[t] is before.tensors[t] for b in kept for t in b.outputs)
+    _expect(rule, same, f"{move} changes tensors outside it")
+    fresh = {b.site for b in new} - before.by_site.keys()
+    _expect(rule, not fresh & before.tensors.keys(), f"{move} gives a new block the name of a tensor")
+    order = [b.site for b in after.blocks if b in set(kept)]
+    if len(roots) == 1:
+        _expect(rule, order == [b.site for b in kept], f"{move} reorders blocks outside it")
+
+
+def wrong(rule: Rule) -> Rule:
+    """The rule with each new result off by one, or, where nothing is new, without its guard."""
+    if all(isinstance(r, Nothing) for r in rule.results):
+        return with_right(rule, NOTHING, when=lambda _: True)
+    if isinstance(rule.right, Computed):
+        terms = rule.right.terms
+        return with_right(rule, computed(lambda m: [_wrong_term(t, k) for k, t in enumerate(terms(m))]))
+    results = [_wrong_term(result, k) for k, result in enumerate(rule.results)]
+    return with_right(rule, results[0] if len(results) == 1 else tuple(results))
+
+
+def _wrong_term(result: Any, k: int) -> Any:
+    assert not isinstance(result, Nothing)
+    return op("cell", result, given=lambda m: _off_by_one(m, k)).named("wrong")
+
+
+def _off_by_one(m: Match, k: int) -> Mapping[str, Any]:
+    shape, dtype = m.result(k)
+    expr = ("not", INPUT) if dtype == "bool" else ("add", INPUT, ("const", 1))
+    return pointwise(expr, (dim_labels(len(shape)),), shape, dtype)
+
+
+def with_right(rule: Rule, right: Any, **changes: Any) -> Rule:
+    """A copy of the rule with another right side."""
+    kept = {f.name: getattr(rule, f.name) for f in fields(rule) if f.init}
+    return Rule(**{**kept, "right": right, **changes})
+
+
+def retyped(graph: Graph, dtype: str) -> Graph | None:
+    """The graph with `dtype` for float32; None where an operator does not take it."""
+    tensors: dict[str, Tensor] = {}
+    blocks: list[Block] = []
+    for b in graph.blocks:
+        given = {k: dtype if (k, v) == ("dtype", "float32") else v for k, v in b.definition.attributes}
+        try:
+            definition, types = define(b.operator, attributes(**given), [tensors[t].type for t in b.inputs])
+        except (ValueError, OverflowError):
+            return None
+        tensors.update({t: Tensor(t, *kind) for t, kind in zip(b.outputs, types, strict=True)})
+        blocks.append(replace(b, definition=definition))
+    data = {t: v.astype(dtype if v.dtype == np.float32 else v.dtype) for t, v in graph.data.items()}
+    if any(v.dtype.name != tensors[t].dtype for t, v in data.items()):
+        return None
+    return Graph(graph.name, tuple(blocks), tensors, data)
