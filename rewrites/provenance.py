@@ -13,10 +13,11 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
-from rewrites.apply import Rules, carry_out, resolve
+from rewrites.apply import Rules, resolve
 from rewrites.draft import Draft, Position
 from rewrites.move import Move, StaleMove
 from rewrites.placement import PLAN_WIDE, is_structural
+from rewrites.replacement import carry_out
 from rewrites.rules import catalogue
 from teg.graph import Block, Graph, Tensor
 

@@ -121,5 +121,5 @@ def test_stale_moves_and_unknown_sites_are_refused_by_name() -> None:
         Provenance(graph, [Move("reshard", "gone", "()")])
     with pytest.raises(StaleMove, match="there is no rule 'nonesuch'"):
         Provenance(graph, [Move("nonesuch", "a1")])
-    with pytest.raises(ValueError, match="no block or tensor 'a9' in this history; there are, e.g., ax, a0"):
+    with pytest.raises(ValueError, match=r"no block or tensor 'a9' in this history; there are, e.g., ax, a0"):
         Provenance(graph, []).story("a9")
