@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from rewrites.laws import COMMUTATIVE, parts_of, replaced
+from rewrites.patterns import COMMUTATIVE, parts_of, replaced
 from teg.graph import Definition, TensorType
 from teg.operators.expressions import Expression
 

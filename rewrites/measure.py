@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewrites.algebra.canonical import canonical
-from rewrites.laws import tree_size
+from rewrites.patterns import tree_size
 from teg.graph import Block, Graph
 from teg.operators.expressions import cell_flops
 

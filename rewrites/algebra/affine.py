@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rewrites.cell_form import element_type
-from rewrites.laws import parts_of, replaced, tree_size
+from rewrites.patterns import parts_of, replaced, tree_size
 from teg.operators.expressions import Expression, inputs_of
 
 # A term of a sum: whether it is subtracted, and its expression.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rewrites.laws import A, B, C, T, law
+from rewrites.laws import law
+from rewrites.patterns import A, B, C, T
 from rewrites.rule import Rule
 
 FIELD = "axioms of a field"

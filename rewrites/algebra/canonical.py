@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from rewrites.cell_form import any_cell, cell, element_type
-from rewrites.laws import COMMUTATIVE, changed_cell
+from rewrites.laws import changed_cell
+from rewrites.patterns import COMMUTATIVE
 from rewrites.rule import Rule, Sizes, rest
 from teg.builder import GraphBuilder
 from teg.graph import Definition, Graph, TensorType

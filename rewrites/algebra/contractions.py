@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewrites.cell_form import ADD, INPUT, MULTIPLY, Labels, any_cell, dim_labels, pointwise
-from rewrites.laws import K, Whole
+from rewrites.laws import Whole
+from rewrites.patterns import K
 from rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest, tensor
 from rewrites.sketch import Sketch, replaced_at
 from teg.dtypes import is_float

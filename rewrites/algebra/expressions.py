@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.laws import A, B, C, J, K, law
+from rewrites.laws import law
+from rewrites.patterns import A, B, C, J, K
 from rewrites.rule import Rule
 
 FIELD = "axioms of a field"

@@ -17,7 +17,7 @@ from rewrites.algebra.affine import (
     summed,
 )
 from rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
-from rewrites.laws import replaced
+from rewrites.patterns import replaced
 from rewrites.rule import Match, Op, Rule, Sizes, attr, case, op, pick, rest, tensor
 from rewrites.sketch import Sketch, sure
 from teg.dtypes import is_float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rewrites.cell_form import INPUT, Labels, any_cell
-from rewrites.laws import K, Whole
+from rewrites.laws import Whole
+from rewrites.patterns import K
 from rewrites.rule import Match, Rule, Sizes, attr, op, tensor
 from rewrites.sketch import Sketch
 from teg.dtypes import is_float
