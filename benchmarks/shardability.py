@@ -10,10 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numpy as np
+
 from costmodel.blockcost import whole_block_bytes
 from teg.builder import GraphBuilder
 from teg.graph import Definition, Graph, TensorType
 from teg.operators import operator_named
+from teg.operators.operator import flops_of
 from teg.sharding.expand import expand
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements
@@ -73,8 +76,10 @@ def block_work(definition: Definition, inputs: Types, outputs: Types) -> tuple[f
     work = operator_named(definition.operator).work(definition, inputs, outputs)
     if work.kind == "none":
         return 0.0, 0
-    points = 1 if definition.signature is None else definition.signature.index_range.size
-    return points * work.flops, whole_block_bytes(definition, inputs, outputs)
+    names = [] if definition.signature is None else [d.name for d in definition.signature.dims]
+    shape = () if definition.signature is None else definition.signature.index_range.shape
+    flops = float(flops_of(work, names, np.array(shape, dtype=np.int64)))
+    return flops, whole_block_bytes(definition, inputs, outputs)
 
 
 @lru_cache(maxsize=65536)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.graph import Definition, Graph, TensorType
 from teg.operators import operator_named
-from teg.operators.operator import Work, work_dtype, work_of
+from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from teg.sharding.mesh import MeshShape
 from teg.sharding.spec import chunk_bounds
 from teg.sharding.strategy import Strategy
@@ -64,9 +63,10 @@ def block_costs(
     index = _index(definition, strategies, mesh)
     sizes = index[..., 1] - index[..., 0]
     points = np.prod(sizes, axis=-1, dtype=np.int64)
+    names = [d.name for d in definition.signature.dims] if definition.signature is not None else []
     flops = given(definition, "flops", sizes)
     if flops is None:
-        flops = np.ceil(points * work.flops).astype(np.int64)
+        flops = flops_of(work, names, sizes)
     moved = given(definition, "bytes", sizes)
     choices = len(storage[0].chosen) if storage else 1
     if moved is None:
@@ -81,6 +81,7 @@ def block_costs(
         moved = np.repeat(moved, choices, axis=0)
     flops, sizes = np.repeat(flops, choices, axis=0), np.repeat(sizes, choices, axis=0)
     dtype = work_dtype(inputs, outputs)
+    steps = part_amounts(work, names, sizes)
     ticks = block_ticks(
         device,
         work.kind,
@@ -89,9 +90,10 @@ def block_costs(
         dtype,
         **tile_sizes(definition, work, sizes),
         compute_dtype=compute_dtype,
+        parts=steps,
     )
     energy = (
-        energy_pj(device, compute_dtype or dtype, flops, moved, 0, kind=work.kind)
+        energy_pj(device, compute_dtype or dtype, flops, moved, 0, kind=work.kind, parts=steps)
         if device.missing_energy_figure is None
         else ticks * 0
     )
@@ -212,5 +214,6 @@ def base_flops(graph: Graph) -> int:
         work = operator_named(block.operator).work(
             definition, graph.input_types(block), graph.output_types(block)
         )
-        total += int(np.ceil(math.prod(shape) * work.flops))
+        names = [] if definition.signature is None else [d.name for d in definition.signature.dims]
+        total += int(flops_of(work, names, np.array(shape, dtype=np.int64)))
     return total

@@ -71,6 +71,8 @@ def offered(
         found = ((("",) * len(inputs)) + orders for orders in _free([], made, native, ()))
     elif work.kind == "contraction":
         found = _free(read, made, native, tuple(work.roles.get(d.name, "") for d in signature.dims))
+    elif work.contracts:  # steps of a fused block tell all its dimensions apart
+        found = _free(read, made, native, tuple(d.name for d in signature.dims))
     elif reduces:
         found = _free(read, made, native, tuple(d.kind for d in signature.dims))
     else:

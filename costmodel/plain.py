@@ -20,7 +20,7 @@ from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.graph import Graph
 from teg.operators import operator_named
-from teg.operators.operator import work_dtype, work_of
+from teg.operators.operator import flops_of, part_amounts, work_dtype, work_of
 from teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
 from teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
 from teg.sharding.mesh import MeshShape
@@ -221,7 +221,8 @@ class _Plain:
         for d in self.devices:
             sizes = step.index[d, :, 1] - step.index[d, :, 0]
             points = int(np.prod(sizes, dtype=np.int64))
-            flops = int(np.ceil(points * work.flops))
+            flops = int(flops_of(work, dims, sizes))
+            parts = part_amounts(work, dims, sizes)
             moved = 0
             if "flops" in given:
                 flops = int(amounts(given["flops"], dims, sizes))
@@ -240,13 +241,21 @@ class _Plain:
             tiles = tile_sizes(block.definition, work, sizes)
             device = self.mesh.device
             ticks = block_ticks(
-                device, work.kind, flops, moved, dtype, **tiles, compute_dtype=self.compute_dtype
+                device,
+                work.kind,
+                flops,
+                moved,
+                dtype,
+                **tiles,
+                compute_dtype=self.compute_dtype,
+                parts=parts,
             )
             slowest = max(slowest, int(ticks))
             self.flops[d] += flops
             if device.missing_energy_figure is None:
                 used = self.compute_dtype or dtype
-                self.tally.energy_pj += int(energy_pj(device, used, flops, moved, 0, kind=work.kind))
+                energy = energy_pj(device, used, flops, moved, 0, kind=work.kind, parts=parts)
+                self.tally.energy_pj += int(energy)
         return slowest
 
     def _accessed(self, size: int, buffer: Buffer, part: np.ndarray) -> int:

@@ -6,6 +6,7 @@ to integer ticks of 1 ps, energy to integer pJ. More work never takes less time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardware.mesh import VECTOR, Device, MeshAxis
+from teg.operators.operator import PartAmounts
 
 Ticks: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -22,7 +24,7 @@ PICOJOULES_PER_J = 10**12
 LARGEST = 2**62  # room for one addition of two totals in int64; as time, 53 days
 FLOAT_NOISE = 2.0**-50  # what a few float64 operations add: 3.0000000000000004 ticks are 3 ticks, not 4
 
-BLOCK_KINDS = ("contraction", "vector", "move", "none")
+BLOCK_KINDS = ("contraction", "vector", "move", "none", "fused")
 RAMPS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 0, "fetch": 0}  # bulk phases
 STEP_KINDS = tuple(RAMPS)
 
@@ -83,11 +85,13 @@ def block_ticks(
     k: ArrayLike | None = None,
     batch: ArrayLike | None = None,
     compute_dtype: str | None = None,
+    parts: Sequence[PartAmounts] = (),
 ) -> Ticks:
     """Ticks that one device takes for one block: roofline max(arithmetic, memory) plus launch overhead.
 
     `kind` is `contraction` (matrix units, at `compute_dtype` or else at the device's precision for
-    `dtype`), `vector` (vector units), `move` (memory only) or `none` (no work at all: a view). `flops` and
+    `dtype`), `vector` (vector units), `move` (memory only), `none` (no work at all: a view) or `fused`
+    (`parts` whose arithmetic takes turns, beside one stream of bytes and with one launch). `flops` and
     `memory_bytes` (read + written) are per device. A contraction that gives its output `m` x `n`, reduction
     `k` and `batch` (default 1) pays for padding to the device's tiles and for waves of tiles that do not
     fill the cores; the best tile shape is taken. A device without work, zero flops and zero bytes, takes 0
@@ -108,9 +112,11 @@ def block_ticks(
     work, moved = np.broadcast_arrays(np.asarray(flops, np.float64), np.asarray(memory_bytes, np.float64))
     if kind == "none":
         return np.zeros(work.shape, np.int64)
-    reached = device.vector_efficiency if kind == "vector" else device.memory_efficiency
+    contracts = kind == "contraction" or any(part.kind == "contraction" for part in parts)
+    is_vector = kind == "vector" or (kind == "fused" and not contracts)
+    reached = device.vector_efficiency if is_vector else device.memory_efficiency
     memory_s = moved / (device.memory_bytes_per_s * reached)
-    overhead_s = device.launch_overhead_s
+    overhead_s = device.launch_overhead_s + (device.contraction_overhead_s if contracts else 0.0)
     if kind == "contraction":
         sizes = None
         if m is not None and n is not None and k is not None:
@@ -118,13 +124,25 @@ def block_ticks(
         elif (m, n, k, batch) != (None, None, None, None):
             raise ValueError("a contraction gives all of m, n and k, or none of m, n, k and batch")
         compute_s = _contraction_s(device, compute_dtype or dtype, work, sizes)
-        overhead_s += device.contraction_overhead_s
     elif kind == "vector":
         compute_s = work / (device.vector_flops_per_s * reached)
+    elif kind == "fused":
+        compute_s = sum((_part_s(device, part, compute_dtype) for part in parts), np.zeros_like(work))
     else:
         compute_s = np.zeros_like(work)
     busy_s = np.maximum(compute_s, memory_s) + overhead_s
     return ticks(np.where((work == 0) & (moved == 0), 0.0, busy_s))
+
+
+def _part_s(device: Device, part: PartAmounts, compute_dtype: str | None) -> Floats:
+    """Seconds of arithmetic of one part of a fused block."""
+    flops = np.asarray(part.flops, np.float64)
+    if part.kind != "contraction":
+        return np.asarray(flops / (device.vector_flops_per_s * device.vector_efficiency))
+    tiles = part.tiles
+    sizes = (tiles["m"], tiles["n"], tiles["k"], tiles["batch"]) if tiles else None
+    busy_s = _contraction_s(device, compute_dtype or part.dtype, flops, sizes)
+    return np.asarray(np.where(flops > 0, busy_s, 0.0))
 
 
 def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tuple[int, float]:
@@ -206,10 +224,12 @@ def energy_pj(
     link_bytes: ArrayLike,
     *,
     kind: str = "contraction",
+    parts: Sequence[PartAmounts] = (),
 ) -> Ticks:
     """Energy of work in pJ, rounded up, without idle power: flops, memory bytes, bytes received.
 
-    `dtype` is the compute dtype of a `contraction`; other kinds of blocks count at the vector units' figure.
+    `dtype` is the compute dtype of a `contraction`; other kinds of blocks count at the vector units' figure, and
+    the `parts` of a `fused` one each at its own.
 
     Returns:
         int64 array of the broadcast shape of the three amounts.
@@ -217,15 +237,26 @@ def energy_pj(
     Raises:
         MissingFigureError: the device lacks one of the three figures; `energy_j` is to be refused.
     """
-    per_flop_j = device.flop_joules(dtype if kind == "contraction" else VECTOR)
+    arithmetic_j: ArrayLike
+    if kind == "fused":
+        arithmetic_j = sum(
+            (_flop_joules(device, dtype, p.kind) * np.asarray(p.flops, np.float64) for p in parts),
+            np.zeros(()),
+        )
+    else:
+        arithmetic_j = _flop_joules(device, dtype, kind) * np.asarray(flops, np.float64)
     memory_j = device.require("joules_per_memory_byte")
     link_j = device.require("joules_per_link_byte")
     energy_j = (
-        per_flop_j * np.asarray(flops, np.float64)
+        arithmetic_j
         + memory_j * np.asarray(memory_bytes, np.float64)
         + link_j * np.asarray(link_bytes, np.float64)
     )
     return _rounded_up(energy_j * PICOJOULES_PER_J, "pJ")
+
+
+def _flop_joules(device: Device, dtype: str, kind: str) -> float:
+    return device.flop_joules(dtype if kind == "contraction" else VECTOR)
 
 
 def idle_pj(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Ticks:

@@ -9,12 +9,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from teg.costs import Amount, total
 from teg.document import DocumentError, read_content
 from teg.graph import Block, Graph, index_sizes
 from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
 from teg.importers.loom.reading import InvalidLoom
 from teg.operators import operator_named
+from teg.operators.operator import flops_of
 from teg.pruning import observed
 from teg.sharding.foreign import is_explicit, understand
 from teg.validate import InvalidGraph
@@ -163,7 +166,7 @@ def block_flops(graph: Graph, block: Block) -> int:
     work = operator_named(block.operator).work(
         block.definition, graph.input_types(block), graph.output_types(block)
     )
-    return round(work.flops * prod(sizes.values()))
+    return int(flops_of(work, list(sizes), np.array(list(sizes.values()), dtype=np.int64)))
 
 
 def graph_flops(graph: Graph) -> int:

@@ -14,9 +14,9 @@ import numpy as np
 from teg.dtypes import is_float, numpy_dtype
 from teg.graph import Block, Definition, Graph, TensorType
 from teg.operators import operator_named
-from teg.operators.monoids import identity
 from teg.operators.operator import Operand
-from teg.signature import PARALLEL, reached
+from teg.operators.running import run_part
+from teg.signature import reached
 from teg.zspace import ZRange
 
 NOTHING = ZRange((), ())
@@ -141,14 +141,7 @@ def run_operator(
     Operators never see an empty index: an empty parallel dimension gives empty arrays, an empty reduction
     dimension the monoid's identity. `outputs` are the types of the block's whole outputs.
     """
-    if definition.signature is None or not index.is_empty:
-        return operator_named(definition.operator).evaluate(definition, index, operands)
-    monoids = [d.kind for d, n in zip(definition.signature.dims, index.shape, strict=True) if n == 0]
-    monoid = next((kind for kind in monoids if kind != PARALLEL), "sum")
-    return tuple(
-        np.full(box.shape, identity(monoid, kind.dtype), numpy_dtype(kind.dtype))
-        for box, kind in zip(output_boxes(definition, index), outputs, strict=True)
-    )
+    return run_part(operator_named(definition.operator), definition, index, operands, outputs)
 
 
 def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:

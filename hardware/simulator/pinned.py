@@ -23,7 +23,7 @@ from teg.dtypes import item_bytes
 from teg.evaluate import evaluate
 from teg.graph import Block, Graph, index_sizes
 from teg.operators import catalogue, operator_named
-from teg.operators.operator import Work, work_dtype, work_of
+from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 
 LASTING = ("parameter", "buffer", "constant", "optimizer_state")
 Place = tuple[str, int]
@@ -192,14 +192,21 @@ class _Run:
         work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
         sizes = index_sizes(block)
         given = {} if block.definition.costs is None else block.definition.costs.price(sizes)
-        points = int(np.prod(list(sizes.values()), dtype=np.int64))
-        flops = ceil(given.get("flops", points * work.flops))
+        names, extents = list(sizes), np.array(list(sizes.values()), dtype=np.int64)
+        flops = ceil(given["flops"]) if "flops" in given else int(flops_of(work, names, extents))
         moved = ceil(given["bytes"]) if "bytes" in given else self._moved(block, work, sizes)
         self.flops[device] += flops
         tiles = _tiles(work, sizes)
         dtype = work_dtype(inputs, outputs)
         ticks = block_ticks(
-            self.mesh.device, work.kind, flops, moved, dtype, compute_dtype=self.compute_dtype, **tiles
+            self.mesh.device,
+            work.kind,
+            flops,
+            moved,
+            dtype,
+            compute_dtype=self.compute_dtype,
+            parts=part_amounts(work, names, extents),
+            **tiles,
         )
         return int(ticks)
 

@@ -12,7 +12,7 @@ from hardware.timing import block_ticks
 from teg.costs import amounts
 from teg.dtypes import item_bytes
 from teg.operators import operator_named
-from teg.operators.operator import Work, work_dtype, work_of
+from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
 from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
 from teg.sharding.spec import volumes
 
@@ -39,9 +39,11 @@ def block_work(
     work = work_of(operator_named(step.definition.operator), step.definition, inputs, outputs)
     sizes = step.index[..., 1] - step.index[..., 0]
     points = np.prod(sizes, axis=1, dtype=np.int64)
+    signature = step.definition.signature
+    names = [d.name for d in signature.dims] if signature is not None else []
     flops = _given(step, "flops", sizes)
     if flops is None:
-        flops = np.ceil(points * work.flops).astype(np.int64)
+        flops = flops_of(work, names, sizes)
     accessed = _given(step, "bytes", sizes)
     if accessed is None:
         moves = work.kind != "none"
@@ -55,6 +57,7 @@ def block_work(
         accessed,
         dtype,
         compute_dtype=compute_dtype,
+        parts=part_amounts(work, names, sizes),
         **_matrix_sizes(step, work, sizes),
     )
     return BlockWork(flops, accessed, ticks)

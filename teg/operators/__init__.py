@@ -11,6 +11,8 @@ from teg.operators.contraction import CONTRACTION
 from teg.operators.external import EXTERNALS
 from teg.operators.factorisations import FACTORISATIONS
 from teg.operators.foreign import FOREIGN
+from teg.operators.fused_body import FUSED
+from teg.operators.fusing import fused_operator
 from teg.operators.gathering import GATHERING
 from teg.operators.joining import JOINING
 from teg.operators.matrices import MATRICES
@@ -28,7 +30,7 @@ from teg.operators.spectral import SPECTRAL
 from teg.operators.windows import WINDOWS
 from teg.plugins import Loaded, load, once
 
-OPERATORS: tuple[Operator, ...] = (
+SIMPLE: tuple[Operator, ...] = (
     *BOUNDARY,
     *VIEWS,
     *JOINING,
@@ -50,6 +52,8 @@ OPERATORS: tuple[Operator, ...] = (
     *FOREIGN,
 )
 
+OPERATORS: tuple[Operator, ...] = (*SIMPLE, fused_operator({o.name: o for o in SIMPLE}))
+
 
 @once
 def plug_ins() -> Loaded[Operator]:
@@ -60,7 +64,8 @@ def plug_ins() -> Loaded[Operator]:
 @cache
 def catalogue() -> dict[str, Operator]:
     """All operators by name, those of installed plug-ins included; one that is left out is not in it."""
-    return {o.name: o for o in OPERATORS} | dict(plug_ins().members)
+    known = {o.name: o for o in SIMPLE} | dict(plug_ins().members)
+    return known | {FUSED: fused_operator(known)}  # the steps of fused blocks may be those of plug-ins
 
 
 def operator_named(name: str) -> Operator:

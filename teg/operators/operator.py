@@ -31,13 +31,31 @@ class Inferred(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Part:
+    """One step of a fused block: work of its own units, one after the other with the rest.
+
+    `kind` is "contraction" or "vector", `flops` per point of the index dimensions `dims` that the step has,
+    `roles` as in `Work`; `whole` multiplies m, n, k and batch by what dimensions add that are whole in every
+    part. `dtype` decides how fast it goes.
+    """
+
+    kind: str
+    flops: float
+    dims: tuple[str, ...]
+    dtype: str
+    roles: Mapping[str, str] = field(default_factory=dict)
+    whole: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Work:
     """Marginal work of one index point.
 
     `flops` per point. `roles` places index dimensions in the device's native matrix tile ("m", "n", "k",
     "batch"); `k_factor` multiplies k by what the window adds. `reads` names, per input position, the index
     dimensions whose sizes count the elements really read where that is less than the projected box (a
-    gather reads rows). `kind`: "contraction" (matrix unit), "vector", "move" (memory only), "none" (free).
+    gather reads rows). `kind`: "contraction" (matrix unit), "vector", "move" (memory only), "none" (free), or
+    "fused": several `parts`, whose flops count instead (`flops` is then their mean per point).
     """
 
     kind: str
@@ -45,6 +63,46 @@ class Work:
     roles: Mapping[str, str] = field(default_factory=dict)
     k_factor: int = 1
     reads: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def contracts(self) -> bool:
+        """Whether matrix units do some of it."""
+        return self.kind == "contraction" or any(p.kind == "contraction" for p in self.parts)
+
+
+class PartAmounts(NamedTuple):
+    """A part's work for given sizes: kind, flops, element type and, of a contraction, m, n, k and batch."""
+
+    kind: str
+    flops: np.ndarray
+    dtype: str
+    tiles: Mapping[str, np.ndarray]
+
+
+def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
+    """Flops for parts of `sizes` `(..., dims)` of the index dimensions `names`, int64 `(...)`."""
+    if work.parts:
+        return np.asarray(sum(p.flops for p in part_amounts(work, names, sizes)))
+    points = np.prod(sizes, axis=-1, dtype=np.int64)
+    return np.asarray(np.ceil(points * work.flops)).astype(np.int64)
+
+
+def part_amounts(work: Work, names: Sequence[str], sizes: np.ndarray) -> list[PartAmounts]:
+    """The work of each part of a fused block for `sizes` `(..., dims)`; nothing where a part of it is empty."""
+    some = np.prod(sizes, axis=-1, dtype=np.int64) > 0
+    amounts = []
+    for part in work.parts:
+        own = [sizes[..., names.index(name)] for name in part.dims]
+        points = np.prod(own, axis=0, dtype=np.int64) if own else np.ones(some.shape, np.int64)
+        flops = np.where(some, np.ceil(points * part.flops), 0).astype(np.int64)
+        tiles = {}
+        if part.roles or part.whole:
+            for role in ("m", "n", "k", "batch"):
+                mine = [sizes[..., names.index(d)] for d, r in part.roles.items() if r == role]
+                tiles[role] = part.whole.get(role, 1) * np.prod([np.ones_like(points), *mine], axis=0)
+        amounts.append(PartAmounts(part.kind, flops, part.dtype, tiles))
+    return amounts
 
 
 def work_of(
@@ -58,8 +116,8 @@ def work_of(
     work = operator.work(definition, inputs, outputs)
     costs = definition.costs
     if costs is not None and costs.named("flops") is not None:
-        kind = work.kind if work.kind == "contraction" else "vector"
-        return replace(work, kind=kind, roles={})
+        kind = "contraction" if work.contracts else "vector"
+        return replace(work, kind=kind, roles={}, parts=())
     if costs is not None and costs.named("bytes") is not None and work.kind == "none":
         return replace(work, kind="move")
     return work

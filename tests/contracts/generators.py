@@ -254,6 +254,48 @@ def factorise(draw: Draw) -> OperatorExample:
     return example(inputs, function=function)
 
 
+def told(kind: TensorType) -> tuple[Any, ...]:
+    return (kind.shape, kind.dtype)
+
+
+def fused(draw: Draw) -> OperatorExample:
+    """A product with cells before and behind it, then perhaps a softmax, a second product or a reduction.
+
+    The second operand of the first product may be transposed by a view, and what it makes observed too.
+    """
+    m, k, n = (draw(SIZES) for _ in range(3))
+    x, w = TensorType((m, k), "float64"), TensorType((n, k), "float64")
+    half = ("mul", ("input", 0), ("const", 0.5))
+    wave = ("add", ("tanh", ("input", 0)), ("mul", ("index", "n"), ("const", 0.25)))
+    view_of = view_attributes(permuted((n, k), (1, 0)))
+
+    def cells(expr: Any, dims: str, value: int) -> tuple[Any, ...]:
+        sizes = {"m": m, "k": k, "n": n}
+        shape = tuple((d, sizes[d]) for d in dims)
+        return ("cell", attributes(expr=expr, labels=(tuple(dims),), dims=shape, dtype="float64"), (value,))
+
+    def product(labels: str, reads: tuple[int, int]) -> tuple[Any, ...]:
+        left, right, output = (tuple(part) for part in labels.split(","))
+        return ("contract", attributes(labels=(left, right), output=output), reads)
+
+    body = [cells(half, "mk", 0), ("view", view_of, (1,)), product("mk,kn,mn", (2, 3)), cells(wave, "mn", 4)]
+    outputs = [5]
+    last = draw(st.sampled_from(["nothing", "softmax", "product", "sum", "max", "both"]))
+    if last in ("softmax", "product"):
+        body.append(("softmax", attributes(axes=(1,)), (5,)))
+        outputs = [6]
+    if last == "product":
+        body.append(product("mn,nk,mk", (6, 1)))
+        outputs = [7]
+    if last in ("sum", "max"):
+        attrs = attributes(monoid=last, labels=("m", "n"), output=some(draw, "mn"))
+        body.append(("reduce", attrs, (5,)))
+        outputs = [6]
+    if last == "both":
+        outputs = [5, 4]
+    return example([x, w], body=tuple(body), inputs=(told(x), told(w)), outputs=tuple(outputs))
+
+
 GENERATORS: Mapping[str, Generator] = {
     "view": view,
     "concat": concat,
@@ -277,4 +319,5 @@ GENERATORS: Mapping[str, Generator] = {
     "fft": fft,
     "linalg": linalg,
     "factorise": factorise,
+    "fused": fused,
 }

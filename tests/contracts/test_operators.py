@@ -18,7 +18,7 @@ from teg.zspace import ZRange
 CASES = [pytest.param(o, e, id=f"{o.name}-{k}") for o in OPERATORS for k, e in enumerate(o.examples)]
 EVALUATED = [case for case in CASES if not case.values[0].meaningless]
 MEANINGLESS = [case for case in CASES if case.values[0].meaningless]
-WORK_KINDS = ("contraction", "vector", "move", "none")
+WORK_KINDS = ("contraction", "vector", "move", "none", "fused")
 ROLES = ("m", "n", "k", "batch")
 
 
@@ -114,6 +114,9 @@ def test_work_is_told_in_known_words(operator, example):
     assert set(work.roles.values()) <= set(ROLES)
     assert all(0 <= k < len(example.inputs) and set(read) <= set(names) for k, read in work.reads.items())
     assert (work.kind == "none") <= (work.flops == 0)
+    assert (work.kind == "fused") == bool(work.parts)
+    assert all(set(p.dims) <= set(names) and set(p.roles) <= set(p.dims) for p in work.parts)
+    assert all(p.kind in ("contraction", "vector") and set(p.whole) <= set(ROLES) for p in work.parts)
 
 
 @pytest.mark.parametrize(("operator", "example"), EVALUATED)

@@ -1,0 +1,112 @@
+"""The body of a fused block: steps over numbered values, read from attributes and checked.
+
+Values are numbered: first the inputs of the block, then the results of the steps in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from teg.graph import Attributes, Definition, TensorType
+from teg.operators.operator import Operator
+from teg.operators.reading import settings
+
+FUSED = "fused"
+
+
+class Step(NamedTuple):
+    """One application inside a body: the numbers of the values it reads and makes."""
+
+    operator: Operator
+    definition: Definition
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+
+
+class Body(NamedTuple):
+    """What a fused block does: `types` of all values, steps in order, the numbers of its outputs."""
+
+    inputs: tuple[TensorType, ...]
+    types: tuple[TensorType, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+
+    def makers(self) -> dict[int, tuple[int, int]]:
+        """Per value that a step makes: the step's number, and which of its results."""
+        return {v: (s, k) for s, step in enumerate(self.steps) for k, v in enumerate(step.makes)}
+
+
+def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
+    """The body that the attributes of a fused block tell; `known` are the operators it may use.
+
+    Raises:
+        ValueError: it is malformed, a step does not fit, or a step cannot stand inside a block; it says which.
+    """
+    given = settings(attrs, ("body", "inputs", "outputs"))
+    inputs = _types(given["inputs"])
+    if not isinstance(given["body"], tuple) or not given["body"]:
+        raise ValueError(f"attribute 'body' must be a tuple of at least one step, not {given['body']!r}")
+    types, steps = list(inputs), []
+    for k, told in enumerate(given["body"]):
+        step, made = _step(k, told, types, known)
+        steps.append(step)
+        types += made
+    body = Body(inputs, tuple(types), tuple(steps), _outputs(given["outputs"], len(inputs), len(types)))
+    _check_use(body)
+    return body
+
+
+def _types(told: Any) -> tuple[TensorType, ...]:
+    good = isinstance(told, tuple) and all(
+        isinstance(t, tuple) and len(t) == 2 and isinstance(t[0], tuple) and isinstance(t[1], str)
+        for t in told
+    )
+    if not good:
+        raise ValueError(f"attribute 'inputs' must be a tuple of (shape, element type), not {told!r}")
+    return tuple(TensorType(shape, dtype) for shape, dtype in told)
+
+
+def _step(
+    k: int, told: Any, types: Sequence[TensorType], known: Mapping[str, Operator]
+) -> tuple[Step, tuple[TensorType, ...]]:
+    if not isinstance(told, tuple) or len(told) != 3:
+        raise ValueError(f"step {k} must be (operator, attributes, reads), not {told!r}")
+    name, attrs, reads = told
+    operator = known.get(name) if isinstance(name, str) else None
+    if operator is None:
+        raise ValueError(f"step {k} applies {name!r}, which is no known operator")
+    if name == FUSED:
+        raise ValueError(f"step {k} is a fused block itself; write its steps in its place")
+    if operator.meaningless:
+        raise ValueError(f"step {k} applies {name!r}, whose values come from outside the program")
+    if not isinstance(reads, tuple) or any(type(v) is not int or not 0 <= v < len(types) for v in reads):
+        raise ValueError(f"step {k} may read values 0 to {len(types) - 1}, made before it, not {reads!r}")
+    try:
+        inferred = operator.infer(attrs, [types[v] for v in reads])
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"step {k} ({name}): {error}") from error
+    if inferred.signature is None:
+        raise ValueError(f"step {k} applies {name!r}, a fixed block: it has no parts and cannot be streamed")
+    makes = tuple(range(len(types), len(types) + len(inferred.outputs)))
+    return Step(operator, Definition(name, attrs, inferred.signature), reads, makes), inferred.outputs
+
+
+def _outputs(told: Any, inputs: int, count: int) -> tuple[int, ...]:
+    good = isinstance(told, tuple) and told and all(type(v) is int and inputs <= v < count for v in told)
+    if not good or len(set(told)) != len(told):
+        raise ValueError(
+            f"attribute 'outputs' must list results of steps, {inputs} to {count - 1}, each once, not {told!r}"
+        )
+    return tuple(told)
+
+
+def _check_use(body: Body) -> None:
+    """Every input is read, and every step is there for something."""
+    read = {v for step in body.steps for v in step.reads}
+    idle = [v for v in range(len(body.inputs)) if v not in read]
+    if idle:
+        raise ValueError(f"no step reads inputs {idle}; leave them out")
+    for k, step in enumerate(body.steps):
+        if not any(v in read or v in body.outputs for v in step.makes):
+            raise ValueError(f"nobody uses what step {k} ({step.definition.operator}) makes; leave it out")

@@ -1,0 +1,123 @@
+"""Fused blocks that contract tests and documentation try: what compilers fuse most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from teg.graph import Attributes, TensorType, attributes
+from teg.operators.operator import OperatorExample
+
+Told = tuple[str, Attributes, tuple[int, ...]]
+
+
+def _cell(expr: Any, labels: Sequence[str], dims: dict[str, int], reads: Sequence[int], dtype: str) -> Told:
+    names = tuple(tuple(text) for text in labels)
+    return (
+        "cell",
+        attributes(expr=expr, labels=names, dims=tuple(dims.items()), dtype=dtype),
+        tuple(reads),
+    )
+
+
+def _contract(text: str, reads: Sequence[int]) -> Told:
+    left, right = text.split("->")
+    labels = tuple(tuple(part) for part in left.split(","))
+    return "contract", attributes(labels=labels, output=tuple(right)), tuple(reads)
+
+
+def _reduce(monoid: str, text: str, reads: Sequence[int]) -> Told:
+    labels, output = text.split("->")
+    return "reduce", attributes(monoid=monoid, labels=tuple(labels), output=tuple(output)), tuple(reads)
+
+
+def _fused(
+    shapes: Sequence[tuple[int, ...]], body: Sequence[Told], outputs: Sequence[int], dtype: str = "float32"
+) -> OperatorExample:
+    types = tuple(TensorType(shape, dtype) for shape in shapes)
+    told = tuple((shape, dtype) for shape in shapes)
+    return OperatorExample(attributes(body=tuple(body), inputs=told, outputs=tuple(outputs)), types)
+
+
+_X, _Y, _Z = ("input", 0), ("input", 1), ("input", 2)
+_MASKED = (
+    "where",
+    ("le", ("index", "t"), ("index", "s")),
+    ("mul", _X, ("const", 0.5)),
+    ("const", -1e9),
+)
+
+
+def _biased(dtype: str) -> OperatorExample:
+    """A contraction, its bias and relu."""
+    dims = {"m": 4, "n": 5}
+    body = (
+        _contract("mk,kn->mn", (0, 1)),
+        _cell(("max", ("add", _X, _Y), ("const", 0.0)), ("mn", "n"), dims, (3, 2), dtype),
+    )
+    return _fused([(4, 6), (6, 5), (5,)], body, (4,), dtype)
+
+
+def _softmax() -> OperatorExample:
+    """A softmax spelled out."""
+    dims, rows = {"r": 4, "c": 6}, ("rc", "r")
+    body = (
+        _reduce("max", "rc->r", (0,)),
+        _cell(("exp", ("sub", _X, _Y)), rows, dims, (0, 1), "float32"),
+        _reduce("sum", "rc->r", (2,)),
+        _cell(("div", _X, _Y), rows, dims, (2, 3), "float32"),
+    )
+    return _fused([(4, 6)], body, (4,))
+
+
+def _attention() -> OperatorExample:
+    """Scores, a causal mask, softmax and the weighted sum; two query heads share one of keys."""
+    dims = {"b": 2, "h": 2, "s": 4, "t": 5}
+    body = (
+        _contract("bhsd,btd->bhst", (0, 1)),
+        _cell(_MASKED, ("bhst",), dims, (3,), "float32"),
+        ("softmax", attributes(axes=(3,)), (4,)),
+        _contract("bhst,bte->bshe", (5, 2)),
+    )
+    return _fused([(2, 2, 4, 3), (2, 5, 3), (2, 5, 3)], body, (6,))
+
+
+def _update() -> OperatorExample:
+    """A parameter and its momentum, from the gradient: two outputs."""
+    dims, both = {"r": 4, "c": 3}, ("rc", "rc")
+    body = (
+        _cell(("add", ("mul", ("const", 0.9), _X), _Y), both, dims, (2, 1), "float32"),
+        _cell(("sub", _X, ("mul", ("const", 0.1), _Y)), both, dims, (0, 3), "float32"),
+    )
+    return _fused([(4, 3)] * 3, body, (4, 3))
+
+
+def _norm() -> OperatorExample:
+    """A cell into a sum that parts may share: the squared norm of a difference."""
+    square = ("square", ("sub", _X, _Y))
+    body = (
+        _cell(square, ("rc", "rc"), {"r": 4, "c": 6}, (0, 1), "float32"),
+        _reduce("sum", "rc->c", (2,)),
+    )
+    return _fused([(4, 6), (4, 6)], body, (3,))
+
+
+def _prologue() -> OperatorExample:
+    """A cell computed anew by every column of the product that reads it; the sum is shared."""
+    gate = ("mul", _X, ("sigmoid", _Y))
+    body = (
+        _cell(gate, ("mk", "mk"), {"m": 4, "k": 6}, (0, 1), "float32"),
+        _contract("mk,kn->mn", (3, 2)),
+    )
+    return _fused([(4, 6), (4, 6), (6, 5)], body, (4,))
+
+
+EXAMPLES: tuple[OperatorExample, ...] = (
+    _biased("float32"),
+    _biased("bfloat16"),
+    _softmax(),
+    _attention(),
+    _update(),
+    _norm(),
+    _prologue(),
+)

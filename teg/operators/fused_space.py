@@ -1,0 +1,217 @@
+"""The index space of a fused block, from those of its steps.
+
+Index dimensions of steps that run densely (stride 1, offset 0, element by element) along the same tensor
+dimension are one *class*. A class that every output has, and that is parallel in all its steps, is a parallel
+dimension of the block; one that the steps of all outputs reduce by one monoid is a dimension of that monoid.
+Steps without the dimension are computed by every part. All other dimensions are whole in every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from teg.operators.fused_body import Body, Step
+from teg.signature import PARALLEL, IndexDim, Row, Signature, projection, rows_of
+from teg.zspace import ZRange
+
+# An index dimension of a step: the step's number and the dimension's position.
+Place = tuple[int, int]
+
+
+class Space(NamedTuple):
+    """The block's signature, and per step the block's dimension that each of its own runs along (-1: whole)."""
+
+    signature: Signature
+    along: tuple[tuple[int, ...], ...]
+
+    def part(self, step: int, own: ZRange, index: ZRange) -> ZRange:
+        """The part of a step's index range `own` that a part of the block's needs."""
+        start = tuple(
+            s if k < 0 else index.start[k] for s, k in zip(own.start, self.along[step], strict=True)
+        )
+        end = tuple(e if k < 0 else index.end[k] for e, k in zip(own.end, self.along[step], strict=True))
+        return ZRange(start, end)
+
+
+def space_of(body: Body) -> Space:
+    """The index space of the block with this body."""
+    classes = _Classes(body)
+    for v, (s, k) in body.makers().items():
+        _join_value(classes, body, v, s, k)
+    for v in range(len(body.inputs)):
+        for d in range(len(body.inputs[v].shape)):
+            _join_input(classes, body, v, d)
+    admitted = [(place, kind) for place in classes.roots() if (kind := _kind(classes, body, place))]
+    admitted.sort(key=lambda a: _standing(classes, body, a[0]))
+    order = [place for place, _ in admitted]
+    names = _names(classes, body, order)
+    dims = tuple(
+        IndexDim(name, _size(body, place), kind) for name, (place, kind) in zip(names, admitted, strict=True)
+    )
+    along = tuple(
+        tuple(_position(order, classes.root((s, i))) for i in range(len(_dims(step))))
+        for s, step in enumerate(body.steps)
+    )
+    inputs = [_input_rows(body, along, v) for v in range(len(body.inputs))]
+    outputs = [_output_rows(body, along, v) for v in body.outputs]
+    sides = (tuple(projection(rows, len(dims)) for rows in side) for side in (inputs, outputs))
+    return Space(Signature(dims, *sides), along)
+
+
+class _Classes:
+    """Disjoint sets of index dimensions of steps; `blocked` ones must stay whole."""
+
+    def __init__(self, body: Body) -> None:
+        self.above: dict[Place, Place] = {
+            (s, i): (s, i) for s, step in enumerate(body.steps) for i in range(len(_dims(step)))
+        }
+        self.blocked: set[Place] = set()
+
+    def root(self, place: Place) -> Place:
+        while self.above[place] != place:
+            place = self.above[place]
+        return place
+
+    def roots(self) -> list[Place]:
+        return [p for p, above in self.above.items() if p == above]
+
+    def members(self, root: Place) -> list[Place]:
+        return [p for p in self.above if self.root(p) == root]
+
+    def join(self, a: Place, b: Place) -> None:
+        low, high = sorted((self.root(a), self.root(b)))
+        self.above[high] = low
+
+    def meet(self, a: Place, b: Place) -> bool:
+        """Whether joined they would hold two dimensions of one step."""
+        a, b = self.root(a), self.root(b)
+        steps = [s for s, _ in self.members(a)]
+        return a != b and any(s in steps for s, _ in self.members(b))
+
+
+def _dims(step: Step) -> Sequence[IndexDim]:
+    signature = step.definition.signature
+    assert signature is not None
+    return signature.dims
+
+
+def _size(body: Body, place: Place) -> int:
+    return _dims(body.steps[place[0]])[place[1]].size
+
+
+def _rows(step: Step, side: str, k: int) -> tuple[Row | None, ...]:
+    signature = step.definition.signature
+    assert signature is not None
+    return rows_of(signature.inputs[k] if side == "read" else signature.outputs[k])
+
+
+def _is_dense(row: Row | None) -> bool:
+    return row is not None and row.dim >= 0 and row[1:] == (1, 0, 1)
+
+
+def _reads(body: Body, v: int) -> Iterator[tuple[int, tuple[Row | None, ...]]]:
+    """Every read of a value: the step and its rows."""
+    for s, step in enumerate(body.steps):
+        for k, read in enumerate(step.reads):
+            if read == v:
+                yield s, _rows(step, "read", k)
+
+
+def _join_value(classes: _Classes, body: Body, v: int, s: int, k: int) -> None:
+    """A value inside: maker and readers run along it together, or its maker makes all of it."""
+    maker = body.steps[s]
+    for d, made in enumerate(_rows(maker, "made", k)):
+        if made is None:
+            classes.blocked.update((s, i) for i in range(len(_dims(maker))))
+            continue
+        if made.dim < 0:
+            continue
+        place = (s, made.dim)
+        if not _is_dense(made):
+            classes.blocked.add(place)
+        for reader, rows in _reads(body, v):
+            row = rows[d]
+            if row is not None and _is_dense(row) and _size(body, (reader, row.dim)) == _size(body, place):
+                classes.join(place, (reader, row.dim))
+            else:
+                classes.blocked.add(place)
+
+
+def _join_input(classes: _Classes, body: Body, v: int, d: int) -> None:
+    """Readers of an input run along it together, unless that would let one step run along it twice."""
+    groups: dict[tuple[int, ...], list[Place]] = {}
+    for s, rows in _reads(body, v):
+        row = rows[d]
+        if row is not None and row.dim >= 0:
+            groups.setdefault((*row[1:], _size(body, (s, row.dim))), []).append((s, row.dim))
+    for first, *others in groups.values():
+        for other in others:
+            if not classes.meet(first, other):
+                classes.join(first, other)
+
+
+def _kind(classes: _Classes, body: Body, root: Place) -> str:
+    """The kind of the block's dimension that a class makes; empty where it makes none."""
+    members = classes.members(root)
+    steps = [s for s, _ in members]
+    if len(set(steps)) < len(steps) or any(m in classes.blocked for m in members):
+        return ""
+    kinds = {s: _dims(body.steps[s])[i].kind for s, i in members}
+    makers = body.makers()
+    found = {kinds.get(makers[v][0], "") for v in body.outputs}
+    if len(found) != 1:
+        return ""
+    kind = found.pop()
+    ends = {makers[v][0] for v in body.outputs} if kind != PARALLEL else set()
+    read = {makers[v][0] for step in body.steps for v in step.reads if v in makers}
+    inner = {k for s, k in kinds.items() if s not in ends}
+    return kind if inner <= {PARALLEL} and not ends & read else ""
+
+
+def _standing(classes: _Classes, body: Body, root: Place) -> tuple[int, int]:
+    """Dimensions stand as they do in the step of the first output."""
+    last = body.makers()[body.outputs[0]][0]
+    return next((0, i) for s, i in classes.members(root) if s == last)
+
+
+def _names(classes: _Classes, body: Body, roots: Sequence[Place]) -> list[str]:
+    """The dimensions' names in the step of the first output, which differ."""
+    last = body.makers()[body.outputs[0]][0]
+    places = [next(p for p in classes.members(root) if p[0] == last) for root in roots]
+    return [_dims(body.steps[s])[i].name for s, i in places]
+
+
+def _position(order: Sequence[Place], root: Place) -> int:
+    return order.index(root) if root in order else -1
+
+
+def _input_rows(body: Body, along: Sequence[Sequence[int]], v: int) -> list[Row]:
+    """How the block reads an input: as all its readers do, or whole."""
+    rows = []
+    for d, size in enumerate(body.inputs[v].shape):
+        found: set[Row | None] = set()
+        for s, read in _reads(body, v):
+            row = read[d]
+            k = along[s][row.dim] if row is not None and row.dim >= 0 else -1
+            found.add(row._replace(dim=k) if row is not None and k >= 0 else None)
+            if row is not None and k >= 0 and not _covers(row, _size(body, (s, row.dim)), size):
+                found.add(None)
+        row = found.pop()
+        rows.append(Row(-1, 0, 0, size) if found or row is None else row)
+    return rows
+
+
+def _covers(row: Row, steps: int, size: int) -> bool:
+    """Whether all of a tensor dimension is read."""
+    ends = (row.offset, row.offset + row.stride * max(steps - 1, 0))
+    return min(ends) <= 0 and max(ends) + row.extent >= size
+
+
+def _output_rows(body: Body, along: Sequence[Sequence[int]], v: int) -> list[Row]:
+    s, k = body.makers()[v]
+    rows = []
+    for row, size in zip(_rows(body.steps[s], "made", k), body.types[v].shape, strict=True):
+        k = along[s][row.dim] if row is not None and row.dim >= 0 else -1
+        rows.append(row._replace(dim=k) if row is not None and k >= 0 else Row(-1, 0, 0, size))
+    return rows

@@ -1,0 +1,126 @@
+"""The fused block: one block that does the work of several, whose intermediate tensors never exist as a whole.
+
+    body = (("contract", attributes, (0, 1)), ("cell", attributes, (3, 2)))
+    fused(x, w, bias; body, inputs=((shape, element type), ...), outputs=(4,))
+
+A step is operator, attributes and the numbers of the values it reads: the inputs, then the results of the
+steps before it. Any steps with index spaces may stand in it, views included; `fused_space` derives the
+block's index space from theirs, `fused_values` computes it in small parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from teg.graph import Attributes, Definition, TensorType
+from teg.operators.fused_body import FUSED, Body, Step, read_body
+from teg.operators.fused_examples import EXAMPLES
+from teg.operators.fused_space import Space, space_of
+from teg.operators.fused_values import run_body
+from teg.operators.operator import Inferred, Operand, Operator, Part, Work, work_dtype
+from teg.zspace import ZRange
+
+
+class _Plan(NamedTuple):
+    body: Body
+    space: Space
+
+
+class _Fusing:
+    """The shape rule, meaning and work of fused blocks over a catalogue of operators."""
+
+    def __init__(self, known: Mapping[str, Operator]) -> None:
+        self.known = known
+        # Definitions are interned, and tell apart what `==` of attributes confuses.
+        self.plan = lru_cache(maxsize=1024)(self._plan)
+
+    def _plan(self, bare: Definition) -> _Plan:
+        body = read_body(bare.attributes, self.known)
+        return _Plan(body, space_of(body))
+
+    def infer(self, attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+        body, space = self.plan(Definition(FUSED, attrs, None))
+        if body.inputs != tuple(inputs):
+            raise ValueError(f"attribute 'inputs' tells {body.inputs}, the inputs are {tuple(inputs)}")
+        return Inferred(space.signature, tuple(body.types[v] for v in body.outputs))
+
+    def evaluate(
+        self, definition: Definition, index: ZRange, operands: Sequence[Operand]
+    ) -> tuple[np.ndarray, ...]:
+        body, space = self.plan(Definition(FUSED, definition.attributes, None))
+        return run_body(body, space, index, operands)
+
+    def work(self, definition: Definition, _: Sequence[TensorType], __: Sequence[TensorType]) -> Work:
+        return _work(*self.plan(Definition(FUSED, definition.attributes, None)))
+
+    def input_shapes(self, definition: Definition) -> tuple[tuple[int, ...], ...]:
+        return tuple(shape for shape, _ in definition["inputs"])
+
+
+def _work(body: Body, space: Space) -> Work:
+    """The steps' work one after the other; memory sees the block's inputs and outputs only."""
+    parts, reads = [], dict[int, tuple[str, ...]]()
+    total = 0.0
+    for s, step in enumerate(body.steps):
+        types = [body.types[v] for v in step.reads], [body.types[v] for v in step.makes]
+        work = step.operator.work(step.definition, *types)
+        total += work.flops * _points(step)
+        if work.kind in ("contraction", "vector"):
+            parts.append(_part(step, space.along[s], space, work, work_dtype(*types)))
+        reads.update(_counted(body, s, space, work))
+    if not parts:
+        return Work("move", reads=reads)
+    return Work("fused", total / max(space.signature.index_range.size, 1), reads=reads, parts=tuple(parts))
+
+
+def _points(step: Step) -> int:
+    assert step.definition.signature is not None
+    return step.definition.signature.index_range.size
+
+
+def _part(step: Step, along: Sequence[int], space: Space, work: Work, dtype: str) -> Part:
+    """A step's work per point of the block's dimensions that it has; the others are factors."""
+    assert step.definition.signature is not None
+    outer = [d.name for d in space.signature.dims]
+    flops, roles = work.flops, dict[str, str]()
+    whole = {"k": work.k_factor} if work.roles else dict[str, int]()
+    for d, k in zip(step.definition.signature.dims, along, strict=True):
+        role = work.roles.get(d.name)
+        if k < 0:
+            flops *= d.size
+            if role is not None:
+                whole[role] = whole.get(role, 1) * d.size
+        elif role is not None:
+            roles[outer[k]] = role
+    return Part(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
+
+
+def _counted(body: Body, s: int, space: Space, work: Work) -> dict[int, tuple[str, ...]]:
+    """Inputs of which one step alone reads less than their box, counted by the block's dimensions."""
+    step, found = body.steps[s], dict[int, tuple[str, ...]]()
+    assert step.definition.signature is not None
+    names = [d.name for d in step.definition.signature.dims]
+    for k, counted in work.reads.items():
+        v = step.reads[k]
+        places = [space.along[s][names.index(name)] for name in counted]
+        once = sum(other.reads.count(v) for other in body.steps) == 1
+        if v < len(body.inputs) and once and all(p >= 0 for p in places):
+            found[v] = tuple(space.signature.dims[p].name for p in places)
+    return found
+
+
+def fused_operator(known: Mapping[str, Operator]) -> Operator:
+    """The operator `fused` whose steps are applications of the operators in `known`."""
+    fusing = _Fusing(known)
+    return Operator(
+        name=FUSED,
+        infer=fusing.infer,
+        evaluate=fusing.evaluate,
+        work=fusing.work,
+        examples=EXAMPLES,
+        input_shapes=fusing.input_shapes,
+    )

@@ -1,0 +1,37 @@
+"""An operator's numpy meaning on any part of its index space, the empty ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from teg.dtypes import numpy_dtype
+from teg.graph import Definition, TensorType
+from teg.operators.monoids import identity
+from teg.operators.operator import Operand, Operator
+from teg.signature import PARALLEL, reached
+from teg.zspace import ZRange
+
+
+def run_part(
+    operator: Operator,
+    definition: Definition,
+    index: ZRange,
+    operands: Sequence[Operand],
+    outputs: Sequence[TensorType],
+) -> tuple[np.ndarray, ...]:
+    """The meaning on `index`, from operands that hold exactly the clipped boxes it reads.
+
+    Operators never see an empty index: an empty parallel dimension gives empty arrays, an empty reduction
+    dimension the monoid's identity. `outputs` are the types of the block's whole outputs.
+    """
+    if definition.signature is None or not index.is_empty:
+        return operator.evaluate(definition, index, operands)
+    monoids = [d.kind for d, n in zip(definition.signature.dims, index.shape, strict=True) if n == 0]
+    monoid = next((kind for kind in monoids if kind != PARALLEL), "sum")
+    boxes = (reached(p, index) for p in definition.signature.outputs)
+    return tuple(
+        np.full(box.shape, identity(monoid, kind.dtype), numpy_dtype(kind.dtype))
+        for box, kind in zip(boxes, outputs, strict=True)
+    )
