@@ -3,7 +3,8 @@
 Index dimensions of steps that run densely (stride 1, offset 0, element by element) along the same tensor
 dimension are one *class*. A class that every output has, and that is parallel in all its steps, is a parallel
 dimension of the block; one that the steps of all outputs reduce by one monoid is a dimension of that monoid.
-Steps without the dimension are computed by every part. All other dimensions are whole in every part.
+Steps without the dimension are computed by every part, so products must have it. All other dimensions are
+whole in every part.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ def _kind(classes: _Classes, body: Body, root: Place) -> str:
     steps = [s for s, _ in members]
     if len(set(steps)) < len(steps) or any(m in classes.blocked for m in members):
         return ""
+    if any(s not in steps and _is_product(body, step) for s, step in enumerate(body.steps)):
+        return ""
     kinds = {s: _dims(body.steps[s])[i].kind for s, i in members}
     makers = body.makers()
     found = {kinds.get(makers[v][0], "") for v in body.outputs}
@@ -167,6 +170,12 @@ def _kind(classes: _Classes, body: Body, root: Place) -> str:
     read = {makers[v][0] for step in body.steps for v in step.reads if v in makers}
     inner = {k for s, k in kinds.items() if s not in ends}
     return kind if inner <= {PARALLEL} and not ends & read else ""
+
+
+def _is_product(body: Body, step: Step) -> bool:
+    """Whether a step is work for matrix units, too much for every part to repeat."""
+    types = [body.types[v] for v in step.reads], [body.types[v] for v in step.makes]
+    return step.operator.work(step.definition, *types).contracts
 
 
 def _standing(classes: _Classes, body: Body, root: Place) -> tuple[int, int]:
