@@ -1,11 +1,11 @@
-"""Laws of element-wise expressions as rules: `law("neg_neg", ("neg", ("neg", A)), A, ...)`.
+"""Laws of element-wise expressions as rules: `law("add_neg", A + -B, A - B, ...)`.
 
-Patterns are expressions of `teg.operators.expressions` with variables in them: `A`, `B`, `C` stand for any
-expression, `J`, `K` for a constant's value, `T` for an element type. Commutative functions fit both ways
-round. A law is used anywhere inside a cell; where a sub-expression occurs more than once, all occurrences
-change. It is used only where both sides have the same element type there; a law for floats (as those of
-domain "real" are unless they say otherwise) only where that type is a float. A `Chain` fits sums and
-products whatever their brackets and order; where a law's whole left side is one, other terms may stand between.
+Both sides are written with the variables of `rewrites.elements`; a pattern is an expression of
+`teg.operators.expressions` with variables in it. Commutative functions fit both ways round. A law is used
+anywhere inside a cell; where a sub-expression occurs more than once, all occurrences change. It is used only
+where both sides have the same element type there; a law for floats (as those of domain "real" are unless they
+say otherwise) only where that type is a float. A `Chain` fits sums and products whatever their brackets and
+order; where a law's whole left side is one, other terms may stand between.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from rewrites.cell_form import CellForm, any_cell, bound_cell, cell, element_type
+from rewrites.elements import pattern_of
 from rewrites.patterns import Bound, Chain, chained, fits, instance, parts_of, replaced
 from rewrites.rule import Match, Rule, Sizes, rest
 from teg.builder import GraphBuilder
@@ -118,8 +119,9 @@ def law(
     `types` and `constants` are those of its example ("float32"; 0.5 and -2.0 by default). `holds_for`:
     "numbers" or "floats" (by default what the domain says).
     """
+    lefts = tuple(map(pattern_of, (left, *also)))
     pattern = Law(
-        (left, *also), right, when, holds_for == "floats" or (holds_for is None and domain == "real")
+        lefts, pattern_of(right), when, holds_for == "floats" or (holds_for is None and domain == "real")
     )
     values = {"k": 0.5, "j": -2.0, "t": "float32", **(constants or {})}
     return Rule(
@@ -128,7 +130,7 @@ def law(
         right=cell(changed_cell),
         doc=doc,
         source=source,
-        example=lambda size: _example(name, (left, *also), types or {}, values, size),
+        example=lambda size: _example(name, lefts, types or {}, values, size),
         domain=domain,
         saturating=saturating,
     )

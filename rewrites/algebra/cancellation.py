@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rewrites.elements import A, B, C, T
 from rewrites.laws import law
-from rewrites.patterns import A, B, C, T
 from rewrites.rule import Rule
 
 FIELD = "axioms of a field"
@@ -13,7 +13,7 @@ STEP = "case analysis of a conditional"
 CANCELLATION: tuple[Rule, ...] = (
     law(
         "neg_neg",
-        ("neg", ("neg", A)),
+        -(-A),  # noqa: B002
         A,
         doc="""
         A double negation disappears.
@@ -25,7 +25,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "not_not",
-        ("not", ("not", A)),
+        ~~A,
         A,
         doc="""
         A double logical negation disappears.
@@ -38,7 +38,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "reciprocal_reciprocal",
-        ("reciprocal", ("reciprocal", A)),
+        A.reciprocal().reciprocal(),
         A,
         doc="""
         A double reciprocal disappears.
@@ -51,7 +51,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "add_zero",
-        ("add", A, ("const", 0)),
+        A + 0,
         A,
         doc="""
         Adding zero disappears.
@@ -63,7 +63,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "sub_zero",
-        ("sub", A, ("const", 0)),
+        A - 0,
         A,
         doc="""
         Subtracting zero disappears.
@@ -75,7 +75,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "mul_one",
-        ("mul", A, ("const", 1)),
+        A * 1,
         A,
         doc="""
         Multiplying by one disappears.
@@ -87,7 +87,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "div_one",
-        ("div", A, ("const", 1)),
+        A / 1,
         A,
         doc="""
         Dividing by one disappears.
@@ -99,7 +99,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "pow_one",
-        ("pow", A, ("const", 1)),
+        A**1,
         A,
         doc="""
         The first power disappears.
@@ -111,7 +111,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "add_sub",
-        ("sub", ("add", A, B), B),
+        A + B - B,
         A,
         doc="""
         Adding and subtracting the same disappears.
@@ -125,7 +125,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "sub_add",
-        ("add", ("sub", A, B), B),
+        A - B + B,
         A,
         doc="""
         Subtracting and adding the same disappears.
@@ -139,7 +139,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "mul_div",
-        ("div", ("mul", A, B), B),
+        A * B / B,
         A,
         doc="""
         Multiplying and dividing by the same disappears.
@@ -152,7 +152,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "log_exp",
-        ("log", ("exp", A)),
+        A.exp().log(),
         A,
         doc="""
         The logarithm of an exponential disappears.
@@ -165,7 +165,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "cast_same",
-        ("cast", T, A),
+        A.cast(T),
         A,
         doc="""
         A cast to the type a value has already disappears.
@@ -177,8 +177,8 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "cast_twice",
-        ("cast", T, ("cast", T, A)),
-        ("cast", T, A),
+        A.cast(T).cast(T),
+        A.cast(T),
         doc="""
         A repeated cast disappears.
 
@@ -190,7 +190,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "identity",
-        ("identity", A),
+        A.function("identity"),
         A,
         doc="""
         The identity function disappears.
@@ -202,8 +202,8 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "relu_relu",
-        ("relu", ("relu", A)),
-        ("relu", A),
+        A.relu().relu(),
+        A.relu(),
         doc="""
         A repeated rectifier disappears.
 
@@ -214,8 +214,8 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "abs_abs",
-        ("abs", ("abs", A)),
-        ("abs", A),
+        abs(abs(A)),
+        abs(A),
         doc="""
         A repeated absolute value disappears.
 
@@ -226,8 +226,8 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "abs_neg",
-        ("abs", ("neg", A)),
-        ("abs", A),
+        abs(-A),
+        abs(A),
         doc="""
         A negation under an absolute value disappears.
 
@@ -239,8 +239,8 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "square_neg",
-        ("square", ("neg", A)),
-        ("square", A),
+        (-A).square(),
+        A.square(),
         doc="""
         A negation under a square disappears.
 
@@ -251,7 +251,7 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "where_same",
-        ("where", C, A, A),
+        C.where(A, A),
         A,
         doc="""
         A choice between equals disappears.
@@ -264,8 +264,8 @@ CANCELLATION: tuple[Rule, ...] = (
     ),
     law(
         "where_nested",
-        ("where", C, ("where", C, A, B), B),
-        ("where", C, A, B),
+        C.where(C.where(A, B), B),
+        C.where(A, B),
         doc="""
         A choice that was made already is not made again.
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from rewrites.elements import A, B, C, J, K, number
 from rewrites.laws import law
-from rewrites.patterns import A, B, C, J, K
 from rewrites.rule import Rule
 
 FIELD = "axioms of a field"
@@ -25,8 +25,8 @@ def _invertible(bound: Mapping[str, Any]) -> bool:
 EXPRESSIONS: tuple[Rule, ...] = (
     law(
         "add_neg",
-        ("add", A, ("neg", B)),
-        ("sub", A, B),
+        A + -B,
+        A - B,
         doc="""
         Adding a negative is a subtraction.
 
@@ -37,8 +37,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "sub_neg",
-        ("sub", A, ("neg", B)),
-        ("add", A, B),
+        A - -B,
+        A + B,
         doc="""
         Subtracting a negative is an addition.
 
@@ -49,8 +49,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "mul_neg_neg",
-        ("mul", ("neg", A), ("neg", B)),
-        ("mul", A, B),
+        -A * -B,
+        A * B,
         doc="""
         Two signs in a product cancel.
 
@@ -61,8 +61,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "scale_scale",
-        ("mul", ("mul", A, ("const", K)), ("const", J)),
-        ("mul", A, ("const", lambda e: e["k"] * e["j"])),
+        A * K * J,
+        A * number(lambda e: e["k"] * e["j"]),
         doc="""
         Two scales in a row become one.
 
@@ -74,8 +74,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "shift_shift",
-        ("add", ("add", A, ("const", K)), ("const", J)),
-        ("add", A, ("const", lambda e: e["k"] + e["j"])),
+        A + K + J,
+        A + number(lambda e: e["k"] + e["j"]),
         doc="""
         Two shifts in a row become one.
 
@@ -87,8 +87,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "div_constant",
-        ("div", A, ("const", K)),
-        ("mul", A, ("const", lambda e: 1.0 / e["k"])),
+        A / K,
+        A * number(lambda e: 1.0 / e["k"]),
         doc="""
         Dividing by a constant is scaling by its reciprocal.
 
@@ -102,8 +102,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "div_of_one",
-        ("div", ("const", 1), A),
-        ("reciprocal", A),
+        1 / A,
+        A.reciprocal(),
         doc="""
         One divided by something is its reciprocal.
 
@@ -115,8 +115,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "mul_reciprocal",
-        ("mul", A, ("reciprocal", B)),
-        ("div", A, B),
+        A * B.reciprocal(),
+        A / B,
         doc="""
         Multiplying by a reciprocal is a division.
 
@@ -128,8 +128,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "div_reciprocal",
-        ("div", A, ("reciprocal", B)),
-        ("mul", A, B),
+        A / B.reciprocal(),
+        A * B,
         doc="""
         Dividing by a reciprocal is a multiplication.
 
@@ -141,8 +141,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "reciprocal_sqrt",
-        ("reciprocal", ("sqrt", A)),
-        ("rsqrt", A),
+        A.sqrt().reciprocal(),
+        A.rsqrt(),
         doc="""
         The reciprocal of a square root is one function.
 
@@ -154,8 +154,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "square",
-        ("mul", A, A),
-        ("square", A),
+        A * A,
+        A.square(),
         doc="""
         A value times itself is its square.
 
@@ -166,8 +166,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "pow_two",
-        ("pow", A, ("const", 2)),
-        ("square", A),
+        A**2,
+        A.square(),
         doc="""
         The second power is a square.
 
@@ -181,8 +181,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "pow_half",
-        ("pow", A, ("const", 0.5)),
-        ("sqrt", A),
+        A**0.5,
+        A.sqrt(),
         doc="""
         The power one half is a square root.
 
@@ -194,8 +194,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "pow_minus_one",
-        ("pow", A, ("const", -1)),
-        ("reciprocal", A),
+        A ** (-1),
+        A.reciprocal(),
         doc="""
         The power minus one is a reciprocal.
 
@@ -207,8 +207,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "factor",
-        ("add", ("mul", A, C), ("mul", B, C)),
-        ("mul", ("add", A, B), C),
+        A * C + B * C,
+        (A + B) * C,
         doc="""
         A common factor is multiplied once.
 
@@ -221,8 +221,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "sigmoid",
-        ("reciprocal", ("add", ("exp", ("neg", A)), ("const", 1))),
-        ("sigmoid", A),
+        ((-A).exp() + 1).reciprocal(),
+        A.sigmoid(),
         doc="""
         A spelled out logistic function is named.
 
@@ -234,8 +234,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "relu_of_max",
-        ("max", A, ("const", 0)),
-        ("relu", A),
+        A.maximum(0),
+        A.relu(),
         doc="""
         The larger of a value and zero is its rectification.
 
@@ -246,8 +246,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "exp_log_sum",
-        ("log", ("mul", ("exp", A), ("exp", B))),
-        ("add", A, B),
+        (A.exp() * B.exp()).log(),
+        A + B,
         doc="""
         The logarithm of a product of exponentials is a sum.
 
@@ -259,8 +259,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "max_bounds",
-        ("max", ("max", A, ("const", K)), ("const", J)),
-        ("max", A, ("const", lambda e: max(e["k"], e["j"]))),
+        A.maximum(K).maximum(J),
+        A.maximum(number(lambda e: max(e["k"], e["j"]))),
         doc="""
         Of two lower bounds the larger one counts.
 
@@ -271,8 +271,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "min_bounds",
-        ("min", ("min", A, ("const", K)), ("const", J)),
-        ("min", A, ("const", lambda e: min(e["k"], e["j"]))),
+        A.minimum(K).minimum(J),
+        A.minimum(number(lambda e: min(e["k"], e["j"]))),
         doc="""
         Of two upper bounds the smaller one counts.
 
@@ -283,8 +283,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "where_not",
-        ("where", ("not", C), A, B),
-        ("where", C, B, A),
+        (~C).where(A, B),
+        C.where(B, A),
         doc="""
         A negated condition exchanges the branches.
 
@@ -296,8 +296,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "mask_scale",
-        ("mul", ("where", C, A, ("const", K)), ("const", J)),
-        ("where", C, ("mul", A, ("const", J)), ("const", lambda e: e["k"] * e["j"])),
+        C.where(A, K) * J,
+        C.where(A * J, number(lambda e: e["k"] * e["j"])),
         doc="""
         A scale moves through a mask onto the values that pass.
 
@@ -312,8 +312,8 @@ EXPRESSIONS: tuple[Rule, ...] = (
     ),
     law(
         "mask_mask",
-        ("where", C, ("where", B, A, ("const", K)), ("const", K)),
-        ("where", ("and", B, C), A, ("const", K)),
+        C.where(B.where(A, K), K),
+        (B & C).where(A, K),
         doc="""
         Two masks with one fill value become one.
 
