@@ -1,8 +1,9 @@
 """How a program may change: rules, the moves they offer, and moves carried out."""
 
 from rewrites.apply import Applied, apply_all, apply_move, replay
-from rewrites.match import Changes, find, find_near, update
+from rewrites.match import Changes, find, find_near
 from rewrites.move import Move, StaleMove
+from rewrites.offers import Failure, Offers, find_tied
 from rewrites.placement import (
     PLACEMENT,
     apply_placement,
@@ -15,7 +16,6 @@ from rewrites.provenance import Event, Provenance, Story
 from rewrites.rule import Match, Rule, RuleError, Sizes
 from rewrites.rules import RULES, catalogue, rule_named
 from rewrites.strategies import Saturated, saturate
-from rewrites.ties import find_tied
 
 __all__ = [
     "PLACEMENT",
@@ -23,8 +23,10 @@ __all__ = [
     "Applied",
     "Changes",
     "Event",
+    "Failure",
     "Match",
     "Move",
+    "Offers",
     "Provenance",
     "Rule",
     "RuleError",
@@ -46,5 +48,4 @@ __all__ = [
     "replay_plan",
     "rule_named",
     "saturate",
-    "update",
 ]

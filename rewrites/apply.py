@@ -17,7 +17,7 @@ Rules = Mapping[str, Rule]
 
 
 class Applied(NamedTuple):
-    """The rewritten graph, and what changed, for `find_near` and `update`."""
+    """The rewritten graph, and what changed, for `find_near` and `Offers.after`."""
 
     graph: Graph
     changes: Changes

@@ -1,11 +1,14 @@
 """A graph while it is being rewritten: the one mutable thing here, alive for a few edits only.
 
 A `Graph` is frozen, and its maps (producers, readers, blocks by site) cost a pass over the program. A draft
-starts from copies of them, changes a neighbourhood at a time, and hands its maps on to the graph it becomes.
+starts from copies of them, changes a neighbourhood at a time, and hands its maps on to the graph it becomes,
+as it does with the places in program order: copying a map costs nanoseconds per entry, making it again a
+hundred times that.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import finalize
@@ -14,16 +17,20 @@ import numpy as np
 
 from teg.graph import Block, Definition, Graph, Tensor
 
-# Where a block stands in program order: its number in the graph, then places between numbers.
+# Where a block stands in program order: a number, then places between numbers, as tuples compare.
 Position = tuple[int, ...]
 Reader = tuple[Block, int]
 
+# Places between places between places: deeper ones are numbered anew with the next draft.
+DEEPEST = 12
+
 
 class Order(NamedTuple):
-    """Where the blocks of a graph stand, and which of them rules leave alone."""
+    """Where the blocks of a graph stand, which of them rules leave alone, and which are alike if it is known."""
 
-    numbers: dict[str, int]
+    positions: Mapping[str, Position]
     held: frozenset[str]
+    alike: Mapping[Definition, tuple[str, ...]]
 
 
 # Computed once per graph and dropped with it: a graph is rewritten many times over.
@@ -42,32 +49,45 @@ def order_of(graph: Graph) -> Order:
             if b.index is not None or b.device is not None or b.definition.costs is not None
         )
         ordered = (s for b in graph.blocks if b.after for s in (b.site, *b.after))
-        known = Order({b.site: k for k, b in enumerate(graph.blocks)}, frozenset((*fixed, *ordered)))
-        _orders[id(graph)] = known
-        finalize(graph, _orders.pop, id(graph), None).atexit = False
+        positions = {b.site: (k,) for k, b in enumerate(graph.blocks)}
+        alike: dict[Definition, tuple[str, ...]] = {}
+        for block in graph.blocks:
+            if not block.inputs:
+                alike[block.definition] = (*alike.get(block.definition, ()), block.site)
+        known = _keep(graph, Order(positions, frozenset((*fixed, *ordered)), alike))
     return known
+
+
+def _keep(graph: Graph, order: Order) -> Order:
+    _orders[id(graph)] = order
+    finalize(graph, _orders.pop, id(graph), None).atexit = False
+    return order
 
 
 class Draft:
     """Blocks, tensors, producers and readers of a graph, open to edits in O(neighbourhood).
 
-    `changed` collects the sites of blocks that are new or read something else, `reread` the tensors whose
-    readers changed.
+    `changed` collects the sites of blocks that are new, read something else or stand elsewhere, `reread` the
+    tensors whose readers changed; `added` and `removed` the blocks put in and taken out, one by one.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.base = graph
-        self.numbers, self.held = order_of(graph)
+        self.order = order_of(graph)
+        self.held = self.order.held
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.blocks: dict[str, Block] = dict(graph.by_site)
         self.producers: dict[str, Block] = dict(graph.producers)
         self.readers: dict[str, tuple[Reader, ...]] = dict(graph.readers)
         self.changed: set[str] = set()
         self.reread: set[str] = set()
-        # Positions of the blocks that do not stand where they stood, and who stands at a number now.
-        self._positions: dict[str, Position] = {}
-        self._standing: dict[int, dict[str, None]] = {}
-        self._alike: dict[Definition, dict[str, None]] = {}
+        self.added: list[Block] = []
+        self.removed: list[Block] = []
+        self._positions: dict[str, Position] = dict(self.order.positions)
+        self._alike: dict[Definition, tuple[str, ...]] = dict(self.order.alike)
+        # Blocks that are not, or not where, they were in the graph; what is no longer made.
+        self._touched: set[str] = set()
+        self._forgotten: set[str] = set()
 
     @property
     def data(self) -> Mapping[str, np.ndarray]:
@@ -76,13 +96,10 @@ class Draft:
 
     def position(self, site: str) -> Position:
         """Where a block stands; positions compare as program order."""
-        return self._positions.get(site) or (self.numbers[site],)
+        return self._positions[site]
 
     def alike(self, definition: Definition) -> list[Block]:
-        """The blocks of this very definition, in program order."""
-        if not self._alike:
-            for block in self.blocks.values():
-                self._alike.setdefault(block.definition, {})[block.site] = None
+        """The blocks without inputs of this very definition, in program order."""
         found = [self.blocks[site] for site in self._alike.get(definition, ())]
         return sorted(found, key=lambda b: self.position(b.site))
 
@@ -103,14 +120,16 @@ class Draft:
             self.tensors[tensor.site] = tensor
             self.readers.setdefault(tensor.site, ())
         self.blocks[block.site] = block
-        self._stand(block.site, position)
+        self._positions[block.site] = position
+        self._touched.add(block.site)
         for t in block.outputs:
             self.producers[t] = block
         for t in set(block.inputs):
             self._change_readers(t, None, block)
+        if not block.inputs:
+            self._alike[block.definition] = (*self._alike.get(block.definition, ()), block.site)
         self.changed.add(block.site)
-        if self._alike:
-            self._alike.setdefault(block.definition, {})[block.site] = None
+        self.added.append(block)
 
     def remove(self, site: str) -> None:
         """Take a block out; its output tensors stay known until `forget`."""
@@ -119,17 +138,19 @@ class Draft:
             self._change_readers(t, block, None)
         for t in block.outputs:
             self.producers.pop(t, None)
-        self._standing_at(self.position(site)[0]).pop(site, None)
-        self._positions.pop(site, None)
+        if not block.inputs:
+            self._alike[block.definition] = tuple(s for s in self._alike[block.definition] if s != site)
+        del self._positions[site]
+        self._touched.add(site)
         self.changed.discard(site)
-        if self._alike:
-            del self._alike[block.definition][site]
+        self.removed.append(block)
 
     def forget(self, tensor: str) -> None:
         """Drop a tensor that nobody makes or reads."""
         del self.tensors[tensor]
         del self.readers[tensor]
         self.reread.discard(tensor)
+        self._forgotten.add(tensor)
 
     def redirect(self, old: str, new: str) -> None:
         """Let all readers of tensor `old` read `new`; they keep their sites."""
@@ -139,7 +160,7 @@ class Draft:
             after = Block(
                 site, before.definition, inputs, before.outputs, before.index, before.device, before.after
             )
-            self._standing_at(self.position(site)[0])
+            self._touched.add(site)
             self.blocks[site] = after
             for t in after.outputs:
                 self.producers[t] = after
@@ -150,20 +171,11 @@ class Draft:
     def move(self, site: str, position: Position) -> None:
         """Give a block another place in program order."""
         block = self.blocks[site]
-        self._standing_at(self.position(site)[0]).pop(site, None)
-        self._stand(site, position)
+        self._positions[site] = position
+        self._touched.add(site)
+        self.changed.add(site)
         for t in set(block.inputs):
             self._change_readers(t, block, block)
-
-    def _stand(self, site: str, position: Position) -> None:
-        self._positions[site] = position
-        self._standing_at(position[0])[site] = None
-
-    def _standing_at(self, number: int) -> dict[str, None]:
-        """The sites at this number; from now on it counts as changed."""
-        if number not in self._standing:
-            self._standing[number] = {self.base.blocks[number].site: None}
-        return self._standing[number]
 
     def _change_readers(self, tensor: str, before: Block | None, after: Block | None) -> None:
         """The readers of a tensor, in program order, with one block gone and one come."""
@@ -176,19 +188,34 @@ class Draft:
 
     def graph(self) -> Graph:
         """The draft as a graph, which takes over the draft's maps: edit no further."""
-        pieces: list[Block] = []
-        done = 0
-        for number in sorted(self._standing):
-            pieces += self.base.blocks[done:number]
-            sites = sorted(self._standing[number], key=self.position)
-            pieces += (self.blocks[s] for s in sites)
-            done = number + 1
-        pieces += self.base.blocks[done:]
         data = self.data
-        if any(t not in self.tensors for t in data):
+        if not self._forgotten.isdisjoint(data):
             data = {t: v for t, v in data.items() if t in self.tensors}
-        tensors = {t: self.tensors[t] for b in pieces for t in b.outputs}
-        result = Graph(self.base.name, tuple(pieces), tensors, data)
+        result = Graph(self.base.name, self._in_order(), self.tensors, data)
         # `Graph` would compute these from its blocks when first asked; here they are known.
         vars(result).update(by_site=self.blocks, producers=self.producers, readers=self.readers)
+        deepest = max((len(self._positions.get(s, ())) for s in self._touched), default=1)
+        if deepest <= DEEPEST:
+            _keep(result, Order(self._positions, self.held, self._alike))
         return result
+
+    def _in_order(self) -> tuple[Block, ...]:
+        """The blocks in program order: stretches of the graph's, and between them what is new or has moved."""
+        before, old = self.order.positions, self.base.blocks
+        gone = {self._number(before[s]) for s in self._touched if s in before}
+        new = sorted((self._positions[s], s) for s in self._touched if s in self._positions)
+        come: dict[int, list[Block]] = {}
+        for position, site in new:
+            come.setdefault(self._number(position), []).append(self.blocks[site])
+        pieces: list[Block] = []
+        done = 0
+        for number in sorted(gone | come.keys()):
+            pieces += old[done:number]
+            pieces += come.get(number, ())
+            done = number + (number in gone)
+        return (*pieces, *old[done:])
+
+    def _number(self, position: Position) -> int:
+        """The number of the graph's first block at or after a position."""
+        before = self.order.positions
+        return bisect_left(self.base.blocks, position, key=lambda b: before[b.site])

@@ -6,15 +6,15 @@ already. The order of everything found is a function of the graph and the rules.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.move import SEVERAL, Move
-from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, RuleError, Tensor, Term
+from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, RuleError, Tensor, Term, terms
 from teg.graph import Block, Definition, Graph, TensorType
 
 # Names to values, and the rule's applications to the blocks they match.
@@ -22,19 +22,20 @@ Bound = dict[Any, Any]
 
 BOUNDARY = ("source", "sink")
 
-# A tensor with more readers than any pattern has blocks cannot become private by losing one.
-FEW_READERS = 8
-
-
 # Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
 MOST_KNOWN = 1 << 15
 
 
 class Changes(NamedTuple):
-    """What a rewrite changed: blocks that are new or read something else, tensors whose readers changed."""
+    """What a rewrite changed: blocks that are new, read something else or stand elsewhere, and tensors whose
+    readers changed."""
 
     blocks: frozenset[str]
     tensors: frozenset[str]
+
+    def __or__(self, other: Changes) -> Changes:
+        """What both changed, one after the other."""
+        return Changes(self.blocks | other.blocks, self.tensors | other.tensors)
 
 
 def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
@@ -49,25 +50,8 @@ def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
 def find_near(graph: Graph, rules: Sequence[Rule], changes: Changes) -> list[Move]:
     """The moves at places that a rewrite may have affected."""
     draft = Draft(graph)
-    single, several = near(draft, rules, changes)
-    return list(_moves(draft, rules, in_order(draft, several), single))
-
-
-def update(moves: Iterable[Move], graph: Graph, rules: Sequence[Rule], changes: Changes) -> list[Move]:
-    """All moves of the rewritten graph, from those of the graph before: equal to `find(graph, rules)`."""
-    draft = Draft(graph)
-    single, several = near(draft, rules, changes)
-    paired = {r.name for r in rules if len(r.roots) > 1}
-    rank = {r.name: k for k, r in enumerate(rules)}
-    groups: dict[tuple[str, str], list[Move]] = {}
-    for move in moves:
-        root = first_root(draft, move)
-        if root is not None and root not in (several if move.rule in paired else single):
-            groups.setdefault((root, move.rule), []).append(move)
-    for move in _moves(draft, rules, in_order(draft, several), single):
-        groups.setdefault((first_root(draft, move) or "", move.rule), []).append(move)
-    order = sorted(groups, key=lambda g: (draft.position(g[0]), rank[g[1]]))
-    return [move for key in order for move in groups[key]]
+    affected = near(draft, rules, changes)
+    return list(_moves(draft, rules, in_order(draft, affected.several), affected))
 
 
 def first_root(draft: Draft, move: Move) -> str | None:
@@ -79,25 +63,61 @@ def first_root(draft: Draft, move: Move) -> str | None:
     return next((place[:k] for k in ends if place[:k] in draft.blocks), None)
 
 
-def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> tuple[set[str], set[str]]:
-    """The places whose matches may have changed: of rules with one root, and of all rules."""
-    single = {s for s in changes.blocks if s in draft.blocks}
-    for t in changes.tensors:
-        if t in draft.producers and len(draft.readers[t]) <= FEW_READERS:
-            single.add(draft.producers[t].site)
-    edge = single
-    for _ in range(max((r.depth for r in rules), default=0)):
-        edge = {b.site for s in edge for t in draft.blocks[s].outputs for b, _ in draft.readers[t]} - single
-        single |= edge
-    several = set(single)
-    if any(len(r.roots) > 1 for r in rules):
-        shared = {t for s in single for t in draft.blocks[s].inputs}
-        shared.update(t for t in changes.tensors if t in draft.readers)
-        several.update(b.site for t in shared for b, _ in draft.readers[t])
-        for s in changes.blocks & single:
-            if not draft.blocks[s].inputs:
-                several.update(b.site for b in draft.alike(draft.blocks[s].definition))
-    return single, several
+class Near(NamedTuple):
+    """The places whose matches may have changed.
+
+    `distances`: how many blocks lie between a place and the nearest change below it; `several`: first roots of
+    matches of several roots, these places included.
+    """
+
+    distances: Mapping[str, int]
+    several: frozenset[str]
+
+    def concerns(self, rule: Rule, site: str) -> bool:
+        """Whether a rule may fit in another way than before with its first root at a place."""
+        return self.distances.get(site, rule.depth + 1) <= rule.depth or (
+            len(rule.roots) > 1 and site in self.several
+        )
+
+
+def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
+    """The places whose matches may have changed with a rewrite."""
+    index = index_of(tuple(rules))
+    made = [draft.producers[t] for t in changes.tensors if t in draft.producers]
+    edge = {s for s in changes.blocks if s in draft.blocks}
+    # A tensor with more readers than any pattern has blocks cannot become private by losing one.
+    edge.update(
+        b.site for b in made if len({r for t in b.outputs for r, _ in draft.readers[t]}) <= index.largest
+    )
+    distances = dict.fromkeys(edge, 0)
+    for distance in range(1, index.depth + 1):
+        readers = {b.site for s in edge for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
+        edge = readers - distances.keys()
+        distances.update(dict.fromkeys(edge, distance))
+    distances.update((b.site, 0) for b in made)
+    several = set(distances)
+    for rule in index.paired:
+        for site, distance in distances.items():
+            for k in range(1, len(rule.roots)) if distance <= rule.depth else ():
+                several.update(_firsts(draft, rule, k, draft.blocks[site]))
+    return Near(distances, frozenset(several))
+
+
+def _firsts(draft: Draft, rule: Rule, k: int, block: Block) -> Iterator[str]:
+    """Where the first root may stand of a match whose root `k` is a block."""
+    if k == 0:
+        yield block.site
+        return
+    names = set(_names(rule.roots[k]))
+    earlier = next((j for j in range(k) if names.intersection(_names(rule.roots[j]))), 0)
+    for found in _block(draft, rule.roots[k], block, {}):
+        for other in _candidates(draft, rule.roots[earlier], found):
+            yield from _firsts(draft, rule, earlier, other)
+
+
+def _names(term: Term) -> Iterator[str]:
+    """The tensors that a term speaks of."""
+    return (t.name for t in terms(term) if isinstance(t, Tensor | Rest) or (isinstance(t, Op) and t.name))
 
 
 def in_order(draft: Draft, sites: Iterable[str]) -> list[Block]:
@@ -106,34 +126,74 @@ def in_order(draft: Draft, sites: Iterable[str]) -> list[Block]:
 
 
 def _moves(
-    draft: Draft, rules: Sequence[Rule], blocks: Iterable[Block], single: Collection[str] | None = None
+    draft: Draft, rules: Sequence[Rule], blocks: Iterable[Block], affected: Near | None = None
 ) -> Iterator[Move]:
     index = index_of(tuple(rules))
     for block in blocks:
         for rule in index.rules_at(draft, block):
-            if single is None or len(rule.roots) > 1 or block.site in single:
+            if affected is None or affected.concerns(rule, block.site):
                 for move, _ in alternatives(draft, rule, block.site):
                     yield move
 
 
 class Index:
-    """The rules by what their root asks of a block alone, without its surroundings."""
+    """The rules by what their root asks of a block and of what makes its inputs.
+
+    `depth` is that of the deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with
+    several roots.
+    """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self._plausible: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+        self.depth = max((r.depth for r in rules), default=0)
+        self.largest = max((sum(map(_size, r.roots)) for r in rules), default=0)
+        self.paired = tuple(r for r in rules if len(r.roots) > 1)
+        self._by_operator: dict[str, list[Rule]] = {}
+        self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+        self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+
+    def rules_for(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
+        """The rules whose root may be this block, whatever is around it."""
+        types = [draft.tensors[t].type for t in block.inputs]
+        key = (block.definition, *(t.dtype for t in types))
+        found = self._by_definition.get(key)
+        if found is None:
+            rules = self._with_root(block.operator)
+            found = tuple(r for r in rules if _plausible(r.roots[0], block.definition, types))
+            _remember(self._by_definition, key, found)
+        return found
 
     def rules_at(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
-        """The rules whose root may be this block; worked out once per definition and input types."""
-        key = (block.definition, *(draft.tensors[t].dtype for t in block.inputs))
-        found = self._plausible.get(key)
+        """Those of them that what makes the block's inputs does not rule out."""
+        producers = draft.producers
+        makers = [producers[t].operator for t in block.inputs]
+        key = (block.definition, *makers, *[draft.tensors[t].dtype for t in block.inputs])
+        found = self._by_makers.get(key)
         if found is None:
-            types = [draft.tensors[t].type for t in block.inputs]
-            found = tuple(r for r in self.rules if _plausible(r.roots[0], block.definition, types))
-            if len(self._plausible) >= MOST_KNOWN:
-                self._plausible.clear()
-            self._plausible[key] = found
+            there = set(makers)
+            found = tuple(r for r in self.rules_for(draft, block) if _wanted(r.roots[0]) <= there)
+            _remember(self._by_makers, key, found)
         return found
+
+    def _with_root(self, operator: str) -> list[Rule]:
+        known = self._by_operator.get(operator)
+        if known is None:
+            known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
+            self._by_operator[operator] = known
+        return known
+
+
+def _remember(
+    known: dict[tuple[Any, ...], tuple[Rule, ...]], key: tuple[Any, ...], rules: tuple[Rule, ...]
+) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = rules
+
+
+def _size(term: Term) -> int:
+    """How many blocks a pattern has, shared ones counted as often as they occur."""
+    return 1 + sum(map(_size, term.operands)) if isinstance(term, Op) else 0
 
 
 @lru_cache(maxsize=64)
@@ -158,8 +218,12 @@ def _plausible(term: Op, definition: Definition, types: Sequence[TensorType]) ->
     return term.inside is None or bool(term.inside.ways(definition, types))
 
 
-def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, Match]]:
+def alternatives(
+    draft: Draft, rule: Rule, place: str, reached: set[str] | None = None
+) -> Iterator[tuple[Move, Match]]:
     """Every way and choice of a rule at a place.
+
+    `reached` takes the last roots of matches of several roots, of those too that would make a cycle.
 
     Raises:
         RuleError: the guard or the choices fail.
@@ -173,12 +237,17 @@ def alternatives(draft: Draft, rule: Rule, place: str) -> Iterator[tuple[Move, M
             choices = ("",) if rule.choices is None else rule.choices(match)
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
+        if len(match.roots) > 1:
+            if reached is not None:
+                reached.add(match.roots[-1].site)
+            if late_blocks(draft, match.roots, match.blocks) is None:
+                continue
         where = SEVERAL.join(b.site for b in match.roots)
         for choice in choices:
             count = seen[where, choice] = seen.get((where, choice), -1) + 1
             yield (
                 Move(rule.name, where, f"{choice}@{count}" if count else choice),
-                replace(match, choice=choice),
+                replace(match, choice=choice) if choice else match,
             )
 
 
@@ -191,17 +260,14 @@ def _with_more(rule: Rule, match: Match) -> Match | None:
 
 
 def ways(draft: Draft, rule: Rule, place: str) -> Iterator[Match]:
-    """Every way in which the left side fits with its first root at `place`, guards apart."""
+    """Every way in which the left side fits with its first root at `place`, guards and cycles apart."""
     block = draft.blocks.get(place)
     if block is None:
         return
     for bound in _roots(draft, rule.roots, (), (block,), {}):
-        roots = tuple(bound[term] for term in rule.roots)
-        blocks = tuple(dict.fromkeys(v for k, v in bound.items() if isinstance(k, Op)))
-        if _respects_readers(draft, bound, blocks) and (
-            len(roots) == 1 or late_blocks(draft, roots, blocks) is not None
-        ):
-            yield Match(draft, bound, roots, blocks)
+        blocks = tuple(dict.fromkeys([v for k, v in bound.items() if isinstance(k, Op)]))
+        if _respects_readers(draft, bound, blocks):
+            yield Match(draft, bound, tuple([bound[term] for term in rule.roots]), blocks)
 
 
 def _roots(
@@ -219,16 +285,31 @@ def _roots(
 
 
 def _candidates(draft: Draft, term: Op, bound: Bound) -> Iterable[Block]:
-    """The blocks a further root may be: readers of what it reads, or the like of what it must be."""
-    for operand in term.operands:
-        site = bound.get(operand.name) if isinstance(operand, Tensor | Rest) else None
-        if site:
-            first = site if isinstance(site, str) else site[0]
-            return dict.fromkeys(b for b, _ in draft.readers[first])
+    """The blocks a root may be, in program order: what reads a tensor that is bound, or the like of a block."""
+    linked = _linked(draft, term, bound)
+    if linked is not None:
+        return linked
     wanted = dict(term.attributes).get("definition")
-    if isinstance(wanted, Attribute) and wanted.name in bound:
+    is_bare = all(isinstance(o, Rest) and bound.get(o.name) == () for o in term.operands)
+    if isinstance(wanted, Attribute) and wanted.name in bound and is_bare:
         return draft.alike(bound[wanted.name])
     return [b for b in in_order(draft, draft.blocks) if term.operator in (None, b.operator)]
+
+
+def _linked(draft: Draft, term: Op, bound: Bound) -> list[Block] | None:
+    """The blocks that a term may stand for beside tensors that are bound; None where none of them are its."""
+    if term.name and term.name in bound:
+        return [draft.producers[bound[term.name]]]
+    known = [bound[o.name] for o in term.operands if isinstance(o, Tensor | Rest) and o.name in bound]
+    sites = [t for found in known for t in ((found,) if isinstance(found, str) else found)]
+    if sites:
+        least = min(sites, key=lambda t: len(draft.readers[t]))
+        return list(dict.fromkeys(b for b, _ in draft.readers[least]))
+    for operand in term.operands:
+        makers = _linked(draft, operand, bound) if isinstance(operand, Op) else None
+        if makers is not None:
+            return in_order(draft, {b.site for m in makers for b, _ in draft.readers[m.outputs[0]]})
+    return None
 
 
 def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound]:
@@ -238,51 +319,67 @@ def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound
         if bound[term] is block:
             yield bound
         return
-    if not draft.is_free(block) or not block.outputs:
+    if block.site in draft.held or not block.outputs or not _has_makers(draft, term, block):
         return
-    if not _has_makers(draft, term, block):
+    if not term.is_commutative:
+        yield from _in_this_order(draft, term, block, None, bound)
         return
-    orders = permutations(range(len(block.inputs))) if term.is_commutative else (None,)
     seen: list[Bound] = []
-    for order in orders:
-        start = {**bound, term: block}
-        if term.name:
-            start[term.name] = block.outputs[0]
-        if not _attributes(term, block, order, start):
-            continue
-        sites = block.inputs if order is None else tuple(block.inputs[k] for k in order)
-        for inside in _inside(draft, term, block, start):
-            given = tuple(sites[k] for k in inside[term.places]) if term.places else sites
-            for found in _operands(draft, term.operands, given, inside):
-                if order is None or found not in seen:
-                    seen.append(found)
-                    yield found
+    for order in permutations(range(len(block.inputs))):
+        for found in _in_this_order(draft, term, block, order, bound):
+            if found not in seen:
+                seen.append(found)
+                yield found
+
+
+def _in_this_order(
+    draft: Draft, term: Op, block: Block, order: Sequence[int] | None, bound: Bound
+) -> Iterator[Bound]:
+    new = _attributes(term, block, order, bound)
+    if new is None:
+        return
+    new[term] = block
+    if term.name:
+        new[term.name] = block.outputs[0]
+    start = {**bound, **new}
+    sites = block.inputs if order is None else tuple([block.inputs[k] for k in order])
+    for inside in _inside(draft, term, block, start) if term.inside is not None else (start,):
+        given = tuple(sites[k] for k in inside[term.places]) if term.places else sites
+        yield from _operands(draft, term.operands, given, inside)
 
 
 def _has_makers(draft: Draft, term: Op, block: Block) -> bool:
     """Whether operands that must come from certain operators do: the cheapest reason not to match."""
-    wanted = [o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None]
-    return not wanted or set(wanted) <= {draft.producers[t].operator for t in block.inputs}
+    wanted = _wanted(term)
+    return not wanted or wanted <= {draft.producers[t].operator for t in block.inputs}
 
 
-def _attributes(term: Op, block: Block, order: Sequence[int] | None, bound: Bound) -> bool:
-    """Whether the attributes fit; variables are bound on the way."""
+@cache
+def _wanted(term: Op) -> frozenset[str]:
+    """The operators that operands of a term must come from."""
+    return frozenset(o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None)
+
+
+def _attributes(term: Op, block: Block, order: Sequence[int] | None, bound: Bound) -> Bound | None:
+    """What the attributes bind; None where they do not fit."""
+    new: Bound = {}
     for name, wanted in term.attributes:
         value: Any = block.definition if name == "definition" else block.definition.get(name)
         if order is not None and name in ALIGNED[block.operator]:
             value = tuple(value[k] for k in order)
-        if isinstance(wanted, Attribute):
-            if bound.setdefault(wanted.name, value) != value:
-                return False
-        elif value != wanted:
-            return False
-    return True
+        if not isinstance(wanted, Attribute):
+            if value != wanted:
+                return None
+        elif wanted.name in bound:
+            if bound[wanted.name] != value:
+                return None
+        elif new.setdefault(wanted.name, value) != value:
+            return None
+    return new
 
 
 def _inside(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound]:
-    if term.inside is None:
-        yield bound
-        return
+    assert term.inside is not None
     for way in term.inside.ways(block.definition, [draft.tensors[t].type for t in block.inputs]):
         yield {**bound, **way}
 

@@ -35,11 +35,11 @@ ALIGNED: Mapping[str, tuple[str, ...]] = {"contract": ("labels",)}
 
 
 class RuleError(ValueError):
-    """A rule that does not keep its promise; `rule` is its name."""
+    """A rule that does not keep its promise: `rule` is its name, `reason` what it does instead."""
 
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(f"rule {rule!r}: {message}")
-        self.rule = rule
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(f"rule {rule!r}: {reason}")
+        self.rule, self.reason = rule, reason
 
 
 @dataclass(frozen=True, eq=False)

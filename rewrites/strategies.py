@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ def saturate(
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
     draft, fired = Draft(graph), list[Move]()
-    places = set(draft.blocks) if changes is None else near(draft, rules, changes)[1]
+    places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes).several
     blocks, tensors = set[str](), set[str]()
     while places:
         for rule, sites in _by_rule(draft, rules, places).items():
@@ -57,16 +57,16 @@ def saturate(
         blocks |= new.blocks
         tensors |= new.tensors
         draft.changed, draft.reread = set(), set()
-        places = near(draft, rules, new)[1]
+        places = near(draft, rules, new).several
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 
-def _by_rule(draft: Draft, rules: Sequence[Rule], places: set[str]) -> dict[Rule, list[str]]:
+def _by_rule(draft: Draft, rules: Sequence[Rule], places: Collection[str]) -> dict[Rule, list[str]]:
     """The places at which each rule may fit, in program order."""
     index = index_of(tuple(rules))
     found: dict[Rule, list[str]] = {rule: [] for rule in rules}
     for block in in_order(draft, places):
-        for rule in index.rules_at(draft, block):
+        for rule in index.rules_for(draft, block):
             found[rule].append(block.site)
     return found
 

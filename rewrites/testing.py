@@ -23,9 +23,10 @@ import numpy as np
 
 from rewrites.apply import apply_all, apply_move
 from rewrites.cell_form import INPUT, dim_labels, pointwise
-from rewrites.match import find, find_near, update
+from rewrites.match import find, find_near
 from rewrites.measure import measure
 from rewrites.move import Move
+from rewrites.offers import Offers, find_tied
 from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
 from teg.builder import define
 from teg.dtypes import is_float
@@ -103,7 +104,9 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         ValueError: a move fails, or gives no valid graph.
     """
     rules = {rule.name: rule}
-    moves = find(graph, [rule])
+    offers = Offers.of(graph, [rule])
+    moves = offers.moves()
+    _expect(rule, moves == find(graph, [rule]), "its moves depend on how they are looked for")
     for move in moves:
         applied = apply_all(graph, [move], rules)
         after = applied.graph
@@ -115,9 +118,9 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         replayed = apply_move(graph, again, rules).structural_hash
         _expect(rule, replayed == after.structural_hash, f"{move} leads elsewhere when it is replayed")
         found = find(after, [rule])
-        _expect(
-            rule, update(moves, after, [rule], applied.changes) == found, f"{move}: others are lost after it"
-        )
+        current = offers.after(after, applied.changes)
+        kept = current.moves() == found and current.tied() == find_tied(after, [rule])
+        _expect(rule, kept, f"{move}: others are lost after it; does the rule look further than its pattern?")
         near = set(find_near(after, [rule], applied.changes))
         _expect(rule, near <= set(found), f"{move}: near it are moves that do not exist")
         if rule.saturating:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rewrites import RULES, apply_all, apply_move, find, find_tied, replay, saturate, update
+from rewrites import RULES, Offers, apply_all, apply_move, find, find_tied, replay, saturate
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
 from teg.importers import from_onnx
@@ -67,15 +67,17 @@ def test_every_single_move_keeps_the_values(name: str, rng: np.random.Generator)
 def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = model(name)
-    current, moves, history = graph, find(graph, RULES), []
+    current, offers, history = graph, Offers.of(graph, RULES), []
     for _ in range(25):
+        moves = offers.moves() + offers.tied()
         if not moves:
             break
         history.append(moves[rng.integers(len(moves))])
         applied = apply_all(current, [history[-1]])
-        moves = update(moves, applied.graph, RULES, applied.changes)
+        offers = offers.after(applied.graph, applied.changes)
         current = applied.graph
-        assert moves == find(current, RULES), history[-1]
+        assert offers.moves() == find(current, RULES), history[-1]
+        assert offers.tied() == find_tied(current, RULES), history[-1]
     check(current)
     assert replay(graph, history) == current
     assert_close(graph, current, rng, 5e-5)
@@ -105,9 +107,9 @@ def best_of(count: int, work) -> float:  # type: ignore[no-untyped-def]
 
 def test_moves_of_a_model_of_32_layers_are_found_and_made_in_no_time() -> None:
     graph = model("llama2_7b_32layer_b1_s2048")
-    moves = find(graph, RULES)
-    assert best_of(3, lambda: find(graph, RULES)) < 0.5
-    some = moves[:: max(1, len(moves) // 40)]
+    offers = Offers.of(graph, RULES)
+    some = offers.moves()[::20]
+    assert best_of(3, lambda: Offers.of(graph, RULES)) < 0.5
     assert best_of(3, lambda: [apply_move(graph, m) for m in some]) / len(some) < 0.005
     applied = [apply_all(graph, [m]) for m in some]
-    assert best_of(3, lambda: [update(moves, a.graph, RULES, a.changes) for a in applied]) / len(some) < 0.01
+    assert best_of(3, lambda: [offers.after(*a).moves() for a in applied]) / len(some) < 0.01

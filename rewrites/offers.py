@@ -1,0 +1,195 @@
+"""All moves of a graph, kept current from move to move: only the neighbourhood of a change is matched again.
+
+Offers are filed by place and by kind. Both files are values: those of a rewritten graph are a copy of its
+parent's with the neighbourhood exchanged, and equal to what is found from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rewrites.draft import Draft, order_of
+from rewrites.match import Changes, Near, alternatives, index_of, near
+from rewrites.move import Move
+from rewrites.rule import Rule, RuleError
+from rewrites.ties import Kind, Offer, offer, tied
+from teg.graph import Block, Graph
+
+
+class Failure(NamedTuple):
+    """A rule that cannot say whether it fits, and what it said instead."""
+
+    rule: str
+    message: str
+
+
+class Place(NamedTuple):
+    """What is offered where the first root is a certain block, in the order of the rules.
+
+    `reached` are the last roots of matches of several roots, of those too that would make a cycle.
+    """
+
+    offers: tuple[Offer, ...]
+    reached: frozenset[str]
+    failures: tuple[Failure, ...]
+
+
+class Tied(NamedTuple):
+    """Moves of one kind: the places of their first roots in program order, and the moves of many places."""
+
+    places: tuple[str, ...]
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Offers:
+    """All moves of some rules on a graph. A rule that fails at a place offers nothing there: see `failures`.
+
+    `pairs` are the places of rules with several roots.
+    """
+
+    graph: Graph
+    rules: tuple[Rule, ...]
+    places: Mapping[str, Place]
+    kinds: Mapping[Kind, Tied]
+    pairs: frozenset[str]
+
+    @staticmethod
+    def of(graph: Graph, rules: Sequence[Rule]) -> Offers:
+        """Those of a graph, from nothing."""
+        draft, index = Draft(graph), tuple(rules)
+        found = ((b.site, _matched(draft, index, b)) for b in graph.blocks)
+        places = {site: place for site, place in found if place is not None}
+        pairs = frozenset(site for site, place in places.items() if place.reached)
+        return Offers(graph, index, places, _filed(graph, {}, {}, places, places), pairs)
+
+    def after(self, graph: Graph, changes: Changes) -> Offers:
+        """Those of the graph that a rewrite made of this one."""
+        draft = Draft(graph)
+        gone = self.places.keys() - graph.by_site.keys()
+        affected = near(draft, self.rules, changes)
+        affected = Near(affected.distances, affected.several | self._entangled(draft, changes))
+        places = dict(self.places)
+        for site in gone:
+            del places[site]
+        for site in affected.several:
+            place = _matched(draft, self.rules, draft.blocks[site], self.places.get(site), affected)
+            if place is not None:
+                places[site] = place
+            else:
+                places.pop(site, None)
+        kinds = _filed(graph, self.kinds, self.places, places, (*gone, *affected.several))
+        pairs = self.pairs - gone - affected.several
+        pairs |= {s for s in affected.several if s in places and places[s].reached}
+        return Offers(graph, self.rules, places, kinds, pairs)
+
+    def _entangled(self, draft: Draft, changes: Changes) -> set[str]:
+        """Places of several roots between which something changed: that they need each other may be new."""
+        changed = [draft.position(s) for s in changes.blocks if s in draft.blocks]
+        changed += [draft.position(draft.producers[t].site) for t in changes.tensors if t in draft.producers]
+        found = set()
+        for site in self.pairs:
+            if site in draft.blocks:
+                ends = [draft.position(s) for s in self.places[site].reached if s in draft.blocks]
+                start = draft.position(site)
+                if len(ends) < len(self.places[site].reached) or any(
+                    start <= at <= max(ends) for at in changed
+                ):
+                    found.add(site)
+        return found
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The rules that fail somewhere, each once, with what the first failure in program order says."""
+        found: dict[str, Failure] = {}
+        for block in self.graph.blocks:
+            for failure in self.places[block.site].failures if block.site in self.places else ():
+                found.setdefault(failure.rule, failure)
+        return tuple(found.values())
+
+    def moves(self) -> list[Move]:
+        """One move per place, choice and way to match, in program order."""
+        places = self.places
+        return [o.move for b in self.graph.blocks if b.site in places for o in places[b.site].offers]
+
+    def tied(self) -> list[Move]:
+        """Moves of equal layers as one; each move's places can be rewritten together."""
+        positions = order_of(self.graph).positions
+
+        def rank(entry: tuple[Kind, Tied]) -> tuple[tuple[int, ...], int]:
+            kind, found = entry
+            first = found.places[0]
+            return positions[first], next(
+                k for k, o in enumerate(self.places[first].offers) if o.kind == kind
+            )
+
+        return [move for _, found in sorted(self.kinds.items(), key=rank) for move in found.moves]
+
+
+def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
+    """All moves of these rules, those of equal layers as one; each move's places can be carried out together.
+
+    Raises:
+        RuleError: a guard or the choices of a rule fail; it says which.
+    """
+    offers = Offers.of(graph, rules)
+    for failure in offers.failures:
+        raise RuleError(*failure)
+    return offers.tied()
+
+
+def _matched(
+    draft: Draft,
+    rules: tuple[Rule, ...],
+    block: Block,
+    before: Place | None = None,
+    affected: Near | None = None,
+) -> Place | None:
+    """What the rules offer at a block; those that nothing `affected` concerns offer what they did `before`."""
+    offers: list[Offer] = []
+    failures: list[Failure] = []
+    reached: set[str] = set()
+    for rule in index_of(rules).rules_at(draft, block):
+        if affected is not None and not affected.concerns(rule, block.site):
+            if before is not None:
+                offers += (o for o in before.offers if o.move.rule == rule.name)
+                failures += (f for f in before.failures if f.rule == rule.name)
+            continue
+        try:
+            offers += [offer(*found) for found in alternatives(draft, rule, block.site, reached)]
+        except RuleError as error:
+            failures.append(Failure(rule.name, error.reason))
+    return (
+        Place(tuple(offers), frozenset(reached), tuple(failures)) if offers or reached or failures else None
+    )
+
+
+def _filed(
+    graph: Graph,
+    kinds: Mapping[Kind, Tied],
+    before: Mapping[str, Place],
+    after: Mapping[str, Place],
+    touched: Iterable[str],
+) -> dict[Kind, Tied]:
+    """The file by kind, with the offers at touched places exchanged."""
+    positions = order_of(graph).positions
+    left: dict[Kind, set[str]] = {}
+    come: dict[Kind, set[str]] = {}
+    for site in touched:
+        for file, places in ((left, before), (come, after)):
+            for each in places[site].offers if site in places else ():
+                file.setdefault(each.kind, set()).add(site)
+    result = dict(kinds)
+    for kind in left.keys() | come.keys():
+        sites = {*(kinds[kind].places if kind in kinds else ())} - left.get(kind, set()) | come.get(
+            kind, set()
+        )
+        if sites:
+            ordered = tuple(sorted(sites, key=positions.__getitem__))
+            offers = (o for s in ordered for o in after[s].offers if o.kind == kind)
+            result[kind] = Tied(ordered, tied(offers))
+        else:
+            del result[kind]
+    return result
