@@ -68,7 +68,7 @@ class Draft:
     """Blocks, tensors, producers and readers of a graph, open to edits in O(neighbourhood).
 
     `changed` collects the sites of blocks that are new, read something else or stand elsewhere, `reread` the
-    tensors whose readers changed; `added` and `removed` the blocks put in and taken out, one by one.
+    tensors whose readers changed; `put_in` and `taken_out` the blocks that came and went, one by one.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -81,8 +81,8 @@ class Draft:
         self.readers: dict[str, tuple[Reader, ...]] = dict(graph.readers)
         self.changed: set[str] = set()
         self.reread: set[str] = set()
-        self.added: list[Block] = []
-        self.removed: list[Block] = []
+        self.put_in: list[Block] = []
+        self.taken_out: list[Block] = []
         self._positions: dict[str, Position] = dict(self.order.positions)
         self._alike: dict[Definition, tuple[str, ...]] = dict(self.order.alike)
         # Blocks that are not, or not where, they were in the graph; what is no longer made.
@@ -129,7 +129,7 @@ class Draft:
         if not block.inputs:
             self._alike[block.definition] = (*self._alike.get(block.definition, ()), block.site)
         self.changed.add(block.site)
-        self.added.append(block)
+        self.put_in.append(block)
 
     def remove(self, site: str) -> None:
         """Take a block out; its output tensors stay known until `forget`."""
@@ -143,7 +143,7 @@ class Draft:
         del self._positions[site]
         self._touched.add(site)
         self.changed.discard(site)
-        self.removed.append(block)
+        self.taken_out.append(block)
 
     def forget(self, tensor: str) -> None:
         """Drop a tensor that nobody makes or reads."""
