@@ -12,7 +12,7 @@ def measure(graph: Graph) -> tuple[float, ...]:
     """What falls, in this order, with every move of a saturating rule; hence saturation ends.
 
     Blocks; reads; flops per element of all expressions; their sizes; how far from the sources things are
-    read; expressions that are not in canonical form.
+    read; expressions that are not in canonical form; reshapes.
     """
     cells = [b for b in graph.blocks if b.operator == "cell"]
     depths: dict[str, int] = {}
@@ -25,6 +25,7 @@ def measure(graph: Graph) -> tuple[float, ...]:
         sum(tree_size(b.definition["expr"]) for b in cells),
         sum(depths[t] for b in graph.blocks for t in b.inputs),
         sum(not _is_canonical(graph, b) for b in cells),
+        sum(b.operator == "reshape" for b in graph.blocks),
     )
 
 

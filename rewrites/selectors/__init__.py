@@ -2,8 +2,12 @@
 
 from rewrites.rule import Rule
 from rewrites.selectors.cuts import CUTS
+from rewrites.selectors.distribution import DISTRIBUTION
+from rewrites.selectors.joins import JOINS
+from rewrites.selectors.pads import PADS
+from rewrites.selectors.reshapes import RESHAPES
 from rewrites.selectors.views import VIEWS
 
-SELECTORS: tuple[Rule, ...] = (*VIEWS, *CUTS)
+SELECTORS: tuple[Rule, ...] = (*VIEWS, *CUTS, *DISTRIBUTION, *JOINS, *RESHAPES, *PADS)
 
 __all__ = ["SELECTORS"]

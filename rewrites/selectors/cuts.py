@@ -53,9 +53,8 @@ def selects(m: Match) -> bool:
     return -1 not in origins(view) and not only_reorders(m) and 0 not in view.shape
 
 
-def _cut(m: Match, names: Labels, sites: Sequence[str], labels: Sequence[Labels]) -> Cut:
-    """What the view leaves of a result with these names, made from operands with these labels."""
-    view = view_of(m)
+def cut_of(m: Match, view: ViewMap, names: Labels, sites: Sequence[str], labels: Sequence[Labels]) -> Cut:
+    """What a view leaves of a result with these names, made from operands with these labels."""
     operands = []
     for site, own in zip(sites, labels, strict=True):
         followed = [names.index(n) if n and n in names else None for n in own]
@@ -70,7 +69,7 @@ def _cell_names(m: Match) -> Labels:
 
 
 def _cell_cut(m: Match) -> Cut:
-    return _cut(m, _cell_names(m), m["xs"], m["labels"])
+    return cut_of(m, view_of(m), _cell_names(m), m["xs"], m["labels"])
 
 
 def _moved(expr: Expression, names: Labels, view: ViewMap) -> Expression:
@@ -84,8 +83,8 @@ def _moved(expr: Expression, names: Labels, view: ViewMap) -> Expression:
     return tuple(_moved(part, names, view) if isinstance(part, tuple) else part for part in expr)
 
 
-def _cut_cell(m: Match) -> Mapping[str, Any]:
-    found, view = _cell_cut(m), view_of(m)
+def cut_cell(m: Match, view: ViewMap, found: Cut) -> Mapping[str, Any]:
+    """The attributes of the matched cell where it computes only what a view leaves."""
     return {
         "expr": _moved(m["expr"], _cell_names(m), view),
         "labels": found.labels,
@@ -106,7 +105,7 @@ def _reordered_cell(m: Match) -> CellForm:
 
 
 def _contract_cut(m: Match) -> Cut:
-    return _cut(m, m["output"], m["xs"], m["labels"])
+    return cut_of(m, view_of(m), m["output"], m["xs"], m["labels"])
 
 
 def _reduced_names(m: Match) -> Labels:
@@ -116,7 +115,7 @@ def _reduced_names(m: Match) -> Labels:
 
 
 def _reduce_cut(m: Match) -> Cut:
-    return _cut(m, _reduced_names(m), (m["x"],), (m["labels"],))
+    return cut_of(m, view_of(m), _reduced_names(m), (m["x"],), (m["labels"],))
 
 
 def _reduce_given(m: Match) -> Mapping[str, Any]:
@@ -247,7 +246,11 @@ CUTS: tuple[Rule, ...] = (
     Rule(
         name="cut_cell",
         left=any_view(_cell()),
-        right=op("cell", parts(lambda m: _cell_cut(m).terms(m)), given=_cut_cell),
+        right=op(
+            "cell",
+            parts(lambda m: _cell_cut(m).terms(m)),
+            given=lambda m: cut_cell(m, view_of(m), _cell_cut(m)),
+        ),
         when=selects,
         doc="""
         Of a cell only what is looked at is computed.
