@@ -3,6 +3,7 @@
 from costmodel.objectives import Objective
 from optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
 from optimizer.constraints import Constraint, parse_constraint
+from optimizer.explanation import Explanation, StaleHistory, explain
 from optimizer.given import searched
 from optimizer.optimize import optimize
 from optimizer.plan import Budget, Plan, Progress, Result, Shortfall
@@ -17,6 +18,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointError",
     "Constraint",
+    "Explanation",
     "Objective",
     "Plan",
     "ProcessIslands",
@@ -25,7 +27,9 @@ __all__ = [
     "Shortfall",
     "Snapshot",
     "StaleCheckpoint",
+    "StaleHistory",
     "Verification",
+    "explain",
     "knee",
     "optimize",
     "parse_constraint",

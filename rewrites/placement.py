@@ -138,14 +138,18 @@ def is_structural(move: Move) -> bool:
 
 
 def replay_plan(
-    graph: Graph, moves: Iterable[Move], mesh_shape: MeshShape, rules: Rules | None = None
+    graph: Graph,
+    moves: Iterable[Move],
+    mesh_shape: MeshShape,
+    rules: Rules | None = None,
+    placements: Placements | None = None,
 ) -> tuple[Graph, Placements]:
-    """The plan that a history of structural and placement moves leads to, from nothing placed.
+    """The plan that a history of structural and placement moves leads to, from nothing placed unless told.
 
     Raises:
         StaleMove, RuleError: a move does not fit.
     """
-    placements = Placements()
+    placements = Placements() if placements is None else placements
     for move in moves:
         if not is_structural(move):
             placements = apply_placement(graph, placements, move, mesh_shape)

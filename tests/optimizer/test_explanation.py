@@ -1,0 +1,117 @@
+"""A plan's history step by step: costs that end at the plan's, effects that add up, and stale histories."""
+
+import pytest
+
+from costmodel.plain import plain_cost
+from hardware import load_mesh
+from optimizer import StaleHistory, explain
+from optimizer.explanation import first_line
+from optimizer.report import costs_of
+from rewrites import RULES, Move, apply_move, find, replay_plan, saturate
+from rewrites.cell_form import INPUT
+from rewrites.sketch import Sketch
+from teg.graph import Graph
+from teg.sharding.mesh import MeshShape
+from tests.costmodel.programs import GRAPHS
+from tests.optimizer.searches import EIGHT, search
+
+EIGHT_SHAPE = MeshShape(EIGHT.axis_sizes)
+
+
+def plain(graph: Graph, moves: list[Move]) -> dict[str, float]:
+    """What the slow and obvious model says of a history's plan."""
+    rewritten, placements = replay_plan(graph, moves, EIGHT_SHAPE)
+    used = EIGHT.part(EIGHT_SHAPE.part(placements.devices).axes)
+    return costs_of(plain_cost(rewritten, placements, EIGHT).vector(), used)
+
+
+@pytest.mark.parametrize("mesh", ["dgx-h100", "t3000"])
+def test_the_last_line_is_the_plans_cost_to_the_last_digit(mesh: str) -> None:
+    result = search(mesh=load_mesh(mesh), evaluations=600)
+    for plan in result.frontier:
+        told = explain(result.graph, plan.moves, result.mesh)
+        assert told.cost == plan.cost
+        assert told.devices == plan.placements.devices
+
+
+def test_every_step_is_costed_as_the_plain_model_says() -> None:
+    result = search(evaluations=2000)
+    plan = max(result.frontier, key=lambda p: len(p.moves))
+    moves = list(plan.moves)
+    told = explain(result.graph, moves, EIGHT, ablation=True)
+    before = plain(result.graph, [])
+    assert told.start == before
+    for step in told.steps:
+        end = step.first + len(step.moves)
+        after = plain(result.graph, moves[:end])
+        assert step.cost == after
+        assert step.effect == {name: after[name] - before[name] for name in after}
+        if step.without is not None:
+            rest = plain(result.graph, moves[: step.first] + moves[end:])
+            assert step.without == {name: rest[name] - plan.cost[name] for name in rest}
+        before = after
+    assert any(step.without is not None for step in told.steps)
+
+
+def test_saturating_moves_in_a_row_are_one_step_unless_they_are_asked_for_singly() -> None:
+    b = Sketch("layer")
+    copied = b.op("concat", b.tensor("x", 16, 8), axis=0)
+    doubled = b.cell(("mul", INPUT, INPUT), {b.cell(("neg", INPUT), {copied: "rc"}): "rc"})
+    graph = b.result(b.cell(("exp", INPUT), {b.op("softmax", doubled, axes=(1,)): "rc"}))
+    rules = [r for r in RULES if r.saturating]
+    before = saturate(graph, rules)
+    expansion = next(m for m in find(before.graph, RULES) if m.rule == "expand_softmax")
+    after = saturate(apply_move(before.graph, expansion), rules)
+    moves = [*before.moves, expansion, *after.moves]
+    assert len(before.moves) > 1
+    told = explain(graph, moves, EIGHT)
+    assert [step.moves for step in told.steps] == [tuple(before.moves), (expansion,), tuple(after.moves)]
+    singly = explain(graph, moves, EIGHT, single=True)
+    assert [step.moves for step in singly.steps] == [(move,) for move in moves]
+    assert [step.first for step in singly.steps] == list(range(len(moves)))
+    assert singly.cost == told.cost
+
+
+def test_a_history_of_nothing_is_the_program_as_it_was_handed_in() -> None:
+    graph = GRAPHS["attention"]()
+    told = explain(graph, [], EIGHT)
+    assert told.steps == ()
+    assert told.cost == told.start == plain(graph, [])
+
+
+def test_what_others_build_on_has_no_cost_without_it() -> None:
+    graph = GRAPHS["attention"]()
+    expansion = next(m for m in find(graph, RULES) if m.rule == "expand_softmax")
+    assert explain(graph, [expansion], EIGHT, ablation=True).steps[0].without is None
+
+
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [
+        (
+            Move("nonesuch", "a"),
+            "move 1 of 1 cannot be replayed: .*there is no rule 'nonesuch'; .* install the plug-in",
+        ),
+        (Move("reshard", "a", "()"), "there is no block 'a'; is this the program and the machine"),
+        (
+            Move("set_option", "devices", "node:3"),
+            r"not axis:size with a size that divides an axis of gpu:8; is this the program and the machine",
+        ),
+    ],
+)
+def test_a_stale_history_is_refused_with_its_move_and_a_cure(move: Move, said: str) -> None:
+    with pytest.raises(StaleHistory, match=said):
+        explain(GRAPHS["attention"](), [move], EIGHT)
+
+
+def test_progress_is_told_to_its_end() -> None:
+    heard: list[tuple[int, int]] = []
+    result = search(evaluations=500)
+    explain(result.graph, result.frontier[0].moves, EIGHT, on_step=lambda *at: heard.append(at))
+    assert heard == [(k, heard[-1][1]) for k in range(1, heard[-1][1] + 1)]
+
+
+def test_rules_say_in_a_line_what_they_change() -> None:
+    assert first_line("reshard") == "A block computes elsewhere."
+    assert first_line("set_option") == "An option of the whole plan is set."
+    assert first_line("gone") == ""
