@@ -21,6 +21,7 @@ from teg.graph import Definition, Graph, TensorType, attributes
 from teg.operators import OPERATORS, catalogue
 from teg.operators.monoids import combine
 from teg.operators.operator import OperatorExample
+from teg.operators.testing import assert_same, random_values
 from teg.sharding.expand import expand
 from teg.sharding.materialise import evaluate_explicit, materialise
 from teg.sharding.mesh import MeshShape
@@ -31,7 +32,6 @@ from teg.signature import PARALLEL
 from teg.validate import validate
 from teg.zspace import ZRange
 from tests.contracts.generators import GENERATORS
-from tests.contracts.test_operators import assert_same, random_inputs
 from tests.costmodel.programs import random_genes
 from tests.hardware.simulator.programs import machine, random_placements
 
@@ -98,7 +98,7 @@ def assert_shards(
     definition = definition or known
     assert definition.signature is not None
     dims = definition.signature.dims
-    inputs = random_inputs(catalogue()[operator], drawn, np.random.default_rng(seed))
+    inputs = random_values(catalogue()[operator], drawn, np.random.default_rng(seed))
     whole = run_block(definition, None, inputs, kinds)
     for split in (*combinations(range(len(dims)), 1), *combinations(range(len(dims)), 2)):
         monoids = {dims[k].kind for k in split} - {PARALLEL}
@@ -142,7 +142,7 @@ def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(oper
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)
     if any(0 in kind.shape for kind in drawn.inputs):
         return  # such tensors are folded away before
-    arrays = random_inputs(catalogue()[operator], drawn, rng)
+    arrays = random_values(catalogue()[operator], drawn, rng)
     graph = alone(operator, drawn, arrays)
     inputs = {f"x{k}": a for k, a in enumerate(arrays)}
     wanted = evaluate(graph, inputs)

@@ -10,10 +10,10 @@ from teg.builder import GraphBuilder, define
 from teg.evaluate import evaluate, random_inputs, run_block
 from teg.graph import Graph, TensorType
 from teg.operators import catalogue
+from teg.operators.testing import random_values as operands_of
 from teg.pullback import pull_back, pull_back_block
 from teg.zspace import ZRange
 from tests.contracts.generators import GENERATORS
-from tests.contracts.test_operators import random_inputs as operands_of
 from tests.teg.sharding.programs import random_program
 
 SELECTORS = ("view", "concat", "interleave", "pad", "dilate", "reshape")

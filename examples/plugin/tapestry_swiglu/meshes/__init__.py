@@ -1,0 +1,1 @@
+"""Meshes, one TOML file each."""

@@ -1,0 +1,111 @@
+"""The operator `swiglu`: two contractions of one tensor, one of them the gate of the other, in one kernel.
+
+    swiglu(x, gate, up) = silu(x gate) * (x up),  silu(a) = a sigmoid(a)
+
+N. Shazeer, GLU Variants Improve Transformer, 2020, equation 6 (beta 1, no biases). Labels say, as those of
+`contract` do, which dimensions meet: ("m", "k") and ("n", "k") with output ("m", "n") is a layer whose weights
+stand in rows. Summed dimensions are read whole, because the product of partial sums is no partial result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teg.dtypes import is_float
+from teg.graph import Attributes, Definition, TensorType, attributes
+from teg.operators.monoids import accumulation
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import expect_inputs, settings
+from teg.signature import IndexDim, Row, Signature, projection
+from teg.zspace import ZRange
+
+# Per element of the result: a sigmoid (13, as in Tapestry's cells) and two multiplications.
+GATE_FLOPS = 15.0
+
+
+def _sizes(labels: Any, inputs: Sequence[TensorType]) -> dict[str, int]:
+    """The size of every name; the two weights are of one type, and every name has one size."""
+    x, gate, up = inputs
+    if gate != up or x.dtype != gate.dtype or not is_float(x.dtype):
+        raise ValueError(f"expected floats of one type, and weights of one shape, not {list(inputs)}")
+    if not isinstance(labels, tuple) or [len(names) for names in labels] != [len(x.shape), len(gate.shape)]:
+        raise ValueError(
+            f"attribute 'labels' needs a name per dimension of x and of a weight, not {labels!r}"
+        )
+    sizes: dict[str, int] = {}
+    for names, kind in zip(labels, (x, gate), strict=True):
+        for name, size in zip(names, kind.shape, strict=True):
+            if sizes.setdefault(name, size) != size:
+                raise ValueError(f"name {name!r} has sizes {sizes[name]} and {size}")
+    return sizes
+
+
+def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    given = settings(attrs, ("labels", "output"))
+    expect_inputs(inputs, ("x", "gate", "up"))
+    sizes, output = _sizes(given["labels"], inputs), given["output"]
+    if not isinstance(output, tuple) or not set(output) <= set(sizes) or len(set(output)) < len(output):
+        raise ValueError(f"attribute 'output' must list names among {list(sizes)}, each once, not {output!r}")
+
+    def rows(names: Sequence[str]) -> list[Row]:
+        return [Row(output.index(n), 1, 0, 1) if n in output else Row(-1, 0, 0, sizes[n]) for n in names]
+
+    x, weight = (projection(rows(names), len(output)) for names in given["labels"])
+    signature = Signature(
+        tuple(IndexDim(name, sizes[name]) for name in output),
+        (x, weight, weight),
+        (projection(rows(output), len(output)),),
+    )
+    return Inferred(signature, (TensorType(tuple(sizes[n] for n in output), inputs[0].dtype),))
+
+
+def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    names = {
+        name: k for k, name in enumerate(dict.fromkeys(n for part in definition["labels"] for n in part))
+    }
+    x_names, w_names = ([names[n] for n in part] for part in definition["labels"])
+    output = [names[n] for n in definition["output"]]
+    dtype = operands[0].array.dtype
+    x, gate, up = (o.array.astype(accumulation(dtype.name), copy=False) for o in operands)
+    gated = np.einsum(x, x_names, gate, w_names, output, optimize=True)
+    with np.errstate(over="ignore"):  # exp of a large number: the gate is closed
+        gated = gated / (1 + np.exp(-gated))
+    return ((gated * np.einsum(x, x_names, up, w_names, output, optimize=True)).astype(dtype, copy=False),)
+
+
+def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
+    """Both contractions and the gate, per element of the result; the matrix unit sees the summed names as k."""
+    (x_names, _w), output = definition["labels"], definition["output"]
+    sizes = _sizes(definition["labels"], inputs)
+    summed = math.prod(size for name, size in sizes.items() if name not in output)
+    roles = {name: "m" if name in x_names else "n" for name in output}
+    return Work("contraction", flops=4.0 * summed + GATE_FLOPS, roles=roles, k_factor=max(1, summed))
+
+
+def _example(
+    text: str, x: tuple[int, ...], weight: tuple[int, ...], dtype: str = "float32"
+) -> OperatorExample:
+    """Labels and output from einsum's text with one letter per name."""
+    left, right = text.split("->")
+    labels = tuple(tuple(part) for part in left.split(","))
+    kinds = (TensorType(x, dtype), TensorType(weight, dtype), TensorType(weight, dtype))
+    return OperatorExample(attributes(labels=labels, output=tuple(right)), kinds)
+
+
+SWIGLU = Operator(
+    name="swiglu",
+    infer=_infer,
+    evaluate=_evaluate,
+    work=_work,
+    examples=(
+        _example("mk,nk->mn", (4, 6), (5, 6)),
+        _example("bsk,kn->bsn", (2, 3, 4), (4, 5), "float64"),
+        _example("bsk,hdk->bhsd", (2, 3, 4), (2, 3, 4), "bfloat16"),
+    ),
+)
+
+OPERATORS: tuple[Operator, ...] = (SWIGLU,)

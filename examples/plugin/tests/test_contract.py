@@ -1,0 +1,19 @@
+"""The plug-in keeps the promises that Tapestry's own operators and rules keep."""
+
+import numpy as np
+import pytest
+from tapestry_swiglu.operator import OPERATORS
+from tapestry_swiglu.rules import RULES
+
+from rewrites.testing import broken_promises as broken_by_rule
+from teg.operators.testing import broken_promises as broken_by_operator
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+def test_operators_keep_their_promises(operator):
+    assert broken_by_operator(operator, np.random.default_rng(0)) == ()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rules_keep_their_promises(rule):
+    assert broken_by_rule(rule, np.random.default_rng(0)) == ()
