@@ -20,7 +20,7 @@ from teg.operators.operator import Work
 from teg.signature import PARALLEL, rows_of
 from teg.views import RootRow
 
-LARGEST_CHOICE = 16  # choices per class of blocks
+CHOICES_PER_CLASS = 16  # choices per class of blocks
 LARGEST_PRODUCT = 4096  # combinations that are looked at
 Dims = tuple[int, ...]
 
@@ -78,7 +78,7 @@ def offered(
     else:
         found = _lockstep(read, made, native)
     choices = [Orders(o[: len(inputs)], o[len(inputs) :]) for o in found]
-    return [default, *(c for c in dict.fromkeys(choices) if c != default)][:LARGEST_CHOICE]
+    return [default, *(c for c in dict.fromkeys(choices) if c != default)][:CHOICES_PER_CLASS]
 
 
 def _free(

@@ -1,25 +1,25 @@
-"""Physical layouts of tensors: XLA's tiles, CuTe, tt-metal and ttnn, each exact, behind one protocol."""
+"""Physical layouts of tensors: XLA's tiles, CuTe, tt-metal and ttnn, each exact, behind one protocol.
 
-from hardware.layouts import cute, tt_metal, ttnn, xla
+Sizes (`native`) and orders (`order`) are light; the notations are loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hardware.layouts.layout import Layout, LayoutError
 from hardware.layouts.notation import Notation
 
-NOTATIONS: tuple[Notation, ...] = (xla.NOTATION, tt_metal.NOTATION, ttnn.NOTATION, cute.NOTATION)
-
-
-def parse_layout(text: str, dtype: str | None = None) -> Layout:
-    """The layout that a text of any notation describes.
-
-    `dtype` names the element where the text does not. Raises `LayoutError` with the place and what was expected.
-    """
-    for notation in NOTATIONS:
-        if notation.recognises(text):
-            return notation.parse(text, dtype)
-    names = ", ".join(f"{n.name} like {n.shown or n.examples[0]!r}" for n in NOTATIONS)
-    place = len(text) - len(text.lstrip())
-    raise LayoutError(
-        f"at character {place}: {text[place : place + 80]!r} is of no notation known here; expected {names}"
-    )
-
+if TYPE_CHECKING:
+    from hardware.layouts.notations import NOTATIONS as NOTATIONS
+    from hardware.layouts.notations import parse_layout as parse_layout
 
 __all__ = ["NOTATIONS", "Layout", "LayoutError", "Notation", "parse_layout"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs every notation, so that the device catalogue loads without them."""
+    if name in ("NOTATIONS", "parse_layout"):
+        return getattr(import_module("hardware.layouts.notations"), name)
+    raise AttributeError(f"module 'hardware.layouts' has no attribute {name!r}")

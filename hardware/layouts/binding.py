@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-import numpy as np
-
-from hardware.layouts import parse_layout
 from hardware.layouts.layout import Layout, LayoutError
-from hardware.layouts.native import Native, tt_height, xla_tiles
+from hardware.layouts.native import Native, tt_height
+from hardware.layouts.notations import parse_layout
 from hardware.layouts.order import Order, parse_order
+from hardware.layouts.xla.defaults import default_tiles
 from teg.dtypes import item_bytes
 
 XLA_TYPES = {
@@ -34,6 +33,8 @@ XLA_TYPES = {
     "float8_e8m0fnu": "f8e8m0fnu",
     "float4_e2m1fn": "f4e2m1fn",
 }
+# Simulated in a byte each.
+SUB_BYTE = ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
 # Others have no name there; what has as many bytes stands for them (at most four, which is all a tile knows).
 METAL_TYPES = {
     "bool": "i1",
@@ -71,17 +72,18 @@ def native_text(native: Native, order: str, shape: tuple[int, ...], dtype: str) 
 
 
 def _xla_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
-    item = item_bytes(dtype)
-    packed = max(1, 4 // item)
+    """Rows and columns, joined from the dimensions that run along them, in the compiler's default tiles."""
     columns, rows = _along(order.columns, shape), _along(order.rows, shape)
-    height, width = xla_tiles(np.array(rows) if order.rows else None, np.array(columns), item)
-    tile = ["*"] * (len(order.rows) - 1) + [str(height)] if order.rows else []
-    tile += ["*"] * (len(order.columns) - 1) + [str(width)]
-    words = f"({packed},1)" if order.rows else f"(128)({packed},1)"
-    inner = words if packed > 1 and shape else ""
-    bits = "E(8)" if dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn") else ""
+    is_sub_byte = dtype in SUB_BYTE
+    name = "s8" if is_sub_byte else XLA_TYPES[dtype]
+    (tile, *words) = default_tiles((rows, columns) if order.rows else (columns,), name)
+    joined = ["*"] * (len(order.rows) - 1) + [str(tile[0])] if order.rows else []
+    joined += ["*"] * (len(order.columns) - 1) + [str(tile[-1])]
+    inner = "".join(f"({','.join(map(str, word))})" for word in words) if shape else ""
     sizes, dims = ",".join(map(str, shape)), ",".join(map(str, order.minor_to_major))
-    return f"{XLA_TYPES[dtype]}[{sizes}]{{{dims}:T({','.join(tile)}){inner}{bits}}}"
+    return (
+        f"{XLA_TYPES[dtype]}[{sizes}]{{{dims}:T({','.join(joined)}){inner}{'E(8)' if is_sub_byte else ''}}}"
+    )
 
 
 def _metal_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:

@@ -20,7 +20,7 @@ from hardware.layouts.order import Order, order_of, parse_order
 from teg.dtypes import item_bytes
 
 Counts = NDArray[np.int64]
-LARGEST_CHOICE = 4  # orders offered per tensor, the program's included
+ORDERS_PER_TENSOR = 4  # orders offered per tensor, the program's included
 LONGEST_JOIN = 3  # dimensions that one tile axis runs through
 
 
@@ -37,12 +37,12 @@ class Native:
 
 def _xla_tiles(rows: Counts | None, columns: Counts, item: int) -> Counts:
     """Elements of whole tiles of 128 lanes. Source: the XLA tiled layout."""
-    height, width = xla_tiles(rows, columns, item)
+    height, width = _xla_tiles_of(rows, columns, item)
     lanes = _rounded(columns, width)
     return lanes if rows is None else _rounded(rows, height) * lanes
 
 
-def xla_tiles(rows: Counts | None, columns: Counts, item: int) -> tuple[Counts, Counts]:
+def _xla_tiles_of(rows: Counts | None, columns: Counts, item: int) -> tuple[Counts, Counts]:
     """Rows and columns of the tiles that XLA chooses on a TPU for parts; `rows` are None for vectors.
 
     Vectors lie in tiles of up to 1,024. Rows come in tiles of 8, or compact ones of 2 or 4 where there are no
@@ -137,7 +137,7 @@ def offered_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[
     ranked = sorted(found, key=lambda text: found[text])
     least = int(stored_bytes(native, "", sizes, dtype))
     chosen = [text for text in ranked if found[text][0] <= least]
-    return ("", *_distinct_columns(chosen, len(shape))[: LARGEST_CHOICE - 1])
+    return ("", *_distinct_columns(chosen, len(shape))[: ORDERS_PER_TENSOR - 1])
 
 
 def canonical_order(order: Order, shape: Sequence[int]) -> Order:

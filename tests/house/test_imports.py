@@ -63,6 +63,8 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "a front end loads the library of its format when it is called"
     if module.name == "teg" and under(target, "teg.programs"):
         return "the builder is loaded when it is asked for: `import teg` stays light"
+    if module.name == "hardware.layouts" and target == "hardware.layouts.notations":
+        return "the device catalogue needs sizes and orders only: the notations are loaded when asked for"
     if module.name == "teg.operators.foreign" and under(target, "teg.operators.onnx_reference"):
         return "a graph with rare operators loads ONNX when it is evaluated, others never"
     if module.name == "service.store.schema" and under(target, "service.store.migrations"):

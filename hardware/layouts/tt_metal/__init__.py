@@ -7,7 +7,7 @@ from hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
 from hardware.layouts.tt_metal.attribute import MetalAttribute
 from hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
 from hardware.layouts.tt_metal.element import Element
-from hardware.layouts.tt_metal.layout import MetalLayout, stored_bytes
+from hardware.layouts.tt_metal.layout import MetalLayout
 from hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
 from hardware.layouts.tt_metal.ttnn_attribute import ttnn_attribute
 
@@ -47,6 +47,5 @@ __all__ = [
     "parse_affine_map",
     "parse_metal_attribute",
     "parse_metal_layout",
-    "stored_bytes",
     "ttnn_attribute",
 ]

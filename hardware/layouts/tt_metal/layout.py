@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import prod
 from typing import ClassVar
 
-from hardware.layouts.tt_metal.attribute import MetalAttribute, cut, in_tiles
+from hardware.layouts.tt_metal.attribute import MetalAttribute
 from hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
 from hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element, scalar
 from hardware.layouts.tt_metal.placement import Placement
@@ -75,16 +74,6 @@ class MetalLayout(ShardedLayout):
 
     def __str__(self) -> str:
         return printed_tensor(self.shape, self.dtype, self.attribute)
-
-
-def stored_bytes(
-    shape: Sequence[int], dtype: str, collapse_intervals: Intervals = ALL_BUT_LAST,
-    grid: Sequence[int] = (1, 1), tile: tuple[int, int] | None = BLOCK_TILE,
-) -> int:  # fmt: skip
-    """`MetalLayout.of(...).size_bytes` without making the layout."""
-    stored = element(dtype, tile)
-    physical = collapsed_map(tuple(shape), len(grid), tuple(collapse_intervals)).size(shape)
-    return prod(grid) * prod(in_tiles(cut(physical, grid), stored)) * stored.size_bytes
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware.layouts import Layout, LayoutError, parse_layout
-from hardware.layouts.tt_metal import MetalLayout, parse_metal_layout, stored_bytes
+from hardware.layouts.tt_metal import MetalLayout, parse_metal_layout
 
 
 @st.composite
@@ -74,10 +74,6 @@ def test_given_any_layout_then_cells_that_are_no_padding_are_the_elements(layout
 def test_given_any_layout_then_sizes_without_making_it_agree(layout: MetalLayout) -> None:
     remade = MetalLayout(layout.shape, "f32", layout.attribute)
     assert remade == layout and hash(remade) == hash(layout)
-    tile = layout.element.tile
-    assert stored_bytes(layout.shape, "f32", ((0, -1),), (2, 2), tile) == (
-        MetalLayout.of(layout.shape, "f32", ((0, -1),), (2, 2), tile).size_bytes
-    )
 
 
 def test_padding_is_told_per_core() -> None:
