@@ -50,6 +50,8 @@ def pattern_of(side: Any) -> Any:
     """The pattern of a law's side: an element, a chain of elements, or a pattern as it is."""
     if isinstance(side, Chain):
         return Chain(side.function, tuple(map(pattern_of, side.parts)))
+    if isinstance(side, tuple):
+        return tuple(map(pattern_of, side))
     return side.pattern if isinstance(side, Element) else side
 
 

@@ -17,22 +17,26 @@ from typing import Any
 
 from rewrites.cell_form import CellForm, any_cell, bound_cell, cell, element_type
 from rewrites.elements import pattern_of
-from rewrites.patterns import Bound, Chain, chained, fits, instance, parts_of, replaced
+from rewrites.patterns import Bound, Chain, chained, fits, instance, parts_of, replaced, tree_size
 from rewrites.rule import Match, Rule, Sizes, rest
 from teg.builder import GraphBuilder
 from teg.dtypes import is_float
 from teg.graph import Definition, Graph, TensorType
-from teg.operators.expressions import Expression
+from teg.operators.expressions import Expression, cell_flops
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Patterns, any of which becomes another, and a guard: an attribute pattern of cells, binding `new`."""
+    """Patterns, any of which becomes another, and a guard: an attribute pattern of cells, binding `new`.
+
+    `saving`: only where the cell gets no dearer, which a shared part of the left side might make it.
+    """
 
     lefts: tuple[Any, ...]
     right: Any
     when: Callable[[Bound], bool]
     floats_only: bool
+    saving: bool
     heads: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,6 +47,8 @@ class Law:
         """The expressions that the law makes of a cell's expression."""
         if not self.heads & functions_of(definition):
             return ()
+        if self.floats_only and not (is_float(definition["dtype"]) or definition["dtype"] == "bool"):
+            return ()  # a whole number would show the rounding
         return _ways(self, definition, tuple(t.dtype for t in inputs))
 
     def results(self, part: Expression) -> Iterator[Expression]:
@@ -82,9 +88,15 @@ def _ways(law: Law, definition: Definition, dtypes: tuple[str, ...]) -> tuple[Ma
             kind = _type(part, dtypes)
             if kind is not None and kind == _type(new, dtypes) and (is_float(kind) or not law.floats_only):
                 result = replaced(whole, text, new)
-                found.setdefault(repr(result), result)
+                if not law.saving or _size(result) < _size(whole):
+                    found.setdefault(repr(result), result)
     found.pop(repr(whole), None)
     return tuple({"new": result} for result in found.values())
+
+
+def _size(expr: Expression) -> tuple[float, int]:
+    """What falls with every move of a saturating law: flops per element, then the size."""
+    return cell_flops(expr), tree_size(expr)
 
 
 def _type(expr: Expression, dtypes: tuple[str, ...]) -> str | None:
@@ -119,10 +131,9 @@ def law(
     `types` and `constants` are those of its example ("float32"; 0.5 and -2.0 by default). `holds_for`:
     "numbers" or "floats" (by default what the domain says).
     """
+    floats_only = holds_for == "floats" or (holds_for is None and domain == "real")
     lefts = tuple(map(pattern_of, (left, *also)))
-    pattern = Law(
-        lefts, pattern_of(right), when, holds_for == "floats" or (holds_for is None and domain == "real")
-    )
+    pattern = Law(lefts, pattern_of(right), when, floats_only, saturating)
     values = {"k": 0.5, "j": -2.0, "t": "float32", **(constants or {})}
     return Rule(
         name=name,

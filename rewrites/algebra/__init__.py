@@ -1,5 +1,6 @@
 """Algebra: the same values by fewer or cheaper operations. One story per file, added up here."""
 
+from rewrites.algebra.activations import ACTIVATIONS
 from rewrites.algebra.cancellation import CANCELLATION
 from rewrites.algebra.canonical import CANONICAL
 from rewrites.algebra.cleanup import CLEANUP
@@ -14,6 +15,7 @@ ALGEBRA: tuple[Rule, ...] = (
     *CLEANUP,
     *CANCELLATION,
     *EXPRESSIONS,
+    *ACTIVATIONS,
     *CANONICAL,
     *REDUCTIONS,
     *CONTRACTIONS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -82,6 +83,22 @@ def _polygamma(n: Any, x: Any) -> Any:
     return np.where(order == 0, special.digamma(x), series)
 
 
+def _gelu(a: Any) -> Any:
+    """a Phi(a) with the normal distribution's Phi (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016)."""
+    return a * (0.5 * (1.0 + erf(a * math.sqrt(0.5))))
+
+
+def _gelu_tanh(a: Any) -> Any:
+    """Its approximation by a hyperbolic tangent (ibid., section 2)."""
+    return a * (0.5 * (1.0 + np.tanh((a + 0.044715 * a * a * a) * math.sqrt(2 / math.pi))))
+
+
+def _silu(a: Any) -> Any:
+    """a sigmoid(a) (ibid.; Ramachandran, Zoph and Le, Searching for Activation Functions, 2017: swish)."""
+    with np.errstate(over="ignore"):
+        return a / (1.0 + np.exp(-a))
+
+
 def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that knows no short float types, applied to them in float32."""
 
@@ -119,6 +136,11 @@ CELL_FUNCTIONS: Mapping[str, CellFunction] = {
     "erf": CellFunction(erf, 1, 8),
     "sigmoid": CellFunction(lambda a: np.reciprocal(np.add(np.exp(np.negative(a)), 1)), 1, 13),
     "relu": CellFunction(lambda a: np.maximum(a, 0), 1, 1),
+    # The units below cost what they cost spelled out.
+    "gelu": CellFunction(_in_single(_gelu), 1, 12),
+    "gelu_tanh": CellFunction(_in_single(_gelu_tanh), 1, 16),
+    "silu": CellFunction(_in_single(_silu), 1, 14),
+    "softplus": CellFunction(_in_single(lambda a: np.logaddexp(a, 0.0)), 1, 16),
     "sin": CellFunction(np.sin, 1, 8),
     "cos": CellFunction(np.cos, 1, 8),
     "tan": CellFunction(np.tan, 1, 8),

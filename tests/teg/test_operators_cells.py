@@ -69,6 +69,10 @@ MEANINGS = {
     "erf": math.erf,
     "sigmoid": lambda a: 1 / (1 + math.exp(-a)),
     "relu": lambda a: max(a, 0.0),
+    "gelu": lambda a: a * NormalDist().cdf(a),
+    "gelu_tanh": lambda a: a / (1 + math.exp(-2 * math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))),
+    "silu": lambda a: a / (1 + math.exp(-a)),
+    "softplus": lambda a: math.log1p(math.exp(a)),
     **{
         name: getattr(math, name)
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")

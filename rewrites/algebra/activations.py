@@ -1,0 +1,214 @@
+"""Activations that programs spell out are found again: one function instead of five or eight.
+
+Exports write a unit as a chain of element-wise operators. Fused into one cell and brought to canonical form, they
+are told by their shape and their constants, which exports round to single precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rewrites.elements import A, J, K
+from rewrites.laws import law
+from rewrites.patterns import Chain
+from rewrites.rule import Rule
+
+UNITS = "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016"
+CASES = "case analysis of a conditional"
+
+# How far a constant may lie from the one that is meant: half precision has eleven bits.
+ROUNDED = 2.0**-11
+
+HALF = ("const", 0.5)
+CUBIC, ROOT = 0.044715, math.sqrt(2 / math.pi)
+CUBE = Chain("mul", (A.square(), A, K))
+TANH = Chain("mul", (Chain("add", (CUBE, A)), J))
+FACTORED = Chain("mul", (A.square() * K + 1, A, J))
+
+
+def _gated(argument: Chain) -> Chain:
+    """a (tanh(argument) + 1) / 2."""
+    return Chain("mul", (("add", ("tanh", argument), ("const", 1)), A, HALF))
+
+
+def near(**values: float) -> Callable[[Mapping[str, Any]], bool]:
+    """A guard: the constants of these names are these numbers, but for rounding."""
+    return lambda bound: all(
+        math.isclose(bound[name], value, rel_tol=ROUNDED) for name, value in values.items() if name in bound
+    )
+
+
+ACTIVATIONS: tuple[Rule, ...] = (
+    law(
+        "pow_three",
+        A**3,
+        A * A.square(),
+        doc="""
+        The third power is two products.
+
+        a ** 3  ->  a a^2
+        For floats: a quarter of the cost of a power.
+        """,
+        source="laws of powers",
+        domain="real",
+        constants={"k": 3.0},
+    ),
+    law(
+        "max_of_nothing",
+        A.maximum(-math.inf),
+        A,
+        doc="""
+        A lower bound of minus infinity disappears.
+
+        max(a, -inf)  ->  a
+        Where the constant does not widen the type; frameworks write it around the maximum of a row.
+        """,
+        source="identity of the maximum",
+    ),
+    law(
+        "gelu",
+        Chain("mul", ((A * K).erf() + 1, A, HALF)),
+        A.function("gelu"),
+        when=near(k=math.sqrt(0.5)),
+        constants={"k": math.sqrt(0.5)},
+        doc="""
+        A spelled out Gaussian error linear unit is named.
+
+        a (erf(a / sqrt(2)) + 1) / 2  ->  gelu(a)
+        For floats, wherever the factors stand; the constant may be rounded.
+        """,
+        source=UNITS,
+        domain="real",
+    ),
+    law(
+        "gelu_of_complement",
+        Chain("mul", (1 - (A * K).erf(), A, HALF)),
+        A.function("gelu"),
+        when=near(k=-math.sqrt(0.5), j=math.sqrt(0.5)),
+        constants={"k": -math.sqrt(0.5), "j": math.sqrt(0.5)},
+        also=(Chain("mul", (1 - (-A * J).erf(), A, HALF)),),
+        doc="""
+        A Gaussian error linear unit by the complementary error function is named.
+
+        a (1 - erf(-a / sqrt(2))) / 2  ->  gelu(a)
+        For floats, wherever the factors stand; the constant may be rounded.
+        """,
+        source=UNITS,
+        domain="real",
+    ),
+    law(
+        "gelu_tanh",
+        _gated(TANH),
+        A.function("gelu_tanh"),
+        when=near(k=CUBIC, j=ROOT),
+        constants={"k": CUBIC, "j": ROOT},
+        also=(_gated(FACTORED),),
+        doc="""
+        A spelled out approximate Gaussian error linear unit is named.
+
+        a (tanh((a^3 0.044715 + a) sqrt(2 / pi)) + 1) / 2  ->  gelu_tanh(a)
+        For floats, wherever the factors stand; also with the cubic factored; constants may be rounded.
+        """,
+        source=UNITS,
+        domain="real",
+    ),
+    law(
+        "silu",
+        Chain("mul", (A.sigmoid(), A)),
+        A.function("silu"),
+        also=(A / ((-A).exp() + 1),),
+        doc="""
+        A value times its own logistic function is named.
+
+        a sigmoid(a)  ->  silu(a)
+        For floats, wherever the factors stand; also as a / (1 + exp(-a)).
+        """,
+        source="Ramachandran, Zoph and Le, Searching for Activation Functions, 2017 (swish)",
+        domain="real",
+    ),
+    law(
+        "sigmoid_of_exp",
+        A.exp() / (A.exp() + 1),
+        A.sigmoid(),
+        doc="""
+        A logistic function in other words is named.
+
+        exp(a) / (exp(a) + 1)  ->  sigmoid(a)
+        For floats; it even holds where the exponential overflows.
+        """,
+        source="definition of the logistic function",
+        domain="real",
+    ),
+    law(
+        "softplus",
+        Chain("add", ((-A.abs()).exp().log1p(), A.relu())),
+        A.function("softplus"),
+        also=(A.exp().log1p(),),
+        doc="""
+        A spelled out smooth rectifier is named.
+
+        log(1 + exp(-|a|)) + relu(a)  or  log(1 + exp(a))  ->  softplus(a)
+        For floats; the function is computed without overflow.
+        """,
+        source="Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing, NIPS 2000",
+        domain="real",
+    ),
+    law(
+        "log_of_one_plus",
+        (A + 1).log(),
+        A.log1p(),
+        doc="""
+        The logarithm of one plus a value is one function.
+
+        log(a + 1)  ->  log1p(a)
+        For floats: exact near zero.
+        """,
+        source="definition of log1p",
+        domain="real",
+    ),
+    law(
+        "exp_less_one",
+        A.exp() - 1,
+        A.expm1(),
+        doc="""
+        An exponential less one is one function.
+
+        exp(a) - 1  ->  expm1(a)
+        For floats: exact near zero.
+        """,
+        source="definition of expm1",
+        domain="real",
+        also=(A.exp() + -1,),
+    ),
+    law(
+        "relu_of_where",
+        (A > 0).where(A, 0),
+        A.relu(),
+        also=((A >= 0).where(A, 0), (A < 0).where(0, A), (A <= 0).where(0, A)),
+        doc="""
+        A choice between a value and zero by its sign is its rectification.
+
+        a > 0 ? a : 0  ->  relu(a)
+        Where the constant does not widen the type, for numbers (of what is none, neither side is one or zero).
+        """,
+        source=CASES,
+        domain="real",
+        holds_for="numbers",
+    ),
+    law(
+        "abs_of_where",
+        (A < 0).where(-A, A),
+        A.abs(),
+        also=((A > 0).where(A, -A), (A >= 0).where(A, -A), A.maximum(-A)),
+        doc="""
+        A value or its negative, whichever is larger, is its absolute value.
+
+        a < 0 ? -a : a  or  max(a, -a)  ->  |a|
+        For floats (unsigned negatives wrap around).
+        """,
+        source="definition of the absolute value",
+        holds_for="floats",
+    ),
+)

@@ -1,0 +1,81 @@
+"""Activations that programs spell out are found again by saturation, whatever stands around them."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import teg
+from rewrites import RULES, saturate
+from rewrites.laws import functions_of
+from teg.graph import Graph
+from teg.importers import from_onnx
+
+GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
+SATURATING = [r for r in RULES if r.saturating]
+X = ("input", 0)
+
+
+def simplified(graph: Graph) -> list[Any]:
+    """The expressions of the cells of the saturated graph."""
+    done = saturate(graph, SATURATING).graph
+    return [b.definition["expr"] for b in done.blocks if b.operator == "cell"]
+
+
+def spelled(function: Callable[[Any], Any]) -> list[Any]:
+    p = teg.program()
+    p.output("y", function(p.input("x", row=3, column=4)))
+    return simplified(p.graph)
+
+
+@pytest.mark.parametrize(
+    "name, function",
+    [
+        ("gelu", lambda x: x.gelu()),
+        ("gelu", lambda x: x * 0.5 * ((x / math.sqrt(2)).erf() + 1)),
+        ("gelu", lambda x: (x * (1 - (-x * 0.70710677).erf())) * 0.5),
+        ("gelu_tanh", lambda x: x.gelu(approximate=True)),
+        ("gelu_tanh", lambda x: 0.5 * x * (1 + (0.7978845 * x * (1 + 0.044715 * x * x)).tanh())),
+        ("gelu_tanh", lambda x: 0.5 * x * (1 + (0.7978845 * (x + 0.044715 * x**3)).tanh())),
+        ("silu", lambda x: x / (1 + (-x).exp())),
+        ("silu", lambda x: (1 / (1 + (-x).exp())) * x),
+        ("softplus", lambda x: x.softplus()),
+        ("softplus", lambda x: (1 + x.exp()).log()),
+        ("sigmoid", lambda x: x.exp() / (x.exp() + 1)),
+        ("relu", lambda x: (x > 0).where(x, 0.0)),
+        ("abs", lambda x: x.maximum(-x)),
+    ],
+)
+def test_a_spelled_out_unit_is_one_function(name: str, function: Callable[[Any], Any]) -> None:
+    assert spelled(function) == [(name, X)]
+
+
+def test_what_is_multiplied_with_a_unit_stays() -> None:
+    p = teg.program()
+    x, gate = p.input("x", row=3), p.input("gate", row=3)
+    p.output("y", x.sigmoid() * gate * x * 0.25)
+    assert simplified(p.graph) == [("mul", ("mul", ("silu", ("input", 0)), ("input", 1)), ("const", 0.25))]
+
+
+def test_other_constants_are_other_functions() -> None:
+    assert spelled(lambda x: 0.5 * x * (1 + (x * 0.75).erf())) != [("gelu", X)]
+    assert spelled(lambda x: x * (1.702 * x).sigmoid()) != [("silu", X)]
+
+
+@pytest.mark.parametrize(
+    "name, wanted", [("tiny_gpt2_small_b1_s1024", "gelu_tanh"), ("llama2_7b_1layer_b1_s2048", "silu")]
+)
+def test_units_are_found_in_exported_networks(name: str, wanted: str) -> None:
+    graph = saturate(from_onnx(GRAPHS / f"{name}.onnx"), SATURATING).graph
+    found = Counter(
+        f
+        for b in graph.blocks
+        if b.operator == "cell"
+        for f in functions_of(b.definition)
+        if f in (wanted, "tanh")
+    )
+    layers = sum(b.operator == "softmax" for b in graph.blocks)
+    assert found == {wanted: layers}
