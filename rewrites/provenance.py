@@ -112,10 +112,18 @@ class Provenance:
                 f"did you mean {' or '.join(near)}?" if near else f"there are, e.g., {', '.join(known[:3])}"
             )
             raise ValueError(f"no block or tensor {site!r} in this history; {hint}")
+        return self._story_of_gone(block)
+
+    def _story_of_gone(self, block: str) -> Story:
         version = self._gone[block]
         found = {v.site for v in _reached(version, self._children) if v is self._now.get(v.site)}
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
         return Story(block, self._told(version), self._origins(version), False, became)
+
+    def stories(self) -> Iterator[Story]:
+        """Of every block of the result, in program order, then of all that are gone."""
+        yield from (self.story(b.site) for b in self.graph.blocks)
+        yield from map(self._story_of_gone, self._gone)
 
     def _maker(self, tensor: str) -> str:
         """The block that makes a tensor, or made it last; the text itself where there is none."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": "service.cli.commands.compare",
     "backup": "service.cli.commands.backup",
     "show": "service.cli.commands.show",
+    "explain": "service.cli.commands.explain",
     "layout": "service.cli.commands.layout",
     "devices": "service.cli.commands.machines",
     "meshes": "service.cli.commands.machines",

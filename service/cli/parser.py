@@ -104,6 +104,7 @@ def build_parser() -> Parser:
     _compare(command("compare", "compare the frontiers of two stored runs"))
     _backup(command("backup", "copy the whole database into one file, while others use it"))
     _show(command("show", "show stored runs, a run's frontier, or a plan"))
+    _explain(command("explain", "tell how a plan came about: its moves, and what each changed of its costs"))
     _layout(command("layout", "describe or draw where the elements of a tensor lie in memory"))
     for name, help_ in (
         ("devices", "list the devices of the catalogue"),
@@ -166,6 +167,10 @@ def _graph(parser: Parser, optional: bool = False) -> None:
         nargs="?" if optional else None,
         help="an .onnx, StableHLO (.mlir, .mlir.gz) or PyTorch (.pt2) file or a TEG document (.json, .json.gz)",
     )
+    _dims(parser)
+
+
+def _dims(parser: Parser) -> None:
     parser.add_argument(
         "--dim",
         type=dimension,
@@ -353,5 +358,33 @@ def _show(parser: Parser) -> None:
         nargs="?",
         help="a run, a plan, or RUN/PLAN; a beginning will do; without it the newest runs are listed",
     )
+    _store(parser)
+    _json(parser)
+
+
+def _explain(parser: Parser) -> None:
+    parser.add_argument(
+        "plan",
+        metavar="PLAN",
+        help="a stored plan, PLAN or RUN/PLAN (a beginning will do), or a file such as optimize --json prints: "
+        "FILE (its knee) or FILE:PLAN",
+    )
+    parser.add_argument("--run", metavar="RUN", help="the stored run that has the plan")
+    parser.add_argument("--site", metavar="SITE", help="tell which moves made one block or tensor")
+    parser.add_argument("--graph", metavar="FILE", help="the program, for a plan of a file")
+    _dims(parser)
+    parser.add_argument(
+        "--mesh", metavar="NAME|FILE", help="the machine, for a plan of a file (default: the one it names)"
+    )
+    parser.add_argument(
+        "--objectives", type=names, metavar="A,B,C", help="costs to show (default: what the run judged by)"
+    )
+    parser.add_argument(
+        "--single", action="store_true", help="list simplifications in a row one by one, not as one step"
+    )
+    parser.add_argument(
+        "--compute-dtype", metavar="DTYPE", help="precision of contractions (default: the run's)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     _store(parser)
     _json(parser)

@@ -23,6 +23,9 @@ class Reporter(Protocol):
     def checking(self, done: int, total: int) -> None:
         """So many plans of the frontier have been checked."""
 
+    def explaining(self, done: int, total: int) -> None:
+        """So many programs of a history have been costed."""
+
     def note(self, text: str) -> None:
         """Something happened that a person wants to know."""
 
@@ -34,6 +37,9 @@ class Silent:
         pass
 
     def checking(self, done: int, total: int) -> None:
+        pass
+
+    def explaining(self, done: int, total: int) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -59,6 +65,10 @@ class Lines:
     def checking(self, done: int, total: int) -> None:
         if self._is_due("verifying", done == total):
             self.note(f"verifying: {done} of {total} plans")
+
+    def explaining(self, done: int, total: int) -> None:
+        if self._is_due("explaining", done == total):
+            self.note(f"explaining: {done} of {total} programs costed")
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -87,6 +97,9 @@ class Bar:
 
     def checking(self, done: int, total: int) -> None:
         self._update("verifying", done / total if total else 1.0, f"{done} of {total} plans")
+
+    def explaining(self, done: int, total: int) -> None:
+        self._update("explaining", done / total, f"{done} of {total} programs")
 
     def note(self, text: str) -> None:
         self._bars.console.print(text, highlight=False)

@@ -1,0 +1,266 @@
+"""`tapestry explain`: how a plan came about, move by move, with what each changed; or which moves made one block."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from costmodel.objectives import require_objectives
+from hardware import Mesh
+from optimizer import explain, searched
+from rewrites import Move, Provenance, RuleError, StaleMove
+from service.cli.errors import FAILED, OK, CommandError
+from service.cli.frontier import unit_of
+from service.cli.history import History, is_file, read_history
+from service.cli.output import column, paint, print_json, print_table
+from service.cli.progress import Reporter, reporter
+from service.cli.searching import open_store, read_graph, read_mesh
+from service.explaining import explanation_document, moves_of, story_document, unlike
+from service.presentation import TITLES
+from service.store import Store, StoreError, mesh_of
+from teg.graph import Graph
+
+PATIENCE_S = 2.0
+NAMED = 3
+MOST_PERCENT = 1000
+DEEDS = {
+    "made": "makes",
+    "remade": "makes anew",
+    "rebound": "gives another input to",
+    "took over": "lets stand for others",
+    "placed": "places",
+    "removed": "removes",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A history, the program it starts from, and the machine."""
+
+    history: History
+    graph: Graph
+    mesh: Mesh
+
+
+def run(arguments: Namespace) -> int:
+    """Find the plan, replay it, print its history or that of one block."""
+    subject = _given(arguments) if is_file(arguments.plan) else _stored(arguments)
+    if arguments.site is not None:
+        _tell_story(subject, arguments)
+        return OK
+    history = subject.history
+    try:
+        names = arguments.objectives or history.objectives or tuple(history.cost)[:4]
+        chosen = require_objectives(names or ("time_s", "peak_memory_bytes"), subject.mesh.device)
+        with reporter(arguments.quiet) as reported:
+            told = explain(
+                subject.graph,
+                history.moves,
+                subject.mesh,
+                compute_dtype=history.compute_dtype,
+                single=arguments.single,
+                ablation=True,
+                on_step=_patient(reported),
+            )
+    except ValueError as error:
+        raise CommandError(f"plan {history.plan}: {error}") from error
+    objectives = [objective.name for objective in chosen]
+    document = {
+        "plan": history.plan,
+        "graph": subject.graph.name,
+        "mesh": subject.mesh.name,
+        **explanation_document(told, objectives, history.cost or None),
+    }
+    if arguments.json:
+        print_json(document)
+    else:
+        _print(document)
+    return _compared(history, told.cost)
+
+
+def _compared(history: History, cost: Mapping[str, float]) -> int:
+    """Whether the costs are those that the plan's search said."""
+    others = unlike(cost, history.cost)
+    if others:
+        first = others[0]
+        print(
+            f"tapestry: plan {history.plan}: its history ends at {first} = {cost[first]!r}, but it is said to cost "
+            f"{history.cost[first]!r}: was it found with another --compute-dtype, release or machine?",
+            file=sys.stderr,
+        )
+    return FAILED if others else OK
+
+
+def _given(arguments: Namespace) -> Subject:
+    """A plan of a file; the program is another file, the machine is named there or by an option."""
+    history = read_history(arguments.plan)
+    if arguments.run is not None:
+        raise CommandError(f"{arguments.plan!r} is a file; --run is for stored plans")
+    if arguments.graph is None:
+        raise CommandError("a plan's file does not hold its program; name that by --graph FILE")
+    if arguments.mesh is None and not history.mesh:
+        raise CommandError(f"{arguments.plan!r} names no machine; give one by --mesh")
+    mesh = read_mesh(arguments.mesh or history.mesh)
+    graph = searched(read_graph(arguments.graph, arguments.dim, arguments.external_data))
+    dtype = arguments.compute_dtype or history.compute_dtype
+    return Subject(replace(history, compute_dtype=dtype), graph, mesh)
+
+
+def _stored(arguments: Namespace) -> Subject:
+    if arguments.mesh is not None:
+        raise CommandError("a stored plan brings its machine along; leave --mesh out")
+    store = open_store(arguments.database_url)
+    try:
+        return _found(store, arguments)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
+
+
+def _found(store: Store, arguments: Namespace) -> Subject:
+    reference = arguments.plan if arguments.run is None else f"{arguments.run}/{arguments.plan}"
+    plan = store.plans.find(reference)
+    run = store.runs.find(plan.run_id)
+    graph = store.graphs.load(run.summary.graph_id)
+    if arguments.graph is not None:
+        given = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+        if given.structural_hash != graph.structural_hash:
+            raise CommandError(
+                f"plan {plan.id} was found for {graph.name!r}, which is not what {arguments.graph!r} holds"
+            )
+    history = History(
+        plan.id,
+        moves_of(plan.moves),
+        plan.cost,
+        run.summary.objectives,
+        run.summary.mesh_name,
+        arguments.compute_dtype or run.summary.compute_dtype,
+    )
+    return Subject(history, searched(graph), mesh_of(run.mesh))
+
+
+def _patient(reported: Reporter) -> Callable[[int, int], None]:
+    """Says how far it is once that takes long."""
+    began_s = time.monotonic()
+
+    def heard(done: int, total: int) -> None:
+        if time.monotonic() - began_s > PATIENCE_S:
+            reported.explaining(done, total)
+
+    return heard
+
+
+def _tell_story(subject: Subject, arguments: Namespace) -> None:
+    """Which moves made one block."""
+    history = subject.history
+    try:
+        story = Provenance(subject.graph, history.moves).story(arguments.site)
+    except (StaleMove, RuleError) as error:
+        raise CommandError(
+            f"plan {history.plan}: its history cannot be replayed: {error}; is this the program it was found for, "
+            "and are the plug-ins installed that it uses (`tapestry rules`)?"
+        ) from error
+    except ValueError as error:
+        raise CommandError(f"plan {history.plan}: {error}") from error
+    document = {"plan": history.plan, "graph": subject.graph.name, **story_document(story)}
+    if arguments.json:
+        print_json(document)
+        return
+    if story.is_there:
+        print(
+            f"block {story.site} of plan {history.plan} stems from {_listed(story.origins) or 'no given block'}\n"
+        )
+    else:
+        heirs = _listed(story.became)
+        print(f"block {story.site} is not in plan {history.plan}; {heirs or 'nothing'} stems from it\n")
+    if not story.events:
+        print("no move met it: it is as it was handed in")
+        return
+    rows = [
+        (str(e.number + 1), e.move.rule, e.move.choice, f"{DEEDS[e.effect]} {e.site}") for e in story.events
+    ]
+    print_table(("move", "rule", "choice", "what it does"), rows, right=(0,))
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    steps, objectives = document["steps"], document["objectives"]
+    count = sum(len(step["moves"]) for step in steps)
+    print(f"plan {document['plan']} of {document['graph']} on {document['mesh']}: {count} moves\n")
+    headers, columns = ["move", "rule", "where", "choice"], [["", *map(_number, steps), ""]]
+    columns.append(["as handed in", *(_rules(step["moves"]) for step in steps), "this plan"])
+    columns.append(["", *(_where(step["moves"]) for step in steps), ""])
+    columns.append(["", *(_choice(step["moves"]) for step in steps), ""])
+    for name in objectives:
+        unit, texts = _effects(document, name)
+        headers.append(f"{TITLES.get(name, name)} {unit}".rstrip())
+        columns.append(texts)
+    first = objectives[0]
+    unit, texts = column([(step["without"] or {}).get(first, 0.0) for step in steps] or [0.0], unit_of(first))
+    lost = [
+        "" if step["without"] is None else _signed(text) if step["without"][first] else "0"
+        for step, text in zip(steps, texts, strict=False)
+    ]
+    headers.append(f"without it {unit}")
+    columns.append(["", *lost, ""])
+    print_table(headers, list(zip(*columns, strict=True)), right=(0, *range(4, len(headers))))
+    known = {rule: said for rule, said in document["rules"].items() if said}
+    if known:
+        print()
+    for rule, said in known.items():
+        print(f"{paint(rule, 'bold')}: {said}")
+    print(
+        "\nThe first line costs the program with every device computing everything, the last is the plan; in between, "
+        "what each move changed.\n'without it': what the finished plan would lose without the move "
+        f"({TITLES.get(first, first)}); empty where others build on it."
+    )
+
+
+def _effects(document: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
+    """A column: the first cost, what each step changed, absolutely and in percent, and the last cost."""
+    steps = document["steps"]
+    values = [document["start"][name], *(step["effect"][name] for step in steps), document["cost"][name]]
+    unit, (first, *changes, last) = column(values, unit_of(name))
+    texts = []
+    for step, change in zip(steps, changes, strict=True):
+        effect = step["effect"][name]
+        before = step["cost"][name] - effect
+        share = f" ({_share(effect / before)})" if before else ""
+        texts.append(f"{_signed(change)}{share}" if effect else "0")
+    return unit, [first, *texts, last]
+
+
+def _share(change: float) -> str:
+    """A change relative to what there was: in percent, or as a factor where that reads better."""
+    return f"{change:+.1%}" if change < MOST_PERCENT / 100 else f"x{1 + change:,.3g}"
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _number(step: Mapping[str, Any]) -> str:
+    first, count = step["first"], len(step["moves"])
+    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _rules(moves: Sequence[Mapping[str, Any]]) -> str:
+    return _listed(tuple(dict.fromkeys(move["rule"] for move in moves)))
+
+
+def _where(moves: Sequence[Mapping[str, Any]]) -> str:
+    places = [place for move in moves for place in Move.from_json(move).places]
+    return places[0] + (f" and {len(places) - 1} more" if len(places) > 1 else "")
+
+
+def _choice(moves: Sequence[Mapping[str, Any]]) -> str:
+    return str(moves[0]["choice"]) if len(moves) == 1 else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,129 @@
+"""Plans in files: what `tapestry optimize --json`, `show --json` and the API say of a plan, read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from costmodel.objectives import OBJECTIVES, POSITION
+from optimizer import Objective, knee
+from rewrites import Move
+from service.cli.errors import CommandError
+from service.explaining import moves_of
+
+LARGEST_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class History:
+    """A plan's moves, and what else its document says: names of plan, program and machine, costs, objectives."""
+
+    plan: str
+    moves: tuple[Move, ...]
+    cost: Mapping[str, float] = field(default_factory=dict)
+    objectives: tuple[str, ...] = ()
+    mesh: str = ""
+    compute_dtype: str | None = None
+
+
+def is_file(reference: str) -> bool:
+    """Whether a plan's reference names a file, `FILE` or `FILE:PLAN`, rather than a stored plan."""
+    path, _ = _parts(reference)
+    return Path(path).exists() or path.endswith(".json") or "/" in path[:2]
+
+
+def read_history(reference: str) -> History:
+    """The plan of `FILE`, or the one of its frontier that `FILE:PLAN` names; else the knee of the frontier.
+
+    Raises:
+        CommandError: there is no such file or plan, or it says no history.
+    """
+    path, wanted = _parts(reference)
+    document = _load(path)
+    shared = document if isinstance(document, Mapping) else {"moves": document}
+    plan = shared
+    if isinstance(shared.get("frontier"), list):
+        plan = _chosen(path, [p for p in shared["frontier"] if isinstance(p, Mapping)], wanted, shared)
+    moves = plan.get("moves")
+    if not isinstance(moves, list):
+        hint = "placements alone do not say how they came about; " if "blocks" in plan else ""
+        raise CommandError(
+            f"{path!r} says no history: {hint}expected 'moves', or a 'frontier' of plans with moves, such as "
+            "`tapestry optimize --json` prints"
+        )
+    try:
+        history = moves_of(moves)
+    except ValueError as error:
+        raise CommandError(f"{path!r}: {error}") from error
+    mesh, dtype = shared.get("mesh"), shared.get("compute_dtype")
+    return History(
+        str(plan.get("plan", plan.get("id", Path(path).stem))),
+        history,
+        _figures(plan.get("cost")),
+        tuple(name for name in _texts(shared.get("objectives")) if name in POSITION),
+        mesh if isinstance(mesh, str) else "",
+        dtype if isinstance(dtype, str) else None,
+    )
+
+
+def _parts(reference: str) -> tuple[str, str]:
+    """The path and the plan of `FILE:PLAN`."""
+    path, colon, plan = reference.rpartition(":")
+    return (path, plan) if colon and not Path(reference).exists() else (reference, "")
+
+
+def _load(path: str) -> Any:
+    file = Path(path)
+    try:
+        if file.stat().st_size > LARGEST_BYTES:
+            raise CommandError(f"{path!r} is larger than the {LARGEST_BYTES:,} bytes that a plan may take")
+        return json.loads(file.read_bytes())
+    except OSError as error:
+        raise CommandError(f"cannot read {path!r}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{path!r} is no JSON document: {error}") from error
+
+
+def _chosen(
+    path: str, plans: Sequence[Mapping[str, Any]], wanted: str, shared: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The plan of a frontier that is called so, else its knee."""
+    if not plans:
+        raise CommandError(f"the frontier of {path!r} has no plans")
+    if wanted:
+        found = [plan for plan in plans if str(plan.get("id", "")).startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        names = [str(plan.get("id", "")) for plan in plans]
+        near = [str(p.get("id")) for p in found] or get_close_matches(wanted, names, n=3, cutoff=0.4) or names
+        raise CommandError(
+            f"{path!r} has {'several plans' if found else 'no plan'} {wanted!r}; there are, e.g., {', '.join(near[:3])}"
+        )
+    if len(plans) == 1:
+        return plans[0]
+    names = [n for n in _texts(shared.get("objectives")) if n in POSITION]
+    costed = [_Costed(plan, _figures(plan.get("cost"))) for plan in plans]
+    known = [n for n in names if all(n in c.cost for c in costed)]
+    if not known:
+        raise CommandError(f"{path!r} has {len(plans)} plans; say which, e.g. {path}:{plans[0].get('id')}")
+    objectives: list[Objective] = [OBJECTIVES[POSITION[n]] for n in known]
+    return knee(costed, objectives).plan
+
+
+@dataclass(frozen=True)
+class _Costed:
+    plan: Mapping[str, Any]
+    cost: Mapping[str, float]
+
+
+def _figures(cost: Any) -> dict[str, float]:
+    known = cost if isinstance(cost, Mapping) else {}
+    return {str(k): v for k, v in known.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()

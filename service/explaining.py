@@ -1,0 +1,92 @@
+"""How a plan came about, as JSON: the same form for the command line and the service. Moves count from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optimizer.explanation import Explanation, Step, first_line
+from rewrites import Move
+from rewrites.provenance import Event, Provenance, Story
+
+
+def explanation_document(
+    told: Explanation, objectives: Sequence[str], stored: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """The steps with what each costs; `stored` is what the plan's search said of its cost.
+
+    `as_stored` says whether both agree to the last digit; null where nothing is stored.
+    """
+    return {
+        "objectives": list(objectives),
+        "devices": told.devices or "all",
+        "start": dict(told.start),
+        "steps": [_step(step) for step in told.steps],
+        "cost": dict(told.cost),
+        "as_stored": None if stored is None else not unlike(told.cost, stored),
+        "rules": {move.rule: first_line(move.rule) for step in told.steps for move in step.moves},
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "first": step.first + 1,
+        "moves": [move.to_json() for move in step.moves],
+        "blocks": step.blocks,
+        "cost": dict(step.cost),
+        "effect": dict(step.effect),
+        "without": None if step.without is None else dict(step.without),
+    }
+
+
+def story_document(story: Story) -> dict[str, Any]:
+    """How one block came about; `became` where it is gone."""
+    document = {
+        "site": story.site,
+        "is_there": story.is_there,
+        "origins": list(story.origins),
+        "events": [_event(event) for event in story.events],
+    }
+    return document if story.is_there else {**document, "became": list(story.became)}
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {
+        "move": event.number + 1,
+        **event.move.to_json(),
+        "effect": event.effect,
+        "site": event.site,
+    }
+
+
+def stories_document(told: Provenance) -> dict[str, Any]:
+    """Of every block that a history met the events by their numbers in `events`, and where it stems from."""
+    numbers = {id(event): k for k, event in enumerate(told.events)}
+    blocks = {}
+    for story in told.stories():
+        known: dict[str, Any] = {
+            "events": [numbers[id(e)] for e in story.events],
+            "origins": list(story.origins),
+        }
+        blocks[story.site] = known if story.is_there else {**known, "became": list(story.became)}
+    return {"events": [_event(event) for event in told.events], "blocks": blocks}
+
+
+def unlike(cost: Mapping[str, float], stored: Mapping[str, float]) -> list[str]:
+    """The objectives of which two costs of one plan say something else."""
+    return [name for name in cost if name in stored and cost[name] != stored[name]]
+
+
+def moves_of(documents: Sequence[Any]) -> tuple[Move, ...]:
+    """The moves of a history.
+
+    Raises:
+        ValueError: one is no move; it says which.
+    """
+    moves = []
+    for k, document in enumerate(documents):
+        try:
+            moves.append(Move.from_json(document))
+        except ValueError as error:
+            raise ValueError(f"/moves/{k}: {error}") from error
+    return tuple(moves)
