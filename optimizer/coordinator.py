@@ -27,6 +27,9 @@ from optimizer.variation import RELAYOUT
 from optimizer.workers import Epoch, EpochResult, VariantFile, run, write_variant
 
 STRUCTURAL_SLOTS = 256
+# Epochs of the first rounds are short and double, so that rewrites of a small graph are tried before it is placed
+# to the last detail.
+FIRST_EVALUATIONS = 256
 RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
 
 
@@ -136,7 +139,7 @@ class Coordinator:
         tasks: list[tuple[Variant, Epoch]] = []
         planned = 0
         for variant in [self._choose_variant() for _ in range(self.state.islands)]:
-            amount = epoch_evaluations(variant)
+            amount = min(epoch_evaluations(variant), FIRST_EVALUATIONS << min(self.state.rounds, 16))
             if left is not None:
                 amount = min(amount, left - planned)
             if amount > 0:

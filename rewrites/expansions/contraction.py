@@ -59,6 +59,13 @@ def _pair(m: Match) -> tuple[int, int]:
     return int(i), int(j)
 
 
+def _pairs(m: Match) -> list[str]:
+    """The pairs with a name in common, if there is one."""
+    pairs = list(combinations(range(len(m["xs"])), 2))
+    common = [(i, j) for i, j in pairs if set(m["labels"][i]) & set(m["labels"][j])]
+    return [f"{i},{j}" for i, j in common or pairs]
+
+
 def _others(m: Match) -> list[int]:
     return [k for k in range(len(m["xs"])) if k not in _pair(m)]
 
@@ -156,12 +163,13 @@ CONTRACTION: tuple[Rule, ...] = (
             output=attr("output"),
         ),
         when=_is_ambiguous,
-        choices=lambda m: [f"{i},{j}" for i, j in combinations(range(len(m["xs"])), 2)],
+        choices=_pairs,
         doc="""
         A contraction of many operands begins with two of them; which two is the choice.
 
         a b c  ->  (a b) c  or  (a c) b  or  a (b c)
-        For three operands and more of one element type. Names that nobody else has are summed at once.
+        For three operands and more of one element type; two without a common dimension only where no two
+        have one. Names that nobody else has are summed at once.
         """,
         source="Lam, Sadayappan and Wenger, On Optimizing a Class of Multi-Dimensional Loops with Reductions, 1997",
         example=_order_example,

@@ -54,7 +54,7 @@ def test_pins_are_honoured_in_every_plan(site: str, spec: str) -> None:
 
 def test_several_pins_leave_the_rest_free() -> None:
     pins = {"x": "[gpu.0*gpu.1*gpu.2, -]", "y.out": "[-, -]"}
-    result = search(pins=pins)
+    result = search(pins=pins, rules=())
     for plan in result.frontier:
         assert {site: spec_at(plan, site) for site in pins} == pins
     assert len({spec_at(plan, "mixed") for plan in result.frontier}) > 1

@@ -1,12 +1,21 @@
 """Orders of contraction: against every tree there is, against another project's optimum, and through the search."""
 
+import math
 from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
 import pytest
 
+from hardware import load_mesh
+from optimizer import Budget, Result, optimize
+from optimizer.workers import InlineExecutor
+from rewrites import apply_move, find
 from rewrites.contraction_order import MOST_EXACT, Network, Tree, best_tree, cost_of, leaves
+from rewrites.rules import rule_named
+from rewrites.sketch import Sketch
+from teg.evaluate import evaluate
+from teg.graph import Graph
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -97,3 +106,74 @@ def test_many_operands_get_an_order_no_worse_than_another_projects(seed: int) ->
     _, found = peer.contract_path(text, *shapes, shapes=True, optimize="greedy")
     # Its count has two operations per multiplication with a sum.
     assert cost_of(best_tree(net), net).products <= float(found.opt_cost)
+
+
+def transformed_integrals(n: int) -> Graph:
+    """Two-electron integrals in another basis: one einsum of five operands, four of them the same matrix."""
+    b = Sketch("transformed_integrals")
+    integrals, c = b.tensor("integrals", n, n, n, n), b.tensor("c", n, n)
+    return b.result(b.contract("pqrs,pi,qj,rk,sl->ijkl", integrals, c, c, c, c, site="y"))
+
+
+def flops(graph: Graph) -> int:
+    """Two per multiplication of a contraction of two; one more per further operand."""
+    blocks = [b for b in graph.blocks if b.operator == "contract"]
+    spaces = [b.definition.signature.index_range.shape for b in blocks if b.definition.signature]
+    return sum(len(b.inputs) * math.prod(space) for b, space in zip(blocks, spaces, strict=True))
+
+
+def searched(graph: Graph, evaluations: int, rules: list[str] | None = None) -> Result:
+    budget = Budget(evaluations=evaluations)
+    return optimize(
+        graph, load_mesh("dgx-h100"), rules=rules, budget=budget, islands=1, executor=InlineExecutor()
+    )
+
+
+def test_the_search_transforms_integrals_one_index_at_a_time() -> None:
+    graph = transformed_integrals(64)
+    assert flops(graph) > 1e15
+    found = searched(graph, 30_000)
+    assert min(flops(plan.graph) for plan in found.frontier) == 8 * 64**5
+    fastest = min(found.frontier, key=lambda plan: plan.cost["time_s"])
+    assert flops(fastest.graph) == 8 * 64**5
+
+
+def test_the_search_gets_there_pair_by_pair_too() -> None:
+    found = searched(transformed_integrals(64), 100_000, ["order_contract"])
+    assert min(flops(plan.graph) for plan in found.frontier) == 8 * 64**5
+
+
+def test_transformed_integrals_have_the_same_values(rng: np.random.Generator) -> None:
+    graph = transformed_integrals(6)
+    integrals, c = rng.standard_normal((6, 6, 6, 6)), rng.standard_normal((6, 6))
+    inputs = {"integrals": integrals.astype(np.float32), "c": c.astype(np.float32)}
+    wanted = np.einsum("pqrs,pi,qj,rk,sl->ijkl", integrals, c, c, c, c, optimize=True)
+    for plan in searched(graph, 2000).frontier:
+        np.testing.assert_allclose(evaluate(plan.graph, inputs)["y.out"], wanted, rtol=1e-4, atol=1e-3)
+
+
+EINSUMS = (
+    "ab,bc,cd->ad",
+    "zab,zbc,zcd,zde->zae",
+    "ab,ac,ad,bcd->a",
+    "a,b,c,d->dcba",
+    "abx,bcx,cdx,dax->",
+    "ab,bc,cd,de,ef,fg->ag",
+    "ai,bi,ci,di,abcd,ij,j->i",
+    "abc,cde,efg,ghi,ia,b,d,f->h",
+)
+
+
+@pytest.mark.parametrize("text", EINSUMS)
+@pytest.mark.parametrize("choice", ["flops", "memory"])
+def test_einsums_of_many_kinds_keep_their_values(text: str, choice: str, rng: np.random.Generator) -> None:
+    b, sizes = Sketch("einsum"), {name: int(rng.integers(2, 5)) for name in LETTERS}
+    parts = text.partition("->")[0].split(",")
+    arrays = [rng.standard_normal([sizes[n] for n in part]) for part in parts]
+    operands = [b.tensor(f"x{k}", *a.shape, dtype="float64") for k, a in enumerate(arrays)]
+    graph = b.result(b.contract(text, *operands, site="y"))
+    (move,) = (m for m in find(graph, [rule_named("best_order_of_contract")]) if m.choice == choice)
+    ordered = apply_move(graph, move)
+    assert all(len(block.inputs) <= 2 for block in ordered.blocks if block.operator == "contract")
+    got = evaluate(ordered, dict(zip(operands, arrays, strict=True)))["y.out"]
+    np.testing.assert_allclose(got, np.einsum(text, *arrays), rtol=1e-10, atol=1e-10)
