@@ -8,6 +8,7 @@ from rewrites.algebra.contractions import CONTRACTIONS
 from rewrites.algebra.expressions import EXPRESSIONS
 from rewrites.algebra.factors import FACTORS
 from rewrites.algebra.folding import FOLDING
+from rewrites.algebra.recomposition import RECOMPOSITION
 from rewrites.algebra.reductions import REDUCTIONS
 from rewrites.rule import Rule
 
@@ -21,6 +22,7 @@ ALGEBRA: tuple[Rule, ...] = (
     *CONTRACTIONS,
     *FOLDING,
     *FACTORS,
+    *RECOMPOSITION,
 )
 
 __all__ = ["ALGEBRA"]

@@ -193,6 +193,19 @@ EXPRESSIONS: tuple[Rule, ...] = (
         domain="real",
     ),
     law(
+        "pow_minus_half",
+        A**-0.5,
+        A.rsqrt(),
+        doc="""
+        The power minus one half is the reciprocal of a square root.
+
+        a ** -0.5  ->  rsqrt(a)
+        For floats; neither is a number below zero.
+        """,
+        source=POWERS,
+        domain="real",
+    ),
+    law(
         "pow_minus_one",
         A ** (-1),
         A.reciprocal(),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import INPUT, Labels, any_cell
+from rewrites.cell_form import INPUT, Labels, any_cell, element_type
 from rewrites.laws import Whole
-from rewrites.patterns import K
-from rewrites.rule import Match, Rule, Sizes, attr, op, tensor
-from rewrites.sketch import Sketch
+from rewrites.patterns import K, chained, parts_of, replaced, terms_of
+from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from rewrites.sketch import Sketch, sure
 from teg.dtypes import is_float
 from teg.graph import Graph
+from teg.operators.expressions import Expression, inputs_of
 
 X = tensor("x")
 MONOID = "definition of a monoid"
@@ -38,6 +39,35 @@ def _scaled_example(size: Sizes) -> Graph:
         "reduce", b.tensor("x", size(3), size(4)), monoid="sum", labels=("a", "b"), output=("a",), keep=(1,)
     )
     return b.result(b.cell(("mul", INPUT, ("const", 0.125)), {y: "rc"}))
+
+
+def _rescaled(m: Match) -> tuple[float, Expression] | None:
+    """The constant by which a cell multiplies the sum wherever it reads it, and its expression without it."""
+    k, expr = len(m["before"]), m["expr"]
+    kinds = tuple(m.draft.tensors[t].dtype for t in (*m["before"], m["y"], *m["after"]))
+    if not is_float(kinds[k]) or m["y"] in m["before"] + m["after"]:
+        return None
+    for text, part in parts_of(expr).items():
+        terms = terms_of("mul", part)
+        constants = [t for t in terms if t[0] == "const" and not isinstance(t[1], bool)]
+        if terms.count(("input", k)) != 1 or len(constants) != 1 or len(terms) < 2:
+            continue
+        if k in inputs_of(replaced(expr, text, ("const", 0))) or element_type(part, kinds) != kinds[k]:
+            continue
+        others = [t for t in terms if t is not constants[0]]
+        if any(k in inputs_of(t) for t in others if t != ("input", k)):
+            continue
+        return float(constants[0][1]), replaced(expr, text, chained("mul", others))
+    return None
+
+
+def _inside_example(size: Sizes) -> Graph:
+    b = Sketch("scale_inside_cell")
+    x = b.tensor("x", size(3), size(4))
+    y = b.op("reduce", x, monoid="sum", labels=("a", "b"), output=("a",), scale=0.5)
+    z = b.tensor("z", b.shape(x)[0])
+    product = ("mul", ("mul", ("input", 1), ("input", 0)), ("const", 0.125))
+    return b.result(b.cell(("rsqrt", ("add", ("abs", product), ("const", 1e-5))), {y: "r", z: "r"}))
 
 
 REDUCTIONS: tuple[Rule, ...] = (
@@ -120,6 +150,53 @@ REDUCTIONS: tuple[Rule, ...] = (
         """,
         source="distributive law",
         example=_scaled_example,
+        domain="real",
+        saturating=True,
+    ),
+    Rule(
+        name="scale_out_of_cell",
+        left=any_cell(
+            rest("before"),
+            op(
+                "reduce",
+                X,
+                monoid="sum",
+                labels=attr("reduce_labels"),
+                output=attr("output"),
+                keep=attr("keep"),
+                scale=attr("scale"),
+            )
+            .only_here()
+            .named("y"),
+            rest("after"),
+        ),
+        right=op(
+            "cell",
+            rest("before"),
+            op(
+                "reduce",
+                X,
+                monoid="sum",
+                labels=attr("reduce_labels"),
+                output=attr("output"),
+                keep=attr("keep"),
+                scale=lambda m: _scale(m, "scale") * sure(_rescaled(m))[0],
+            ).named("scaled"),
+            rest("after"),
+            expr=lambda m: sure(_rescaled(m))[1],
+            labels=attr("labels"),
+            dims=attr("dims"),
+            dtype=attr("dtype"),
+        ),
+        when=lambda m: _rescaled(m) is not None,
+        doc="""
+        A sum that a cell multiplies by a constant is scaled by itself: a mean is found again.
+
+        f(k (sum x), z)  ->  f(sum[scale k] x, z)
+        For floats, where the cell multiplies it wherever it reads it, and nobody else reads the unscaled sum.
+        """,
+        source="distributive law",
+        example=_inside_example,
         domain="real",
         saturating=True,
     ),

@@ -1,0 +1,106 @@
+"""Spelled out operators are found again, over any dimensions and whatever stands around them."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teg
+from rewrites import RULES, apply_all, find, saturate
+from rewrites.algebra.recomposition import RECOMPOSITION
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.validate import check
+
+SATURATING = [r for r in RULES if r.saturating]
+
+
+def recomposed(graph: Graph) -> Graph:
+    """The saturated graph after every recomposition, with the same values."""
+    before = graph = saturate(graph, SATURATING).graph
+    while moves := find(graph, RECOMPOSITION):
+        graph = saturate(apply_all(graph, moves[:1]).graph, SATURATING).graph
+    check(graph)
+    inputs = random_inputs(before, np.random.default_rng(0))
+    wanted, got = evaluate(before, inputs), evaluate(graph, inputs)
+    for site, value in wanted.items():
+        np.testing.assert_allclose(got[site], value, rtol=2e-4, atol=2e-4)
+    return graph
+
+
+def operators(function: Callable[..., Any], **vectors: int) -> dict[str, int]:
+    """How often each operator is left of a program over x (a 3, b 4, c 5) and vectors."""
+    p = teg.program()
+    x = p.input("x", a=3, b=4, c=5)
+    p.output("y", function(x, *(p.parameter(n, c=size) for n, size in vectors.items())))
+    return dict(
+        Counter(b.operator for b in recomposed(p.graph).blocks if b.operator not in ("source", "sink"))
+    )
+
+
+def exponential(x: Any, *dims: str) -> Any:
+    return (x - x.max(*dims, keep=True)).exp()
+
+
+def centred(x: Any, *dims: str) -> Any:
+    return x - x.mean(*dims, keep=True)
+
+
+@pytest.mark.parametrize("dims", [("c",), ("b",), ("a", "c")])
+def test_a_softmax_is_found_over_any_dimensions(dims: tuple[str, ...]) -> None:
+    e = lambda x: exponential(x, *dims)  # noqa: E731
+    assert operators(lambda x: e(x) / e(x).sum(*dims, keep=True)) == {"softmax": 1}
+    assert operators(lambda x: x.exp() / x.exp().sum(*dims, keep=True)) == {"softmax": 1}
+
+
+def test_a_scaled_and_masked_softmax_is_found_behind_its_scale() -> None:
+    def masked(x: Any) -> Any:
+        scores = (x > 0.1).where(x * 0.125, -1e9)
+        e = exponential(scores, "c")
+        return (e / e.sum("c", keep=True)) * 2.0
+
+    assert operators(masked) == {"cell": 2, "softmax": 1}
+
+
+def test_logarithms_of_softmax_are_one_operator() -> None:
+    assert operators(lambda x: centred_by_max(x) - exponential(x, "c").sum("c", keep=True).log()) == {
+        "log_softmax": 1
+    }
+    assert operators(lambda x: x - x.logsumexp("c", keep=True)) == {"log_softmax": 1}
+    assert operators(lambda x: (exponential(x, "c") / exponential(x, "c").sum("c", keep=True)).log()) == {
+        "log_softmax": 1
+    }
+
+
+def centred_by_max(x: Any) -> Any:
+    return x - x.max("c", keep=True)
+
+
+VARIANCES = [
+    lambda x: (centred(x, "c") * centred(x, "c")).mean("c", keep=True),
+    lambda x: (x * x).mean("c", keep=True) - x.mean("c", keep=True) ** 2,
+    lambda x: ((x * x).sum("c", keep=True) / 5.0 - x.mean("c", keep=True).square()).maximum(0.0),
+]
+
+
+@pytest.mark.parametrize("variance", VARIANCES)
+def test_a_layer_norm_is_found_by_any_variance_with_its_scale(variance: Callable[[Any], Any]) -> None:
+    def normal(x: Any, s: Any, t: Any) -> Any:
+        return centred(x, "c") * (variance(x) + 1e-5).rsqrt() * s + t
+
+    assert operators(normal, s=5, t=5) == {"layer_norm": 1}
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        lambda v: 1.0 / (v + 1e-5).sqrt(),
+        lambda v: (v + 1e-5) ** -0.5,
+        lambda v: (v + 1e-5).sqrt().reciprocal(),
+    ],
+)
+def test_a_layer_norm_is_found_by_any_root(over: Callable[[Any], Any]) -> None:
+    assert operators(lambda x: centred(x, "c") * over(VARIANCES[0](x))) == {"layer_norm": 1}
+    assert operators(lambda x: centred(x, "c") / (VARIANCES[0](x) + 1e-5).sqrt()) == {"layer_norm": 1}
