@@ -7,6 +7,7 @@ from rewrites.expansions.normalisation import NORMALISATIONS
 from rewrites.expansions.pooling import POOLING
 from rewrites.expansions.reduction import STEPS
 from rewrites.expansions.softmax import SOFTMAXES
+from rewrites.expansions.striding import STRIDING
 from rewrites.rule import Rule
 
 EXPANSIONS: tuple[Rule, ...] = (
@@ -16,6 +17,7 @@ EXPANSIONS: tuple[Rule, ...] = (
     *STEPS,
     *POOLING,
     *CONVOLUTION,
+    *STRIDING,
     *GATHERS,
 )
 
