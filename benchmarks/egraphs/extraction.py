@@ -1,0 +1,273 @@
+"""A program out of an e-graph: egglog's greedy extraction, and an acyclic integer program over all of it.
+
+The integer program is tensat's (Yang et al., Equality Saturation for Tensor Graph Superoptimization, MLSys 2021,
+section 4.2): one binary per e-node, the root chosen, operands of what is chosen chosen, and levels that rise
+along operands. Levels are asked for inside the strongly connected components of the e-classes only: elsewhere
+there is no cycle to forbid.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+from egglog.bindings import CostModel, EGraph, Extractor, FrozenEGraph, TermApp, TermDag, UserDefined, Value
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Cost = Callable[[int], int]
+
+
+class Chosen(NamedTuple):
+    """A program as e-nodes: kind by number and operands by place; operands come first, the root last."""
+
+    kinds: tuple[int, ...]
+    operands: tuple[tuple[int, ...], ...]
+
+    def total(self, cost: Cost) -> int:
+        """The additive cost, every e-node counted once."""
+        return sum(cost(kind) for kind in self.kinds)
+
+
+class Classes(NamedTuple):
+    """An e-graph as arrays: per e-node its kind, its class and its operands' classes; `root` is a class."""
+
+    kinds: list[int]
+    owner: list[int]
+    operands: list[tuple[int, ...]]
+    root: int
+
+    def members(self) -> list[list[int]]:
+        """The e-nodes of every class."""
+        result: list[list[int]] = [[] for _ in range(max(self.owner) + 1)]
+        for node, of in enumerate(self.owner):
+            result[of].append(node)
+        return result
+
+
+class Solution(NamedTuple):
+    """What the integer program gave: a program (None: none in time), the solver's word and its relative gap."""
+
+    chosen: Chosen | None
+    status: str
+    gap: float | None
+    variables: int
+    constraints: int
+    cpu_s: float
+
+
+def classes_of(egraph: EGraph, frozen: FrozenEGraph, root: str) -> Classes:
+    """The e-nodes that the root can reach."""
+    numbers: dict[Value, int] = {}
+    rows: list[list[tuple[int, tuple[Value, ...]]]] = []
+    top = None
+    for name, function in frozen.functions.items():
+        if function.is_let_binding:
+            if name == root:
+                top = function.rows[0].output
+        elif function.output_sort == "T":
+            for row in function.rows:
+                of = numbers.setdefault(row.output, len(numbers))
+                if of == len(rows):
+                    rows.append([])
+                rows[of].append((egraph.value_to_i64(row.inputs[0]), tuple(row.inputs[1:])))
+    if top is None:
+        raise ValueError(f"the e-graph has no term called {root!r}")
+    kinds: list[int] = []
+    owner: list[int] = []
+    operands: list[tuple[int, ...]] = []
+    reached = {numbers[top]: 0}
+    waiting = [numbers[top]]
+    while waiting:
+        of = waiting.pop()
+        for kind, values in rows[of]:
+            places = []
+            for value in values:
+                number = numbers[value]
+                if number not in reached:
+                    reached[number] = len(reached)
+                    waiting.append(number)
+                places.append(reached[number])
+            kinds.append(kind)
+            owner.append(reached[of])
+            operands.append(tuple(places))
+    return Classes(kinds, owner, operands, 0)
+
+
+def greedy(egraph: EGraph, root: str, cost: Cost) -> Chosen:
+    """egglog's own extraction by the cost of trees: what is shared counts as often as it is read."""
+    model: Any = CostModel(
+        lambda _, own, operands: own + sum(operands),
+        lambda _, arguments: cost(egraph.value_to_i64(arguments[0])) if arguments else 0,
+        lambda _, __, parts: sum(parts),
+        lambda _, __: 0,
+    )
+    (command,) = egraph.parse_program(f"(extract {root})")
+    assert isinstance(command, UserDefined)
+    _, value = egraph.eval_expr(command.args[0])
+    dag = TermDag()
+    extractor: Any = Extractor(["T"], egraph, model)
+    _, term = extractor.extract_best(egraph, dag, value, "T")
+    return _chosen_terms(dag, term)
+
+
+def _chosen_terms(dag: TermDag, root: int) -> Chosen:
+    def look(term: int) -> tuple[int, tuple[int, ...]]:
+        app = dag.get(term)
+        assert isinstance(app, TermApp)
+        kind: Any = dag.get(app.args[0])
+        return kind.value.value, tuple(app.args[1:])
+
+    return _in_order(root, look)
+
+
+def _in_order(root: int, look: Callable[[int], tuple[int, tuple[int, ...]]]) -> Chosen:
+    """What the root needs, depth first, operands before readers."""
+    places: dict[int, int] = {}
+    kinds: list[int] = []
+    operands: list[tuple[int, ...]] = []
+    waiting = [root]
+    while waiting:
+        name = waiting[-1]
+        kind, parts = look(name)
+        missing = [p for p in parts if p not in places]
+        if name in places or not missing:
+            waiting.pop()
+            if name not in places:
+                places[name] = len(kinds)
+                kinds.append(kind)
+                operands.append(tuple(places[p] for p in parts))
+        else:
+            waiting.extend(reversed(missing))
+    return Chosen(tuple(kinds), tuple(operands))
+
+
+def reduced(classes: Classes, cost: Cost, most: int) -> Classes:
+    """The e-nodes that a program of cost `most` or less may hold, without those that another one is never worse than.
+
+    Whatever needs an e-node costs at least the dearest chain of operands below it. An e-node is never worse than
+    a dearer one of its class that reads all it reads.
+    """
+    own = [cost(k) for k in classes.kinds]
+    least = _least_chains(classes, own)
+    kept = [
+        n for n, o in enumerate(classes.operands) if own[n] + max((least[c] for c in o), default=0) <= most
+    ]
+    by_class: dict[int, list[int]] = {}
+    for n in sorted(kept, key=lambda n: (own[n], len(set(classes.operands[n])), n)):
+        rivals = by_class.setdefault(classes.owner[n], [])
+        if not any(set(classes.operands[r]) <= set(classes.operands[n]) for r in rivals):
+            rivals.append(n)
+    return _reachable(classes, by_class)
+
+
+def _least_chains(classes: Classes, own: Sequence[int]) -> list[float]:
+    """Per class a bound from below on the cost of any program that makes it."""
+    least = [np.inf] * (max(classes.owner) + 1)
+    readers: dict[int, list[int]] = {}
+    for n, operands in enumerate(classes.operands):
+        for c in set(operands):
+            readers.setdefault(c, []).append(n)
+    waiting = [(float(own[n]), n) for n, o in enumerate(classes.operands) if not o]
+    heapify(waiting)
+    open_operands = [len(set(o)) for o in classes.operands]
+    while waiting:
+        value, n = heappop(waiting)
+        of = classes.owner[n]
+        if least[of] < np.inf:
+            continue
+        least[of] = value
+        for r in readers.get(of, ()):
+            open_operands[r] -= 1
+            if open_operands[r] == 0:
+                heappush(waiting, (own[r] + max(least[c] for c in classes.operands[r]), r))
+    return least
+
+
+def _reachable(classes: Classes, members: Mapping[int, Sequence[int]]) -> Classes:
+    """What the root reaches through these e-nodes."""
+    numbers = {classes.root: 0}
+    waiting = [classes.root]
+    kinds: list[int] = []
+    owner: list[int] = []
+    operands: list[tuple[int, ...]] = []
+    while waiting:
+        of = waiting.pop()
+        for n in members.get(of, ()):
+            for c in classes.operands[n]:
+                if c not in numbers:
+                    numbers[c] = len(numbers)
+                    waiting.append(c)
+            kinds.append(classes.kinds[n])
+            owner.append(numbers[of])
+            operands.append(tuple(numbers[c] for c in classes.operands[n]))
+    return Classes(kinds, owner, operands, 0)
+
+
+def optimal(classes: Classes, cost: Cost, seconds: float, most: int) -> Solution:
+    """The cheapest acyclic program, every e-node counted once, as far as HiGHS gets in the time.
+
+    `most` is the cost of a program that is known: dearer ones are not looked for.
+    """
+    began = time.process_time()
+    classes = reduced(classes, cost, most)
+    members = classes.members()
+    nodes, count = len(classes.kinds), len(members)
+    inside = _components(classes)
+    rows: list[dict[int, float]] = []
+    lower: list[float] = []
+    depth = float(max(np.bincount(inside)))
+    for node, of in enumerate(classes.owner):
+        for operand in dict.fromkeys(classes.operands[node]):
+            rows.append({**dict.fromkeys(members[operand], 1.0)})
+            rows[-1][node] = rows[-1].get(node, 0.0) - 1.0
+            lower.append(0.0)
+            if inside[operand] == inside[of]:
+                if operand == of:
+                    rows.append({node: -1.0})
+                    lower.append(0.0)
+                else:
+                    rows.append({nodes + of: 1.0, nodes + operand: -1.0, node: -(depth + 1.0)})
+                    lower.append(1.0 - (depth + 1.0))
+    rows.append(dict.fromkeys(members[classes.root], 1.0))
+    lower.append(1.0)
+    costs = np.array([cost(k) for k in classes.kinds] + [0] * count, dtype=np.float64)
+    scale = max(costs.max(), 1.0) / 1e4
+    found = milp(
+        costs / scale,
+        constraints=LinearConstraint(_matrix(rows, nodes + count), np.array(lower), np.inf),
+        integrality=np.array([1] * nodes + [0] * count),
+        bounds=Bounds(0, np.array([1.0] * nodes + [depth] * count)),
+        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+    )
+    chosen = None if found.x is None else _chosen_nodes(classes, members, found.x[:nodes] > 0.5)
+    status = {0: "optimal", 1: "time limit", 2: "infeasible"}.get(found.status, found.message)
+    gap = None if found.x is None else float(found.mip_gap)
+    return Solution(chosen, status, gap, nodes, len(rows), time.process_time() - began)
+
+
+def _components(classes: Classes) -> np.ndarray:
+    """Per class its strongly connected component."""
+    edges = [(of, o) for of, operands in zip(classes.owner, classes.operands, strict=True) for o in operands]
+    count = max(classes.owner) + 1
+    start, end = np.array(edges or [(0, 0)]).T
+    graph = coo_array((np.ones(len(start)), (start, end)), shape=(count, count))
+    return np.asarray(connected_components(graph, connection="strong")[1])
+
+
+def _matrix(rows: Sequence[Mapping[int, float]], width: int) -> coo_array:
+    places = [(r, c, v) for r, row in enumerate(rows) for c, v in row.items()]
+    row, column, value = zip(*places, strict=True)
+    return coo_array((value, (row, column)), shape=(len(rows), width)).tocsr()
+
+
+def _chosen_nodes(classes: Classes, members: Sequence[Sequence[int]], taken: np.ndarray) -> Chosen:
+    def look(of: int) -> tuple[int, tuple[int, ...]]:
+        node = next(n for n in members[of] if taken[n])
+        return classes.kinds[node], classes.operands[node]
+
+    return _in_order(classes.root, look)

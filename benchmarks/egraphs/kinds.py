@@ -1,0 +1,118 @@
+"""What an e-node says apart from its operands: an interned definition over operand types, by number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from costmodel.plain import plain_cost
+from hardware.mesh import Mesh
+from teg.builder import GraphBuilder, define
+from teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
+from teg.sharding.placement import Placements
+
+FREE = ("source", "sink", "result", "outputs")
+
+
+class Kind(NamedTuple):
+    """A definition, the types of its operands and its results; `site` tells sources apart."""
+
+    definition: Definition
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    site: str = ""
+
+    @property
+    def constructor(self) -> str:
+        """The name of its e-nodes: operator and number of operands; several results hide from the rules."""
+        several = "_several" if len(self.outputs) > 1 else ""
+        return f"{re.sub('[^A-Za-z0-9]', '_', self.definition.operator)}{several}_{len(self.inputs)}"
+
+
+@lru_cache(maxsize=1 << 16)
+def renamed(definition: Definition, inputs: tuple[TensorType, ...]) -> Definition:
+    """The definition with the names of a contraction's dimensions in order of appearance: names mean nothing."""
+    if definition.operator != "contract" or definition.costs is not None:
+        return definition
+    labels = definition["labels"]
+    names = {n: f"d{k}" for k, n in enumerate(dict.fromkeys(n for part in labels for n in part))}
+    new = attributes(
+        **{
+            **dict(definition.attributes),
+            "labels": tuple(tuple(names[n] for n in part) for part in labels),
+            "output": tuple(names[n] for n in definition["output"]),
+        }
+    )
+    return define("contract", new, inputs)[0]
+
+
+class Kinds:
+    """Kinds by number, and what each costs on one device."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self.entries: list[Kind] = []
+        self._numbers: dict[Kind, int] = {}
+        self._ticks: dict[int, int] = {}
+
+    def __getitem__(self, number: int) -> Kind:
+        return self.entries[number]
+
+    def number(self, kind: Kind) -> int:
+        """The number of a kind, a new one where it is new."""
+        kind = kind._replace(definition=renamed(kind.definition, kind.inputs))
+        found = self._numbers.get(kind)
+        if found is None:
+            found = self._numbers[kind] = len(self.entries)
+            self.entries.append(kind)
+        return found
+
+    def ticks(self, number: int) -> int:
+        """The time of one block of this kind, in ticks of 1 ps, by the plain cost model."""
+        if number not in self._ticks:
+            self._ticks[number] = self._measured(self.entries[number])
+        return self._ticks[number]
+
+    def size_bytes(self, number: int) -> int:
+        """The bytes that one block of this kind allocates: its results, but for views, which allocate none."""
+        kind = self.entries[number]
+        if kind.definition.operator in (*FREE, "view"):
+            return 0
+        return sum(t.size_bytes for t in kind.outputs)
+
+    def _measured(self, kind: Kind) -> int:
+        if kind.definition.operator in FREE:
+            return 0
+        graph = program([kind], [tuple(("leaf", k) for k in range(len(kind.inputs)))], kind.inputs, [])
+        return plain_cost(graph, Placements(), self.mesh).time_ticks
+
+
+Ref = tuple[str, int]
+
+
+def program(
+    kinds: Sequence[Kind],
+    operands: Sequence[Sequence[Ref]],
+    leaves: Sequence[TensorType],
+    roots: Sequence[int],
+) -> Graph:
+    """A small program: blocks of these kinds over `("leaf", k)` and `("node", k)`; the roots are observed."""
+    builder = GraphBuilder("pattern")
+    for k, leaf in enumerate(leaves):
+        builder.tensors[f"leaf{k}"] = Tensor(f"leaf{k}", *leaf)
+        builder.blocks.append(Block(f"leaf{k}", _source(leaf), (), (f"leaf{k}",)))
+    for k, (kind, refs) in enumerate(zip(kinds, operands, strict=True)):
+        outputs = (f"node{k}", *(f"node{k}.{j}" for j in range(1, len(kind.outputs))))
+        builder.tensors.update({t: Tensor(t, *of) for t, of in zip(outputs, kind.outputs, strict=True)})
+        inputs = tuple(f"{what}{number}" for what, number in refs)
+        builder.blocks.append(Block(f"node{k}", kind.definition, inputs, outputs))
+    for k in roots:
+        builder.sink(f"node{k}", site=f"out{k}")
+    return builder.build()
+
+
+@lru_cache(maxsize=1 << 14)
+def _source(of: TensorType) -> Definition:
+    return define("source", attributes(shape=of.shape, dtype=of.dtype, role="activation"), [])[0]
