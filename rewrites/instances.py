@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import permutations
+from functools import cached_property, lru_cache
+from itertools import count, islice
 from typing import Any, NamedTuple
 
-from rewrites.patterns import COMMUTATIVE, parts_of, replaced
+from rewrites.patterns import Chain, Constant, Operand, chained, fits, parts_of, replaced, terms_of
 from teg.graph import Definition, TensorType
 from teg.operators.expressions import Expression
 
@@ -23,9 +23,6 @@ HOLE: Expression = ("hole",)
 
 # A pattern that fits in more ways than this says nothing about a place.
 MOST_WAYS = 24
-
-# Terms of a pattern's sum or product that are tried in every order.
-MOST_TERMS = 5
 
 Numbers = tuple[float, ...]
 
@@ -39,17 +36,6 @@ class Instance(NamedTuple):
     around: Expression
 
 
-class _Fit(NamedTuple):
-    inputs: tuple[tuple[int, int], ...] = ()
-    numbers: Numbers = ()
-
-    def reading(self, k: int, j: int) -> _Fit | None:
-        known = dict(self.inputs).get(k)
-        if known is None:
-            return _Fit((*self.inputs, (k, j)), self.numbers)
-        return self if known == j else None
-
-
 @dataclass(frozen=True)
 class Form:
     """A pattern: an expression over inputs 0 to `count` - 1 whose numbers stand for any number.
@@ -61,6 +47,11 @@ class Form:
     count: int
     inside: bool
     brackets: bool
+
+    @cached_property
+    def pattern(self) -> Any:
+        """The expression with operands `x0`, `x1`, ... and numbers `n0`, `n1`, ... as variables."""
+        return _pattern(self.expr, count(), self.brackets)
 
     def instances(self, expr: Expression) -> Sequence[Instance]:
         """Every way in which (a part of) an expression is an instance; numbers in the order of `numbers_of`."""
@@ -83,89 +74,50 @@ class Found:
 
 
 def numbers_of(expr: Expression) -> Numbers:
-    """The numbers of a pattern, in the order in which instances list theirs."""
+    """The numbers of a pattern, truth values apart, in the order in which instances list theirs."""
     if expr[0] == "const":
-        return (expr[1],)
+        return () if isinstance(expr[1], bool) else (expr[1],)
     return tuple(n for part in expr[1:] if isinstance(part, tuple) for n in numbers_of(part))
+
+
+def _pattern(expr: Expression, numbers: Iterator[int], brackets: bool) -> Any:
+    head = expr[0]
+    if head == "input":
+        return Operand(f"x{expr[1]}")
+    if head == "const":
+        return expr if isinstance(expr[1], bool) else (head, Constant(f"n{next(numbers)}"))
+    parts = [_pattern(p, numbers, brackets) if isinstance(p, tuple) else p for p in expr[1:]]
+    if brackets and head in ASSOCIATIVE:
+        terms = [t for p in parts for t in (p.parts if isinstance(p, Chain) and p.function == head else (p,))]
+        # What says much is looked for first.
+        return Chain(head, tuple(sorted(terms, key=lambda t: isinstance(t, Operand))))
+    return (head, *parts)
 
 
 @lru_cache(maxsize=1 << 14)
 def _instances(form: Form, expr: Expression) -> tuple[Instance, ...]:
     found: dict[tuple[Any, ...], Instance] = {}
+    total = len(numbers_of(form.expr))
     parts = parts_of(expr).values() if form.inside else (expr,)
-    for part in parts:
-        if part[0] != form.expr[0]:
-            continue
-        for fit, left in _with_rest(form, part):
-            if len(fit.inputs) < form.count:
-                continue
-            around = HOLE if part is expr and left is None else replaced(expr, repr(part), left or HOLE)
-            inputs = tuple(j for _, j in sorted(fit.inputs))
-            found.setdefault((inputs, fit.numbers, repr(around)), Instance(inputs, fit.numbers, part, around))
-            if len(found) >= MOST_WAYS:
-                return tuple(found.values())
+    ways = ((part, bound, left) for part in parts for bound, left in _ways(form, part))
+    for part, bound, left in islice(ways, MOST_WAYS):
+        around = HOLE if part is expr and left is HOLE else replaced(expr, repr(part), left)
+        inputs = tuple(bound[f"x{k}"][1] for k in range(form.count))
+        numbers = tuple(bound[f"n{k}"] for k in range(total))
+        found.setdefault((inputs, numbers, repr(around)), Instance(inputs, numbers, part, around))
     return tuple(found.values())
 
 
-def _with_rest(form: Form, part: Expression) -> Iterator[tuple[_Fit, Expression | None]]:
-    """The fits of a form to a part; with terms left over, the sum or product of the hole and these."""
-    for fit in _fits(form.expr, part, _Fit(), form.brackets):
-        yield fit, None
-    if not (form.inside and form.brackets and part[0] in ASSOCIATIVE):
+def _ways(form: Form, part: Expression) -> Iterator[tuple[Any, Expression]]:
+    """What each fit binds, and the hole with the terms of a longer sum or product that are left over."""
+    if part[0] != form.expr[0]:
         return
-    wanted, terms = _terms(form.expr, part[0]), _terms(part, part[0])
-    if not 1 < len(wanted) < len(terms) or len(wanted) > MOST_TERMS:
+    pattern = form.pattern
+    if not isinstance(pattern, Chain):
+        yield from ((bound, HOLE) for bound in fits(pattern, part, {}))
         return
-    for chosen in permutations(range(len(terms)), len(wanted)):
-        others = [t for k, t in enumerate(terms) if k not in chosen]
-        left = HOLE
-        for term in others:
-            left = (part[0], left, term)
-        for fit in _all_fit(wanted, [terms[k] for k in chosen], _Fit(), form.brackets):
-            yield fit, left
-
-
-def _fits(pattern: Expression, expr: Expression, fit: _Fit, brackets: bool) -> Iterator[_Fit]:
-    """The ways to read more of a pattern. Its numbers are listed in the pattern's own order."""
-    head = pattern[0]
-    if head != expr[0]:
+    if len(pattern.parts) > len(terms_of(pattern.function, part)):
         return
-    if head == "input":
-        more = fit.reading(pattern[1], expr[1])
-        if more is not None:
-            yield more
-    elif head == "const":
-        if isinstance(expr[1], bool) == isinstance(pattern[1], bool):
-            yield _Fit(fit.inputs, (*fit.numbers, expr[1]))
-    elif head in ("cast", "bitcast"):
-        if pattern[1] == expr[1]:
-            yield from _fits(pattern[2], expr[2], fit, brackets)
-    elif head == "index":
-        if pattern == expr:
-            yield fit
-    elif brackets and head in ASSOCIATIVE:
-        wanted, terms = _terms(pattern, head), _terms(expr, head)
-        if len(wanted) == len(terms) <= MOST_TERMS:
-            for order in permutations(terms):
-                yield from _all_fit(wanted, order, fit, brackets)
-    else:
-        yield from _all_fit(pattern[1:], expr[1:], fit, brackets)
-        if head in COMMUTATIVE and len(expr) == 3:
-            yield from _all_fit(pattern[1:], expr[:0:-1], fit, brackets)
-
-
-def _all_fit(
-    patterns: Sequence[Expression], parts: Sequence[Expression], fit: _Fit, brackets: bool
-) -> Iterator[_Fit]:
-    if len(patterns) != len(parts):
-        return
-    if not patterns:
-        yield fit
-        return
-    for found in _fits(patterns[0], parts[0], fit, brackets):
-        yield from _all_fit(patterns[1:], parts[1:], found, brackets)
-
-
-def _terms(expr: Expression, head: str) -> list[Expression]:
-    """The terms of nested applications of an associative function, from left to right."""
-    return [t for part in expr[1:] for t in _terms(part, head)] if expr[0] == head else [expr]
+    for bound, left in pattern.ways(part, {}):
+        if not left or form.inside:
+            yield bound, chained(pattern.function, [HOLE, *left])

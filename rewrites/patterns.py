@@ -26,6 +26,11 @@ class Wild:
 
 
 @dataclass(frozen=True)
+class Operand(Wild):
+    """Any input as it is read, `("input", k)`."""
+
+
+@dataclass(frozen=True)
 class Constant:
     """The value of any number constant, as in `("const", K)`."""
 
@@ -98,6 +103,8 @@ J, K = Constant("j"), Constant("k")
 def fits(pattern: Any, expr: Any, bound: Bound) -> Iterator[Bound]:
     """Every way in which an expression is an instance of a pattern."""
     if isinstance(pattern, Wild):
+        if isinstance(pattern, Operand) and expr[0] != "input":
+            return
         if pattern.name not in bound:
             yield {**bound, pattern.name: expr}
         elif repr(bound[pattern.name]) == repr(expr):
