@@ -13,8 +13,23 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
+from rewrites.fused_form import can_fuse
 from rewrites.move import SEVERAL, Move
-from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, RuleError, Tensor, Term, terms
+from rewrites.rule import (
+    ALIGNED,
+    Attribute,
+    Either,
+    Fuse,
+    Match,
+    Op,
+    Rest,
+    Rule,
+    RuleError,
+    Tensor,
+    Term,
+    Through,
+    terms,
+)
 from teg.graph import Block, Definition, Graph, TensorType
 
 # Names to values, and the rule's applications to the blocks they match.
@@ -193,6 +208,10 @@ def _remember(
 
 def _size(term: Term) -> int:
     """How many blocks a pattern has, shared ones counted as often as they occur."""
+    if isinstance(term, Through):
+        return term.most + _size(term.term)
+    if isinstance(term, Either):
+        return max(map(_size, term.terms))
     return 1 + sum(map(_size, term.operands)) if isinstance(term, Op) else 0
 
 
@@ -237,11 +256,10 @@ def alternatives(
             choices = ("",) if rule.choices is None else rule.choices(match)
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
-        if len(match.roots) > 1:
-            if reached is not None:
-                reached.add(match.roots[-1].site)
-            if late_blocks(draft, match.roots, match.blocks) is None:
-                continue
+        if len(match.roots) > 1 and reached is not None:
+            reached.add(match.roots[-1].site)
+        if not _has_room(draft, rule, match):
+            continue
         where = SEVERAL.join(b.site for b in match.roots)
         for choice in choices:
             count = seen[where, choice] = seen.get((where, choice), -1) + 1
@@ -265,9 +283,17 @@ def ways(draft: Draft, rule: Rule, place: str) -> Iterator[Match]:
     if block is None:
         return
     for bound in _roots(draft, rule.roots, (), (block,), {}):
-        blocks = tuple(dict.fromkeys([v for k, v in bound.items() if isinstance(k, Op)]))
+        blocks = tuple(dict.fromkeys([v for v in bound.values() if isinstance(v, Block)]))
         if _respects_readers(draft, bound, blocks):
             yield Match(draft, bound, tuple([bound[term] for term in rule.roots]), blocks)
+
+
+def _has_room(draft: Draft, rule: Rule, match: Match) -> bool:
+    """Whether there is a place in program order for what the right side makes: no cycle arises."""
+    roots, blocks = match.roots, match.blocks
+    if isinstance(rule.right, Fuse):
+        return can_fuse(draft, roots, blocks, rule.right.recomputes)
+    return len(roots) == 1 or late_blocks(draft, roots, blocks) is not None
 
 
 def _roots(
@@ -396,12 +422,19 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
         for count in counts:
             if bound.get(first.name, sites[:count]) == sites[:count]:
                 yield from _operands(draft, others, sites[count:], {**bound, first.name: sites[:count]})
-    elif sites and isinstance(first, Tensor | Op):
+    elif sites and isinstance(first, Tensor | Op | Through | Either):
         for found in _operand(draft, first, sites[0], bound):
             yield from _operands(draft, others, sites[1:], found)
 
 
-def _operand(draft: Draft, term: Tensor | Op, site: str, bound: Bound) -> Iterator[Bound]:
+def _operand(draft: Draft, term: Tensor | Op | Through | Either, site: str, bound: Bound) -> Iterator[Bound]:
+    if isinstance(term, Either):
+        for one in term.terms:
+            yield from _operand(draft, one, site, bound)
+        return
+    if isinstance(term, Through):
+        yield from _through(draft, term, site, bound)
+        return
     if isinstance(term, Tensor):
         known = bound.get(term.name)
         if known is None:
@@ -412,6 +445,27 @@ def _operand(draft: Draft, term: Tensor | Op, site: str, bound: Bound) -> Iterat
     block = draft.producers[site]
     if term.operator in (None, block.operator) and block.outputs[0] == site:
         yield from _block(draft, term, block, bound)
+
+
+def _through(draft: Draft, term: Through, site: str, bound: Bound) -> Iterator[Bound]:
+    """What the term makes, directly or behind a chain of blocks, the shortest chains first.
+
+    Where the same term object stands twice, it stands for the same tensor.
+    """
+    if term in bound:
+        if bound[term] == site:
+            yield bound
+        return
+    ends: list[tuple[str, Bound]] = [(site, {**bound, term: site})]
+    for step in range(term.most + 1):
+        further = []
+        for end, found in ends:
+            yield from _operand(draft, term.term, end, found)
+            block = draft.producers[end]
+            if block.operator in term.operators and draft.is_free(block):
+                chain = {**found, (term, step): block}
+                further += [(t, chain) for t in dict.fromkeys(block.inputs)]
+        ends = further
 
 
 def _respects_readers(draft: Draft, bound: Bound, blocks: Sequence[Block]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rewrites.match import find
-from rewrites.rule import Computed, Nothing, Op, Rule, Sizes, terms
+from rewrites.rule import Computed, Fuse, Nothing, Op, Rule, Sizes, SpellOut, terms
 from teg.operators import catalogue as operators
 from teg.operators import plug_ins as operator_plug_ins
 from teg.plugins import Group, Refused, require, require_name, sequence_of
@@ -43,7 +43,7 @@ def examined(offered: Any) -> Rule:
 def _examine_operators(rule: Rule) -> None:
     """An operator that is left out takes the rules with it that speak of it."""
     for side in (*rule.roots, *rule.results):
-        for term in terms(side) if not isinstance(side, Nothing | Computed) else ():
+        for term in terms(side) if not isinstance(side, Nothing | Computed | Fuse | SpellOut) else ():
             if isinstance(term, Op) and term.operator is not None and term.operator not in operators():
                 told = operator_plug_ins().left_out(term.operator) or "no plug-in offers it"
                 raise Refused(

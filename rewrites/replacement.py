@@ -13,12 +13,15 @@ from hashlib import blake2b
 from typing import Any
 
 from rewrites.draft import Draft
+from rewrites.fusing import put_fused, put_spelled_out
 from rewrites.match import late_blocks
 from rewrites.move import Move
 from rewrites.rule import (
     Attribute,
     Case,
     Computed,
+    Either,
+    Fuse,
     Match,
     Nothing,
     Op,
@@ -28,7 +31,9 @@ from rewrites.rule import (
     Result,
     Rule,
     RuleError,
+    SpellOut,
     Term,
+    Through,
 )
 from rewrites.rule import Tensor as AnyTensor
 from teg.builder import define
@@ -41,6 +46,12 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
     Raises:
         RuleError: the right side has no meaning, or another type than the left side.
     """
+    if isinstance(rule.right, Fuse):
+        prune(draft, put_fused(draft, rule, rule.right, match, move))
+        return
+    if isinstance(rule.right, SpellOut):
+        put_spelled_out(draft, match)
+        return
     made = _Construction(draft, rule, match, move)
     targets = [
         None if isinstance(result, Nothing) else made.result(k, result)
@@ -112,7 +123,7 @@ class _Construction:
         """The terms of the right side."""
         right = self.rule.right
         if not isinstance(right, Computed):
-            return [r for r in self.rule.results if not isinstance(r, Computed)]
+            return [r for r in self.rule.results if not isinstance(r, Computed | Fuse | SpellOut)]
         try:
             return right.terms(self.match)
         except Exception as error:
@@ -183,6 +194,8 @@ class _Construction:
             return tuple(term.sites(self.match))
         if isinstance(term, Parts):
             return tuple(site for part in self.made_parts(term) for site in self.operand(part))
+        if isinstance(term, Through | Either):
+            raise self.fail("`through` and `either` belong to left sides")
         found = self.match[term.name]
         return found if isinstance(term, Rest) else (found,)
 

@@ -12,7 +12,8 @@ On the left a `tensor` stands for any tensor, `rest` for any number of operands,
 attribute; the same name (or the same term object) twice asks for the same thing twice. Attributes that are
 not mentioned may be anything. On the right stand the same terms, plus `pick` (operands computed from the
 match), `parts` (as many new operands as the match asks for) and attributes that are functions of
-the match. A side of several terms has several results.
+the match. A side of several terms has several results. `through` and `either` let one left side fit several
+forms of the same thing; the right side `fuse()` makes one fused block of all that is matched.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rewrites.draft import Draft
+from rewrites.fused_form import FusedForm
 from teg.graph import Block, Definition, Graph, TensorType
 
 KINDS = ("semantic", "optimization")
@@ -57,6 +59,22 @@ class Rest:
 
 
 @dataclass(frozen=True, eq=False)
+class Through:
+    """Left side only: the term, or what up to `most` blocks of these operators make of it, one after the other."""
+
+    term: Op | Either
+    operators: tuple[str, ...]
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class Either:
+    """Left side only: any of several terms."""
+
+    terms: tuple[Op | Through, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Pick:
     """Right side only: operands computed from the match."""
 
@@ -84,6 +102,23 @@ class Computed:
     """Right side only: the terms of all results at once, worked out from the match when it is replaced."""
 
     terms: Callable[[Match], Sequence[Result]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fuse:
+    """Right side only: all matched blocks become one fused block (`rewrites.fused_form`).
+
+    What blocks outside read becomes a further output of it; with `recomputes` it keeps its maker instead, and
+    the fused block computes it again. `finished` has the last word on the block.
+    """
+
+    recomputes: bool = False
+    finished: Callable[[FusedForm], FusedForm] = lambda form: form
+
+
+@dataclass(frozen=True, eq=False)
+class SpellOut:
+    """Right side only: the matched fused block becomes the blocks that it does the work of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +173,10 @@ class Op:
         return replace(self, is_commutative=True)
 
 
-Term = Tensor | Rest | Pick | Parts | Op | Case
+Term = Tensor | Rest | Pick | Parts | Op | Case | Through | Either
 Result = Tensor | Op | Case | Nothing
+# Right sides that make all results at once.
+WholeSide = Computed | Fuse | SpellOut
 
 
 def tensor(name: str) -> Tensor:
@@ -155,6 +192,24 @@ def rest(name: str) -> Rest:
 def attr(name: str) -> Attribute:
     """Any value; `m[name]` is the value (None: the attribute is not there)."""
     return Attribute(name)
+
+
+def through(term: Op | Either, *operators: str, most: int = 3) -> Through:
+    """Left: the term, or what a chain of at most `most` blocks of these operators makes of it; they are matched too."""
+    return Through(term, operators, most)
+
+
+def either(*terms: Op | Through) -> Either:
+    """Left: any of these terms, tried in this order."""
+    return Either(terms)
+
+
+def fuse(recomputes: bool = False) -> Fuse:
+    """A right side: all matched blocks as one fused block.
+
+    Inner values that others read become further outputs; with `recomputes` their makers stay for them.
+    """
+    return Fuse(recomputes)
 
 
 def pick(sites: Callable[[Match], Sequence[str]]) -> Pick:
@@ -265,7 +320,7 @@ class Rule:
 
     name: str
     left: Op | tuple[Op, ...]
-    right: Result | Computed | tuple[Result, ...]
+    right: Result | WholeSide | tuple[Result, ...]
     doc: str
     source: str
     example: Callable[[Sizes], Graph]
@@ -276,7 +331,7 @@ class Rule:
     domain: str = "exact"
     saturating: bool = False
     roots: tuple[Op, ...] = field(init=False)
-    results: tuple[Result | Computed, ...] = field(init=False)
+    results: tuple[Result | WholeSide, ...] = field(init=False)
     depth: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -293,7 +348,7 @@ class Rule:
         unbound = [
             t.name
             for result in self.results
-            if not isinstance(result, Nothing | Computed)
+            if not isinstance(result, Nothing | Computed | Fuse | SpellOut)
             for t in terms(result)
             if isinstance(t, Tensor | Rest) and t.name not in bound
         ]
@@ -301,8 +356,8 @@ class Rule:
             raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")
         object.__setattr__(self, "depth", max(map(_depth, self.roots)))
 
-    def _results(self) -> tuple[Result | Computed, ...]:
-        if isinstance(self.right, Computed):
+    def _results(self) -> tuple[Result | WholeSide, ...]:
+        if isinstance(self.right, Computed | Fuse | SpellOut):
             return (self.right,) * len(self.roots)
         return self.right if isinstance(self.right, tuple) else (self.right,)
 
@@ -310,10 +365,21 @@ class Rule:
 def terms(term: Term) -> Iterator[Term]:
     """The term and all terms inside it."""
     yield term
-    inner = term.operands if isinstance(term, Op) else (term.yes, term.no) if isinstance(term, Case) else ()
-    for part in inner:
+    for part in _inner(term):
         yield from terms(part)
 
 
+def _inner(term: Term) -> Sequence[Term]:
+    if isinstance(term, Op):
+        return term.operands
+    if isinstance(term, Case):
+        return (term.yes, term.no)
+    if isinstance(term, Through):
+        return (term.term,)
+    return term.terms if isinstance(term, Either) else ()
+
+
 def _depth(term: Term) -> int:
-    return 1 + max((_depth(o) for o in term.operands), default=0) if isinstance(term, Op) else 0
+    """How many blocks lie on the longest way into the term."""
+    own = 1 if isinstance(term, Op) else term.most if isinstance(term, Through) else 0
+    return own + max((_depth(o) for o in _inner(term)), default=0)

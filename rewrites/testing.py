@@ -23,15 +23,16 @@ import numpy as np
 
 from rewrites.apply import apply_all, apply_move
 from rewrites.cell_form import INPUT, dim_labels, pointwise
+from rewrites.fused_form import FusedForm, spelled_out
 from rewrites.match import find, find_near
 from rewrites.measure import measure
 from rewrites.move import Move
 from rewrites.offers import Offers, find_tied
-from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
+from rewrites.rule import NOTHING, Computed, Fuse, Match, Nothing, Rule, Sizes, SpellOut, computed, op
 from teg.builder import define
 from teg.dtypes import is_float
 from teg.evaluate import evaluate, random_inputs
-from teg.graph import Block, Graph, Tensor, attributes
+from teg.graph import Block, Graph, Tensor, TensorType, attributes
 from teg.operators.monoids import HALF
 from teg.validate import check
 
@@ -192,10 +193,12 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
     new = [b for b in after.blocks if before.by_site.get(b.site) is not b]
     roots = [before.by_site[s] for s in move.places[0].split("&")]
     results = {t for b in roots for t in b.outputs}
+    # A fused block takes over what others read of the blocks in it.
+    absorbed = {t for b in new for t in b.outputs} if isinstance(rule.right, Fuse) else set[str]()
     for b in gone:
         other = after.by_site.get(b.site)
         rebound = other is not None and other.definition is b.definition and results & set(b.inputs)
-        dead = other is None and not any(t in after.readers for t in b.outputs)
+        dead = other is None and not any(t in after.readers and t not in absorbed for t in b.outputs)
         _expect(
             rule, bool(b in roots or rebound or dead), f"{move} changes {b.site!r}, which lies outside it"
         )
@@ -204,7 +207,7 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
     fresh = {b.site for b in new} - before.by_site.keys()
     _expect(rule, not fresh & before.tensors.keys(), f"{move} gives a new block the name of a tensor")
     order = [b.site for b in after.blocks if b in set(kept)]
-    if len(roots) == 1:
+    if len(roots) == 1 and not isinstance(rule.right, Fuse):
         _expect(rule, order == [b.site for b in kept], f"{move} reorders blocks outside it")
 
 
@@ -212,6 +215,9 @@ def wrong(rule: Rule) -> Rule:
     """The rule with each new result off by one, or, where nothing is new, without its guard."""
     if all(isinstance(r, Nothing) for r in rule.results):
         return with_right(rule, NOTHING, when=lambda _: True)
+    if isinstance(rule.right, Fuse | SpellOut):
+        recomputes = isinstance(rule.right, Fuse) and rule.right.recomputes
+        return with_right(rule, Fuse(recomputes, _all_off_by_one))
     if isinstance(rule.right, Computed):
         terms = rule.right.terms
         return with_right(rule, computed(lambda m: [_wrong_term(t, k) for k, t in enumerate(terms(m))]))
@@ -224,8 +230,23 @@ def _wrong_term(result: Any, k: int) -> Any:
     return op("cell", result, given=lambda m: _off_by_one(m, k)).named("wrong")
 
 
+def _all_off_by_one(form: FusedForm) -> FusedForm:
+    """The fused block with one added to its outputs."""
+    _, types = form.define()
+    count = len(form.inputs) + sum(len(s.types) for s in spelled_out(form.define()[0], form.reads))
+    cells = tuple(
+        ("cell", attributes(**_plus_one(kind)), (v,)) for v, kind in zip(form.outputs, types, strict=True)
+    )
+    outputs = tuple(range(count, count + len(cells)))
+    return replace(form, steps=(*form.steps, *cells), outputs=outputs)
+
+
 def _off_by_one(m: Match, k: int) -> Mapping[str, Any]:
-    shape, dtype = m.result(k)
+    return _plus_one(m.result(k))
+
+
+def _plus_one(kind: TensorType) -> Mapping[str, Any]:
+    shape, dtype = kind
     expr = ("not", INPUT) if dtype == "bool" else ("add", INPUT, ("const", 1))
     return pointwise(expr, (dim_labels(len(shape)),), shape, dtype)
 

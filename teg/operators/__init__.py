@@ -5,13 +5,14 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cache
 
+from teg.graph import Definition
 from teg.operators.boundary import BOUNDARY
 from teg.operators.cells import CELLS
 from teg.operators.contraction import CONTRACTION
 from teg.operators.external import EXTERNALS
 from teg.operators.factorisations import FACTORISATIONS
 from teg.operators.foreign import FOREIGN
-from teg.operators.fused_body import FUSED
+from teg.operators.fused_body import FUSED, Body, read_body
 from teg.operators.fusing import fused_operator
 from teg.operators.gathering import GATHERING
 from teg.operators.joining import JOINING
@@ -66,6 +67,17 @@ def catalogue() -> dict[str, Operator]:
     """All operators by name, those of installed plug-ins included; one that is left out is not in it."""
     known = {o.name: o for o in SIMPLE} | dict(plug_ins().members)
     return known | {FUSED: fused_operator(known)}  # the steps of fused blocks may be those of plug-ins
+
+
+def body_of(definition: Definition) -> Body:
+    """The body of a fused block.
+
+    Raises:
+        ValueError: the definition is of another operator, or its body is malformed.
+    """
+    if definition.operator != FUSED:
+        raise ValueError(f"only a fused block has a body, not {definition.operator!r}")
+    return read_body(definition.attributes, catalogue())
 
 
 def operator_named(name: str) -> Operator:

@@ -43,8 +43,8 @@ def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
     Raises:
         ValueError: it is malformed, a step does not fit, or a step cannot stand inside a block; it says which.
     """
-    given = settings(attrs, ("body", "inputs", "outputs"))
-    inputs = _types(given["inputs"])
+    given = settings(attrs, ("body", "results", "types"))
+    inputs = _types(given["types"])
     if not isinstance(given["body"], tuple) or not given["body"]:
         raise ValueError(f"attribute 'body' must be a tuple of at least one step, not {given['body']!r}")
     types, steps = list(inputs), []
@@ -52,7 +52,7 @@ def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
         step, made = _step(k, told, types, known)
         steps.append(step)
         types += made
-    body = Body(inputs, tuple(types), tuple(steps), _outputs(given["outputs"], len(inputs), len(types)))
+    body = Body(inputs, tuple(types), tuple(steps), _outputs(given["results"], len(inputs), len(types)))
     _check_use(body)
     return body
 
@@ -63,7 +63,7 @@ def _types(told: Any) -> tuple[TensorType, ...]:
         for t in told
     )
     if not good:
-        raise ValueError(f"attribute 'inputs' must be a tuple of (shape, element type), not {told!r}")
+        raise ValueError(f"attribute 'types' must be a tuple of (shape, element type), not {told!r}")
     return tuple(TensorType(shape, dtype) for shape, dtype in told)
 
 
@@ -96,7 +96,7 @@ def _outputs(told: Any, inputs: int, count: int) -> tuple[int, ...]:
     good = isinstance(told, tuple) and told and all(type(v) is int and inputs <= v < count for v in told)
     if not good or len(set(told)) != len(told):
         raise ValueError(
-            f"attribute 'outputs' must list results of steps, {inputs} to {count - 1}, each once, not {told!r}"
+            f"attribute 'results' must list results of steps, {inputs} to {count - 1}, each once, not {told!r}"
         )
     return tuple(told)
 

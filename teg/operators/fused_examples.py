@@ -36,7 +36,7 @@ def _fused(
 ) -> OperatorExample:
     types = tuple(TensorType(shape, dtype) for shape in shapes)
     told = tuple((shape, dtype) for shape in shapes)
-    return OperatorExample(attributes(body=tuple(body), inputs=told, outputs=tuple(outputs)), types)
+    return OperatorExample(attributes(body=tuple(body), types=told, results=tuple(outputs)), types)
 
 
 _X, _Y, _Z = ("input", 0), ("input", 1), ("input", 2)

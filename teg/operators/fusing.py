@@ -1,11 +1,12 @@
 """The fused block: one block that does the work of several, whose intermediate tensors never exist as a whole.
 
     body = (("contract", attributes, (0, 1)), ("cell", attributes, (3, 2)))
-    fused(x, w, bias; body, inputs=((shape, element type), ...), outputs=(4,))
+    fused(x, w, bias; body, types=((shape, element type), ...), results=(4,))
 
-A step is operator, attributes and the numbers of the values it reads: the inputs, then the results of the
-steps before it. Any steps with index spaces may stand in it, views included; `fused_space` derives the
-block's index space from theirs, `fused_values` computes it in small parts.
+A step is operator, attributes and the numbers of the values it reads: the inputs (`types` are theirs), then
+the results of the steps before it; `results` are the values that the block makes. Any steps with index spaces
+may stand in it, views included; `fused_space` derives the block's index space from theirs, `fused_values`
+computes it in small parts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Fusing:
     def infer(self, attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
         body, space = self.plan(Definition(FUSED, attrs, None))
         if body.inputs != tuple(inputs):
-            raise ValueError(f"attribute 'inputs' tells {body.inputs}, the inputs are {tuple(inputs)}")
+            raise ValueError(f"attribute 'types' tells {body.inputs}, the inputs are {tuple(inputs)}")
         return Inferred(space.signature, tuple(body.types[v] for v in body.outputs))
 
     def evaluate(
@@ -58,7 +59,7 @@ class _Fusing:
         return _work(*self.plan(Definition(FUSED, definition.attributes, None)))
 
     def input_shapes(self, definition: Definition) -> tuple[tuple[int, ...], ...]:
-        return tuple(shape for shape, _ in definition["inputs"])
+        return tuple(shape for shape, _ in definition["types"])
 
 
 def _work(body: Body, space: Space) -> Work:

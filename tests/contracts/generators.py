@@ -293,7 +293,7 @@ def fused(draw: Draw) -> OperatorExample:
         outputs = [6]
     if last == "both":
         outputs = [5, 4]
-    return example([x, w], body=tuple(body), inputs=(told(x), told(w)), outputs=tuple(outputs))
+    return example([x, w], body=tuple(body), types=(told(x), told(w)), results=tuple(outputs))
 
 
 GENERATORS: Mapping[str, Generator] = {

@@ -1,0 +1,78 @@
+"""Matched blocks replaced by one fused block, and a fused block by the blocks it does the work of.
+
+All tensors that stay keep their sites, so their readers are untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from rewrites.draft import Draft
+from rewrites.fused_form import fused_form, late_inputs, makers, spelled_out
+from rewrites.move import Move
+from rewrites.rule import Fuse, Match, Rule, RuleError
+from teg.graph import Block, Definition, Tensor
+
+
+def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -> list[str]:
+    """Put a fused block in the place of what was matched; returns the tensors that may have lost a reader.
+
+    Raises:
+        RuleError: the matched blocks cannot be one.
+    """
+    late = late_inputs(draft, match.roots, match.blocks, right.recomputes)
+    if late is None:
+        raise RuleError(rule.name, f"at {move.place!r}: what it reads needs what it makes")
+    form = right.finished(fused_form(draft, match.roots, match.blocks, right.recomputes))
+    try:
+        definition, types = form.define()
+    except ValueError as error:
+        raise RuleError(rule.name, f"at {move.place!r}: the blocks cannot be one: {error}") from error
+    tensors = [draft.tensors[t] for t in form.sites]
+    if tuple(t.type for t in tensors) != types:
+        raise RuleError(rule.name, f"at {move.place!r}: the fused block makes {types} for {form.sites}")
+    replaced = makers(draft, form.sites)
+    position = draft.position(replaced[0].site)
+    site = _site(draft, match.roots[0].site, "fused", definition, form.reads)
+    gone = dict.fromkeys([*replaced, *match.roots])
+    for block in gone:
+        draft.remove(block.site)
+    _move(draft, late, position)
+    draft.add(Block(site, definition, form.reads, form.sites), (*position, len(late)), tensors)
+    for t in (t for block in gone for t in block.outputs if t not in form.sites):
+        draft.forget(t)
+    return [t for block in gone for t in block.inputs if t in draft.tensors]
+
+
+def put_spelled_out(draft: Draft, match: Match) -> None:
+    """Put the steps of a fused block in its place."""
+    (fused,) = match.roots
+    steps = spelled_out(fused.definition, fused.inputs)
+    position = draft.position(fused.site)
+    draft.remove(fused.site)
+    made: list[tuple[str, ...]] = []
+    for k, (definition, reads, types, results) in enumerate(steps):
+        inputs = [made[r[0]][r[1]] if isinstance(r, tuple) else r for r in reads]
+        site = _site(draft, fused.site, definition.operator, definition, inputs)
+        outputs = tuple(
+            fused.outputs[o] if o >= 0 else (site if j == 0 else f"{site}#{j}") for j, o in enumerate(results)
+        )
+        tensors = [
+            draft.tensors[t] if o >= 0 else Tensor(t, *kind)
+            for t, o, kind in zip(outputs, results, types, strict=True)
+        ]
+        draft.add(Block(site, definition, tuple(inputs), outputs), (*position, k), tensors)
+        made.append(outputs)
+
+
+def _move(draft: Draft, late: Sequence[Block], position: tuple[int, ...]) -> None:
+    for k, block in enumerate(late):
+        draft.move(block.site, (*position, k))
+
+
+def _site(draft: Draft, place: str, role: str, definition: Definition, inputs: Sequence[str]) -> str:
+    """`place~role.digest`: the digest tells apart all that could come of this place."""
+    text = repr((definition.operator, definition.attributes, tuple(inputs)))
+    digest = blake2b(text.encode(), digest_size=4).hexdigest()
+    return draft.free_site(f"{place.partition('~')[0]}~{role}.{digest}")
