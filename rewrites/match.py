@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from rewrites.draft import Draft
 from rewrites.fused_form import can_fuse
 from rewrites.move import SEVERAL, Move
+from rewrites.reach import roots_above
 from rewrites.rule import (
     ALIGNED,
     Attribute,
@@ -36,6 +37,9 @@ from teg.graph import Block, Definition, Graph, TensorType
 Bound = dict[Any, Any]
 
 BOUNDARY = ("source", "sink")
+
+# Patterns of more levels are looked for from the blocks inside them.
+DEEP = 4
 
 # Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
 MOST_KNOWN = 1 << 15
@@ -82,14 +86,17 @@ class Near(NamedTuple):
     """The places whose matches may have changed.
 
     `distances`: how many blocks lie between a place and the nearest change below it; `several`: first roots of
-    matches of several roots, these places included.
+    matches of several roots, these places included; `above`: the places of deep rules, by rule.
     """
 
     distances: Mapping[str, int]
     several: frozenset[str]
+    above: Mapping[str, frozenset[str]]
 
     def concerns(self, rule: Rule, site: str) -> bool:
         """Whether a rule may fit in another way than before with its first root at a place."""
+        if rule.name in self.above:
+            return site in self.above[rule.name]
         return self.distances.get(site, rule.depth + 1) <= rule.depth or (
             len(rule.roots) > 1 and site in self.several
         )
@@ -105,17 +112,19 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
         b.site for b in made if len({r for t in b.outputs for r, _ in draft.readers[t]}) <= index.largest
     )
     distances = dict.fromkeys(edge, 0)
+    starts = edge | {b.site for b in made}
+    above = {r.name: frozenset(roots_above(draft, r, starts)) for r in index.deep}
     for distance in range(1, index.depth + 1):
         readers = {b.site for s in edge for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
         edge = readers - distances.keys()
         distances.update(dict.fromkeys(edge, distance))
     distances.update((b.site, 0) for b in made)
-    several = set(distances)
+    several = set(distances).union(*above.values())
     for rule in index.paired:
         for site, distance in distances.items():
             for k in range(1, len(rule.roots)) if distance <= rule.depth else ():
                 several.update(_firsts(draft, rule, k, draft.blocks[site]))
-    return Near(distances, frozenset(several))
+    return Near(distances, frozenset(several), above)
 
 
 def _firsts(draft: Draft, rule: Rule, k: int, block: Block) -> Iterator[str]:
@@ -154,13 +163,15 @@ def _moves(
 class Index:
     """The rules by what their root asks of a block and of what makes its inputs.
 
-    `depth` is that of the deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with
+    `deep` are those with one root and a pattern that is looked for from within (`rewrites.reach`), `depth` is
+    that of the deepest other one, `largest` the number of blocks in the largest, `paired` the rules with
     several roots.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self.depth = max((r.depth for r in rules), default=0)
+        self.deep = tuple(r for r in rules if r.depth > DEEP and len(r.roots) == 1)
+        self.depth = max((r.depth for r in rules if r not in self.deep), default=0)
         self.largest = max((sum(map(_size, r.roots)) for r in rules), default=0)
         self.paired = tuple(r for r in rules if len(r.roots) > 1)
         self._by_operator: dict[str, list[Rule]] = {}

@@ -70,7 +70,7 @@ class Offers:
         draft = Draft(graph)
         gone = self.places.keys() - graph.by_site.keys()
         affected = near(draft, self.rules, changes)
-        affected = Near(affected.distances, affected.several | self._entangled(draft, changes))
+        affected = affected._replace(several=affected.several | self._entangled(draft, changes))
         places = dict(self.places)
         for site in gone:
             del places[site]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rewrites.fusion.fitting import form_of, streams
+from rewrites.fusion.fitting import computing, form_of, streams
 from rewrites.rule import Match, Rule, Sizes, either, fuse, op, rest, tensor, through
 from rewrites.sketch import Sketch
 from teg.graph import Graph
@@ -15,9 +15,9 @@ SCORES = through(op("contract", rest("qk")), "cell", "view", most=3)
 
 # A softmax as exports spell it out: exp(s - max s) / sum of it, with casts and kept dimensions in between.
 HIGHEST = through(op("reduce", SCORES, monoid="max"), "cell", "view", most=2)
-SHIFTED = op("cell", SCORES, HIGHEST)
+SHIFTED = op("cell", SCORES, HIGHEST, inside=computing("exp", "exp2"))
 TOTAL = through(op("reduce", SHIFTED, monoid="sum"), "cell", "view", most=2)
-SOFTMAX = either(op("softmax", SCORES), op("cell", SHIFTED, TOTAL))
+SOFTMAX = either(op("softmax", SCORES), op("cell", SHIFTED, TOTAL, inside=computing("div", "mul")))
 WEIGHTS = through(SOFTMAX, "cell", "view", most=3)
 
 
