@@ -40,9 +40,12 @@ def roots_above(draft: Draft, rule: Rule, starts: Iterable[str]) -> set[str]:
     shape = _shape(rule)
     waiting: list[State] = []
     for site in starts:
-        operator = draft.blocks[site].operator
-        waiting += ((site, term, 0) for term in shape.up if term.operator in (None, operator))
-        waiting += ((site, e, e.most - 1) for e in shape.chains if operator in e.operators)
+        # Anything may have stood here before, also where an operand of the match is made.
+        waiting += ((site, term, 0) for term in shape.up)
+        waiting += ((site, edge, edge.most - 1) for edge in shape.chains)
+        for reader in (r for t in draft.blocks[site].outputs for r, _ in draft.readers[t]):
+            waiting += ((reader.site, t, 0) for t in shape.up if t.operator in (None, reader.operator))
+            waiting += ((reader.site, e, e.most - 1) for e in shape.chains if reader.operator in e.operators)
     seen = set(waiting)
     while waiting:
         site, at, left = waiting.pop()
