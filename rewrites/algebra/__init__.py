@@ -10,10 +10,12 @@ from rewrites.algebra.factors import FACTORS
 from rewrites.algebra.folding import FOLDING
 from rewrites.algebra.recomposition import RECOMPOSITION
 from rewrites.algebra.reductions import REDUCTIONS
+from rewrites.algebra.renamed import RENAMED
 from rewrites.rule import Rule
 
 ALGEBRA: tuple[Rule, ...] = (
     *CLEANUP,
+    *RENAMED,
     *CANCELLATION,
     *EXPRESSIONS,
     *ACTIVATIONS,

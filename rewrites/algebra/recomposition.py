@@ -39,12 +39,21 @@ def _clamped_variance(x: Any) -> Any:
     return _moments_variance(x).relu()
 
 
-def _times_root(x: Any, variance: Any, eps: Any) -> Any:
-    return (x - x.mean("k")) * (variance + eps).rsqrt()
+def _times(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    return (x - mean) * (variance + eps).rsqrt()
 
 
-def _over_root(x: Any, variance: Any, eps: Any) -> Any:
-    return (x - x.mean("k")) / (variance + eps).sqrt()
+def _over(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    return (x - mean) / (variance + eps).sqrt()
+
+
+def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
+    """The root of the variance taken anew for every element, in the cell that scales it."""
+
+    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+        return x.fused("normalised", lambda a, b, c: end(a, b, c, eps), mean, variance)
+
+    return normalised
 
 
 VARIANCES = (
@@ -52,12 +61,17 @@ VARIANCES = (
     ("moments", _moments_variance, "mean_k(x^2) - (mean_k x)^2", MOMENTS),
     ("clamped_moments", _clamped_variance, "relu(mean_k(x^2) - (mean_k x)^2)", MOMENTS),
 )
-ENDS = (("", _times_root, "* rsqrt"), ("_by_root", _over_root, "/ sqrt"))
+ENDS = (
+    ("", _times, "* rsqrt", ""),
+    ("_over_root", _over, "/ sqrt", ""),
+    ("_in_a_cell", _in_one_cell(_times), "* rsqrt", ", the root in the cell of the elements"),
+    ("_over_root_in_a_cell", _in_one_cell(_over), "/ sqrt", ", the root in the cell of the elements"),
+)
 
 
 def _layer_norm(variance: Callable[[Any], Any], end: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """A layer normalisation by this variance, its root taken like this."""
-    return lambda x, eps: end(x, variance(x), eps)
+    return lambda x, eps: end(x, x.mean("k"), variance(x), eps)
 
 
 RECOMPOSITION: tuple[Rule, ...] = (
@@ -86,6 +100,32 @@ RECOMPOSITION: tuple[Rule, ...] = (
         Over any dimensions: a shift of all exponents cancels; where an exponential overflows it is even right.
         """,
         source=SOFTMAX,
+    ),
+    equation(
+        "gradient_of_quotient",
+        left=lambda e, s, g: (g / s - (g * e * s.square().reciprocal()).sum("k")) * e,
+        right=lambda e, s, g: (g - (g * (e / s)).sum("k")) * (e / s),
+        tensors={"e": "m k", "s": "m", "g": "m k"},
+        doc="""
+        The derivative of a softmax, traced by the rule of quotients, reads the softmax only.
+
+        (g / s - sum_k (g e / s^2)) e  ->  (g - sum_k (g y)) y with y = e / s
+        Over any dimensions. The quotient is what the forward pass has; what it is made of need not be kept.
+        """,
+        source="rule of quotients",
+    ),
+    equation(
+        "gradient_of_negated_quotient",
+        left=lambda e, s, g: (g / s + -(g * e * s.square().reciprocal()).sum("k")) * e,
+        right=lambda e, s, g: (g - (g * (e / s)).sum("k")) * (e / s),
+        tensors={"e": "m k", "s": "m", "g": "m k"},
+        doc="""
+        The derivative of a softmax, traced by the rule of quotients, reads the softmax only.
+
+        (g / s + (-sum_k (g e / s^2))) e  ->  (g - sum_k (g y)) y with y = e / s
+        Over any dimensions. As `gradient_of_quotient`, the sign apart, as transposed programs have it.
+        """,
+        source="rule of quotients",
     ),
     equation(
         "log_softmax_of_parts",
@@ -150,12 +190,12 @@ RECOMPOSITION: tuple[Rule, ...] = (
             A spelled out layer normalisation is named.
 
             (x - mean_k x) {root}({form} + eps)  ->  layer_norm_k(x)
-            Over any dimensions; scale and bias, where there are some, stay around it.
+            Over any dimensions{where}; scale and bias, where there are some, stay around it.
             """,
             source=source,
         )
         for name, variance, form, source in VARIANCES
-        for suffix, end, root in ENDS
+        for suffix, end, root, where in ENDS
     ),
     equation(
         "layer_norm_of_scale",
