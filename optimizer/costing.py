@@ -30,9 +30,9 @@ class Costing:
         self.mesh, self.compute_dtype = mesh, compute_dtype
         self.shape = MeshShape(mesh.axis_sizes)
         self._axes = default_view(self.shape.part(devices)).axes
-        self._tables: dict[str, TableCache] = {}
+        self._tables: dict[tuple[str, bool], TableCache] = {}
         self._counted: dict[str, Counted] = {}
-        self._spaces: dict[tuple[str, str], PlanSpace] = {}
+        self._spaces: dict[tuple[str, str, bool], PlanSpace] = {}
 
     def cost(self, graph: Graph, placements: Placements) -> dict[str, float]:
         """Every objective the device has figures for, in its unit: what a search would say of this plan.
@@ -41,18 +41,19 @@ class Costing:
             ValueError: the placements do not fit the graph or the machine.
         """
         used = self.mesh.part(self.shape.part(placements.devices).axes)
-        space = self._space(graph, placements.devices, used)
+        space = self._space(graph, placements, used)
         try:
             genes = space.genes_of(placements)
         except ValueError:
             counted = self._counted.setdefault(placements.devices, {})
-            return costs_of(
-                plain_cost(graph, placements, self.mesh, self.compute_dtype, counted).vector(), used
-            )
+            tally = plain_cost(graph, placements, self.mesh, self.compute_dtype, counted)
+            return costs_of(tally.vector(), used)
         return costs_of(space.evaluate(genes), used)
 
-    def _space(self, graph: Graph, devices: str, used: Mesh) -> PlanSpace:
-        key = (structure_of(graph), devices)
+    def _space(self, graph: Graph, placements: Placements, used: Mesh) -> PlanSpace:
+        """The graph compiled for a view; where nothing is placed yet, for one in which nothing can be split."""
+        devices, is_bare = placements.devices, not placements.blocks
+        key = (structure_of(graph), devices, is_bare)
         if key not in self._spaces:
             while len(self._spaces) >= MOST_SPACES:
                 del self._spaces[next(iter(self._spaces))]
@@ -62,9 +63,9 @@ class Costing:
             self._spaces[key] = PlanSpace(
                 replace(graph, data={}) if graph.data else graph,
                 used,
-                View(part, axes),
+                View(part, () if is_bare else axes),
                 compute_dtype=self.compute_dtype,
-                cache=self._tables.setdefault(devices, TableCache()),
+                cache=self._tables.setdefault((devices, is_bare), TableCache()),
             )
         return self._spaces[key]
 

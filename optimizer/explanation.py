@@ -7,8 +7,9 @@ The last are the plan's. In between a step is costed with the placements that ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from hardware.mesh import Mesh
 from optimizer.costing import Costing, differences
@@ -21,10 +22,13 @@ from rewrites import (
     is_structural,
     replay_plan,
 )
+from rewrites.placement import PLAN_WIDE
 from teg.graph import Graph
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placements
 
+# Placement rules that look at other blocks than the one they place.
+LOOKING = frozenset({"follow"})
 OPTION_DOC = "An option of the whole plan is set."
 
 Report = Callable[[int, int], None]
@@ -102,7 +106,7 @@ def explain(
         without = None
         if ablation:
             rest = [move for _, later in groups[k + 1 :] for move in later]
-            finished = _without(states[k], rest, states[-1], shape)
+            finished = _without(states[k], group, rest, states[-1], shape)
             without = None if finished is None else differences(costs[-1], costing.cost(*finished))
             on_step(len(states) + k + 1, total)
         blocks = len(states[k + 1][0].blocks)
@@ -140,19 +144,42 @@ def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, co
     return graph, placements
 
 
-def _without(before: State, rest: Sequence[Move], finished: State, shape: MeshShape) -> State | None:
-    """The finished plan with the rest of its history alone after `before`.
+def _without(
+    before: State, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
+) -> State | None:
+    """What the rest of a history alone leads to after `before`, without these moves.
 
     None where the rest does not fit, or leaves blocks that the finished plan does not have: nothing was decided
     for these.
     """
     try:
-        graph, placements = replay_plan(before[0], rest, shape, placements=before[1])
+        if any(is_structural(m) for m in (*moves, *rest)) or any(m.rule in LOOKING for m in rest):
+            graph, placements = replay_plan(before[0], rest, shape, placements=before[1])
+        else:
+            graph, placements = finished[0], _undone(before[1], moves, rest, finished, shape)
     except (StaleMove, RuleError):
         return None
     if any(site not in finished[0].by_site for site in graph.by_site):
         return None
     return graph, placements
+
+
+def _undone(
+    before: Placements, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
+) -> Placements:
+    """The finished placements, but what these moves touched is as before, and as the rest changes that."""
+    options = {name for m in moves if m.rule in PLAN_WIDE for name in m.places}
+    sites = {site for m in moves if m.rule not in PLAN_WIDE for site in m.places}
+    blocks = {site: p for site, p in finished[1].blocks.items() if site not in sites}
+    blocks.update({site: p for site, p in before.blocks.items() if site in sites})
+    changed: dict[str, Any] = {name: getattr(before, name) for name in options}
+    again = []
+    for move in rest:
+        places = tuple(p for p in move.places if p in (options if move.rule in PLAN_WIDE else sites))
+        if places:
+            again.append(replace(move, place=places))
+    start = replace(finished[1], blocks=blocks, **changed)
+    return replay_plan(finished[0], again, shape, placements=start)[1]
 
 
 def _cure(move: Move) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from inspect import cleandoc
 from itertools import permutations, product
 from typing import Any
@@ -220,7 +221,13 @@ def _strategies(spot: Spot) -> Iterator[str]:
 def _reshard(spot: Spot, choice: str) -> Placement:
     signature = spot.block.signature
     rank = len(signature.dims) if signature is not None else 0
-    return replace(spot.placement, strategy=parse_strategy(choice, rank))
+    return replace(spot.placement, strategy=_parsed(choice, rank))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(choice: str, rank: int) -> Strategy:
+    """A move's choice is read once, however many places it has."""
+    return parse_strategy(choice, rank)
 
 
 def _source_reads(spot: Spot) -> dict[str, tuple[Block, int]]:
