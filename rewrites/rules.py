@@ -11,9 +11,10 @@ from rewrites.fusion import FUSION
 from rewrites.plugged import RULE_GROUP
 from rewrites.rule import Rule
 from rewrites.selectors import SELECTORS
+from rewrites.sharding import SHARDING
 from teg.plugins import Loaded, load, once
 
-RULES: tuple[Rule, ...] = (*ALGEBRA, *SELECTORS, *FUSION, *EXPANSIONS)
+RULES: tuple[Rule, ...] = (*ALGEBRA, *SELECTORS, *FUSION, *EXPANSIONS, *SHARDING)
 
 
 @once

@@ -28,6 +28,7 @@ from teg.operators.scanning import SCANNING
 from teg.operators.scattering import SCATTERING
 from teg.operators.selectors import VIEWS
 from teg.operators.spectral import SPECTRAL
+from teg.operators.waypoints import WAYPOINTS
 from teg.operators.windows import WINDOWS
 from teg.plugins import Loaded, load, once
 
@@ -35,6 +36,7 @@ SIMPLE: tuple[Operator, ...] = (
     *BOUNDARY,
     *VIEWS,
     *JOINING,
+    *WAYPOINTS,
     *PADDING,
     *RESHAPING,
     *CELLS,

@@ -86,6 +86,10 @@ def interleave(draw: Draw) -> OperatorExample:
     return example([kind] * draw(st.integers(1, 4)), axis=axis_of(draw, kind.shape))
 
 
+def waypoint(draw: Draw) -> OperatorExample:
+    return example([TensorType(shape_of(draw), draw(NUMBERS))])
+
+
 def pad(draw: Draw) -> OperatorExample:
     shape = shape_of(draw)
     low, high = (tuple(draw(st.integers(0, 9)) for _ in shape) for _ in range(2))
@@ -300,6 +304,7 @@ GENERATORS: Mapping[str, Generator] = {
     "view": view,
     "concat": concat,
     "interleave": interleave,
+    "waypoint": waypoint,
     "pad": pad,
     "dilate": dilate,
     "reshape": reshape,

@@ -1,0 +1,26 @@
+"""Sharding by rewriting the program. One story per file, added up here.
+
+Most of sharding needs no rule: it is a placement. What is done where is the strategy of a block, and these moves
+(`rewrites.placement`) change it:
+
+| what compilers call | is here |
+| --- | --- |
+| split along a dimension | `reshard`: the dimension's sub-axes in the block's strategy |
+| replicate | `reshard` to a strategy without sub-axes, or `follow` for a source |
+| partial sums | `reshard` with sub-axes on a summed dimension: the result's spec is partial |
+| all-reduce, reduce-scatter, all-gather, all-to-all | what an edge between two specs moves |
+| halo | a window's projection: a split dimension reads beyond its chunk, and an edge fetches it |
+| prefetch, regather | the genes of those names |
+
+The rules here change the program so that a placement exists that did not before: a sum in parts with a dimension
+of their own, a linear operator on the other side of the sum, a station between two specs, pieces that overlap.
+"""
+
+from rewrites.rule import Rule
+from rewrites.sharding.chunks import CHUNKS
+from rewrites.sharding.partial_sums import PARTIAL_SUMS
+from rewrites.sharding.waypoints import WAYPOINTS
+
+SHARDING: tuple[Rule, ...] = (*PARTIAL_SUMS, *CHUNKS, *WAYPOINTS)
+
+__all__ = ["SHARDING"]

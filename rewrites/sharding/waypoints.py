@@ -1,0 +1,77 @@
+"""Stations on the way: what is made in one place and needed in another passes through a third.
+
+A waypoint computes nothing, but has a strategy of its own. Partial sums that stop at a split waypoint are
+reduce-scattered there and gathered by whoever reads on: an all-reduce in its two halves, with a part of the
+tensor in memory between them instead of all of it, and other blocks in between. A tensor that is split over two
+axes is gathered over one at a waypoint and over the other at its reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick, rest, tensor
+from rewrites.sketch import Sketch
+from teg.graph import Graph
+from teg.signature import PARALLEL
+
+SOURCE = "Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005"
+
+
+def _makes_partial_sums(m: Match) -> bool:
+    """Whether the block combines along some dimension, which may be split, and no waypoint follows."""
+    definition, root = m["d"], m.roots[0]
+    if definition.signature is None or len(root.outputs) != 1:
+        return False
+    combines = any(d.kind != PARALLEL for d in definition.signature.dims)
+    return combines and not any(reader.operator == "waypoint" for reader, _ in m.draft.readers[m["y"]])
+
+
+def _through(m: Match) -> Sequence[Op]:
+    definition = m["d"]
+    made = op(definition.operator, pick(lambda m: m["xs"]), given=lambda m: dict(definition.attributes))
+    return [op("waypoint", made)]
+
+
+def _made_example(size: Sizes) -> Graph:
+    b = Sketch("waypoint")
+    y = b.contract("mk,kn->mn", b.tensor("x", size(4), 6), b.tensor("w", 6, size(5), role="parameter"))
+    return b.result(b.cell(("tanh", ("input", 0)), {y: "mn"}))
+
+
+def _removed_example(size: Sizes) -> Graph:
+    b = Sketch("remove_waypoint")
+    stop = b.op("waypoint", b.tensor("x", size(4), size(3)))
+    return b.result(b.cell(("tanh", ("input", 0)), {stop: "mn"}))
+
+
+WAYPOINTS: tuple[Rule, ...] = (
+    Rule(
+        name="waypoint",
+        left=op(None, rest("xs"), definition=attr("d")).named("y"),
+        right=computed(_through),
+        when=_makes_partial_sums,
+        doc="""
+        A result that may be made as partial sums gets a station on its way.
+
+        f(x)  ->  waypoint(f(x))
+        Where the block combines along some dimension. Values stay; the plan chooses where the station is: split, an
+        all-reduce becomes a reduce-scatter and a later all-gather. Not for saturation: more blocks.
+        """,
+        source=SOURCE,
+        example=_made_example,
+    ),
+    Rule(
+        name="remove_waypoint",
+        left=op("waypoint", tensor("x")),
+        right=tensor("x"),
+        doc="""
+        A station is given up.
+
+        waypoint(x)  ->  x
+        Always. Not for saturation, which would undo every `waypoint`.
+        """,
+        source=SOURCE,
+        example=_removed_example,
+    ),
+)

@@ -1,0 +1,44 @@
+"""Waypoints: a value passes through unchanged, so that a plan may say where it is on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from teg.graph import Attributes, Definition, TensorType
+from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from teg.operators.reading import axiswise, expect_inputs, settings
+from teg.signature import Signature, projection
+from teg.zspace import ZRange
+
+
+def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    settings(attrs, ())
+    expect_inputs(inputs, ("value",))
+    dims, rows = axiswise(inputs[0].shape)
+    same = projection(rows, len(dims))
+    return Inferred(Signature(dims, (same,), (same,)), (inputs[0],))
+
+
+def _evaluate(_: Definition, __: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+    return (operands[0].array,)
+
+
+def _work(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:
+    """Nothing is computed; what it costs is the way there, which is a copy like any other."""
+    return Work("none")
+
+
+WAYPOINT = Operator(
+    name="waypoint",
+    infer=_infer,
+    evaluate=_evaluate,
+    work=_work,
+    examples=(
+        OperatorExample((), (TensorType((4, 6), "float32"),)),
+        OperatorExample((), (TensorType((), "int64"),)),
+    ),
+)
+
+WAYPOINTS: tuple[Operator, ...] = (WAYPOINT,)
