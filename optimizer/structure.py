@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,7 +43,8 @@ class StructuralSearch:
         offers = self._left(parent)
         if not offers:
             return None
-        weight = np.array([self._chance(move.rule) for move in offers])
+        count = Counter(move.rule for move in offers)
+        weight = np.array([self._chance(move.rule) / count[move.rule] for move in offers])
         place = int(rng.choice(len(offers), p=weight / weight.sum()))
         move = offers.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
@@ -67,7 +69,7 @@ class StructuralSearch:
         return self._offers[parent.number]
 
     def _chance(self, rule: str) -> float:
-        """A floor for every rule, more for those that helped."""
+        """A floor for every rule, more for those that helped; how many moves it offers does not count."""
         return (1.0 + 3.0 * self.improved[rule]) / (1.0 + 0.5 * self.applied[rule])
 
 

@@ -53,12 +53,13 @@ CHUNKS: tuple[Rule, ...] = (
         name="chunk",
         left=op("contract", rest("xs"), labels=attr("labels"), output=attr("output")),
         right=computed(_pieces),
+        when=lambda m: len(m["xs"]) == 2,
         choices=_choices,
         doc="""
         A contraction is computed in pieces, so that copies of one overlap with computing another.
 
         x w  ->  concat(x[:m/2] w, x[m/2:] w)
-        Along a dimension of the result, in as many pieces as the choice `name:count` says.
+        Of two operands, along a dimension of the result, in as many pieces as the choice `name:count` says.
         """,
         source="Wang et al., Overlap Communication with Dependent Computation via Decomposition, ASPLOS 2023",
         example=_example,

@@ -224,13 +224,14 @@ PARTIAL_SUMS: tuple[Rule, ...] = (
         name="split_contraction",
         left=op("contract", rest("xs"), labels=attr("labels"), output=attr("output")),
         right=computed(_split_contract),
+        when=lambda m: len(m["xs"]) == 2,
         choices=lambda m: _splits(_sizes(m), m["output"]),
         doc="""
         A sum of products is made in parts, side by side, which are then added.
 
         sum_k x[m, k] w[k, n]  ->  sum_c (sum_j x[m, c, j] w[c, j, n])
-        Where k = c j, of choice `k:c`: the parts are a dimension like others, so that what follows may be linear in
-        them, and short rows with long sums find work for all devices.
+        Of two operands, where k = c j, of choice `k:c`: the parts are a dimension like others, so that what follows
+        may be linear in them, and short rows with long sums find work for all devices.
         """,
         source="Osama et al., Stream-K, PPoPP 2023, section 3 (split-K)",
         example=_split_example,
