@@ -86,7 +86,7 @@ def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int
 def test_tied_moves_change_all_layers_at_once(rng: np.random.Generator) -> None:
     graph = model("llama2_7b_32layer_b1_s2048")
     tied = find_tied(graph, RULES)
-    assert len(tied) < 80
+    assert 20 * len(tied) < len(find(graph, RULES))
     softmax = [m for m in tied if m.rule == "expand_softmax"]
     assert [len(m.places) for m in softmax] == [32]
     after = apply_move(graph, softmax[0])
