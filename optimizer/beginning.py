@@ -24,7 +24,9 @@ from optimizer.state import SearchState
 from optimizer.variants import Variant, new_variant, plant, plant_seeds, structure_of
 from optimizer.warmstart import start_from_plans
 from rewrites import RuleError, StaleMove, replay
+from rewrites.rules import plug_ins as rules
 from teg.graph import Graph
+from teg.operators import plug_ins as operators
 
 Report = Callable[[str], None]
 
@@ -147,6 +149,7 @@ def fingerprint_of(
         "constraints": [(c.objective, c.bound) for c in constraints],
         "settings": asdict(state.settings),
         "rules": [rule.name for rule in state.structural.rules],
+        "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],
         "parts": [machine.devices for machine in state.machines],
         "islands": state.islands,
         "seed": state.seed,

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from rewrites import Rule, catalogue
+from rewrites.rules import plug_ins
+
+SEE = "see `tapestry rules`, and `tapestry plugins` if it is one of a plug-in"
 
 
 def choose_rules(names: Sequence[str] | None) -> tuple[Rule, ...]:
@@ -20,7 +23,6 @@ def choose_rules(names: Sequence[str] | None) -> tuple[Rule, ...]:
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=3)
-            raise ValueError(
-                f"unknown rule {name!r}; {'did you mean ' + ' or '.join(near) if near else 'see tapestry rules'}"
-            )
+            told = plug_ins().left_out(name) or (f"did you mean {' or '.join(near)}" if near else SEE)
+            raise ValueError(f"unknown rule {name!r}; {told}")
     return tuple(known[name] for name in names)

@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.objectives import OBJECTIVES
 from hardware import Mesh, device_names, load_device, load_mesh, mesh_names
 from rewrites import PLACEMENT, catalogue
+from service.plugins import document, plug_ins
 from service.presentation import objective_document
 from service.store import mesh_to_document
 from teg.operators import catalogue as operator_catalogue
@@ -29,11 +30,7 @@ def devices() -> list[dict[str, Any]]:
 
 
 def rules() -> list[dict[str, Any]]:
-    """Structural rules, those of plug-ins included, then placement rules.
-
-    Raises:
-        ValueError: a plug-in cannot be loaded.
-    """
+    """Structural rules, those of plug-ins included, then placement rules."""
     structural = [_rule(r.name, r.kind, r.domain, r.doc, r.source) for r in catalogue().values()]
     return structural + [_rule(r.name, "placement", "exact", r.doc, r.source) for r in PLACEMENT]
 
@@ -55,6 +52,11 @@ def operators() -> list[dict[str, Any]]:
         {"name": o.name, "is_view": o.view, "summary": (o.infer.__doc__ or "").partition("\n")[0]}
         for o in operator_catalogue().values()
     ]
+
+
+def plugins() -> list[dict[str, Any]]:
+    """Installed plug-ins: what they add, and what of them was left out and why."""
+    return [document(plug_in) for plug_in in plug_ins()]
 
 
 def objectives() -> list[dict[str, Any]]:

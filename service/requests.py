@@ -17,6 +17,7 @@ from hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_di
 from optimizer import parse_constraint
 from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from rewrites import catalogue
+from rewrites.rules import plug_ins
 from service.checking import MODES
 from service.settings import Limits
 from service.store import RunRequest, mesh_to_document
@@ -91,12 +92,12 @@ class _Faults:
     def add(self, pointer: str, detail: str, allowed: Sequence[str] = ()) -> None:
         self.found.append(Fault(pointer, " ".join(detail.split()), tuple(allowed)))
 
-    def one_of(self, pointer: str, value: str, known: Sequence[str], what: str) -> bool:
-        """Whether a name is known; near ones are told if not."""
+    def one_of(self, pointer: str, value: str, known: Sequence[str], what: str, told: str = "") -> bool:
+        """Whether a name is known; if not, what is `told` of it, or near ones."""
         if value in known:
             return True
         near = get_close_matches(value, known, n=NEAR)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = f"; {told}" if told else f"; did you mean {' or '.join(near)}?" if near else ""
         self.add(pointer, f"there is no {what} {_shown(value)}{hint}", known)
         return False
 
@@ -262,4 +263,4 @@ def _compute_dtype(name: str, mesh: Mesh, faults: _Faults) -> None:
 def _rules(names: Sequence[str], faults: _Faults) -> None:
     known = tuple(catalogue())
     for k, name in enumerate(names):
-        faults.one_of(f"/rules/{k}", name, known, "rule")
+        faults.one_of(f"/rules/{k}", name, known, "rule", plug_ins().left_out(name))

@@ -18,7 +18,9 @@ from service.api.problems import Problem
 from service.requests import Fault
 
 FOR_A_MINUTE = "private, max-age=60"
-CATALOGUES: tuple[tuple[str, Callable[[], list[dict[str, Any]]], str], ...] = (
+PLUGINS = "What others have added by installing it, and what of it was left out and why."
+Read = Callable[[], list[dict[str, Any]]]
+CATALOGUES: tuple[tuple[str, Read, str], ...] = (
     ("meshes", catalogues.meshes, "Machines that plans can be made for."),
     ("devices", catalogues.devices, "Devices that machines are made of, every figure with its unit."),
     ("rules", catalogues.rules, "How programs and placements may be changed."),
@@ -31,24 +33,18 @@ def new_router() -> APIRouter:
     """The endpoints of all catalogues: the list of each, and each member by its name."""
     router = APIRouter(prefix="/v1", tags=["catalogues"])
     for name, read, summary in CATALOGUES:
-        _add(router, name, cache(read), summary)
+        kept = cache(read)
+        _add_list(router, name, kept, summary)
+        _add_member(router, name, kept, summary)
+    _add_list(router, "plugins", cache(catalogues.plugins), PLUGINS)
     return router
 
 
-def _add(router: APIRouter, name: str, read: Callable[[], list[dict[str, Any]]], summary: str) -> None:
+def _add_list(router: APIRouter, name: str, read: Read, summary: str) -> None:
     def list_all(request: Request) -> Response:
         return revalidated(request, {"items": read()}, FOR_A_MINUTE)
 
-    def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
-        by_name = {item["name"]: item for item in read()}
-        if member not in by_name:
-            said = f"nothing among the {name} is called {member[:80]!r}"
-            near = tuple(get_close_matches(member[:80], by_name, n=3))
-            raise Problem(404, "unknown_id", said, (Fault("#path/member", said, near),))
-        return revalidated(request, by_name[member], FOR_A_MINUTE)
-
     list_all.__doc__ = summary
-    get_one.__doc__ = f"One of the {name} by its name."
     router.add_api_route(
         f"/{name}",
         list_all,
@@ -57,6 +53,18 @@ def _add(router: APIRouter, name: str, read: Callable[[], list[dict[str, Any]]],
         operation_id=f"list_{name}",
         summary=f"List {name}",
     )
+
+
+def _add_member(router: APIRouter, name: str, read: Read, summary: str) -> None:
+    def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
+        by_name = {item["name"]: item for item in read()}
+        if member not in by_name:
+            said = f"nothing among the {name} is called {member[:80]!r}"
+            near = tuple(get_close_matches(member[:80], by_name, n=3))
+            raise Problem(404, "unknown_id", said, (Fault("#path/member", said, near),))
+        return revalidated(request, by_name[member], FOR_A_MINUTE)
+
+    get_one.__doc__ = f"One of the {name} by its name."
     router.add_api_route(
         f"/{name}/{{member}}",
         get_one,

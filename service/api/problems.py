@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Match
 from service.api.answers import encoded
 from service.problems import problem
 from service.requests import Fault, InvalidRequest, escape
-from service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId
+from service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 10
@@ -186,6 +186,8 @@ def _store(request: Request, error: Exception) -> Response:
         return respond(422, "key_reused", str(error), (fault,))
     if isinstance(error, AlreadyEnded):
         return respond(409, "already_ended", str(error))
+    if isinstance(error, Unreadable):
+        return respond(422, "unreadable", str(error))
     log.error("%s %s: %s", request.method, request.url.path, error)
     said = "the database does not answer"
     return respond(503, "unavailable", said, headers={"Retry-After": str(RETRY_AFTER_S)})

@@ -28,6 +28,7 @@ COMMANDS = {
     "meshes": "service.cli.commands.machines",
     "rules": "service.cli.commands.rules",
     "objectives": "service.cli.commands.objectives",
+    "plugins": "service.cli.commands.plugins",
     "version": "service.cli.commands.version",
 }
 

@@ -114,7 +114,15 @@ def build_parser() -> Parser:
         ("version", "print the versions of Tapestry and of what it builds on"),
     ):
         _json(command(name, help_))
+    _plugins(command("plugins", "list installed plug-ins: what they add, and what was left out and why"))
     return parser
+
+
+def _plugins(parser: Parser) -> None:
+    parser.add_argument(
+        "--check", action="store_true", help="try every promise of their operators and rules; takes seconds"
+    )
+    _json(parser)
 
 
 def _layout(parser: Parser) -> None:

@@ -20,7 +20,7 @@ from service.store.records import (
     Submitted,
     WorkerBeat,
 )
-from service.store.sessions import AlreadyEnded, KeyReused, LeaseLost, QueueFull, UnknownId
+from service.store.sessions import AlreadyEnded, KeyReused, LeaseLost, QueueFull, UnknownId, Unreadable
 from service.store.store import Store
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "StoredRun",
     "Submitted",
     "UnknownId",
+    "Unreadable",
     "WorkerBeat",
     "mesh_of",
     "mesh_to_document",

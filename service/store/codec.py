@@ -15,14 +15,18 @@ from sqlalchemy import Row
 
 from hardware import Mesh, mesh_from_dict
 from optimizer import Plan, searched
-from rewrites import Move, is_structural, replay
+from rewrites import Move, RuleError, StaleMove, is_structural, replay
 from service.store.database import StoreError
 from service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
-from teg.document import dumps, loads
+from service.store.sessions import Unreadable
+from teg.document import DocumentError, dumps, loads
 from teg.graph import Graph
 from teg.sharding.text import placements_from_document, placements_to_document
+from teg.validate import InvalidGraph
 
 LARGEST_DATA_BYTES = 256 * 2**20
+
+LACKING = "`tapestry plugins` lists the plug-ins that are there, the run's versions those that took part"
 
 
 def graph_values(graph: Graph) -> dict[str, Any]:
@@ -44,8 +48,15 @@ def graph_values(graph: Graph) -> dict[str, Any]:
 
 
 def graph_of(document: bytes) -> Graph:
-    """The graph of a stored document."""
-    return loads(gzip.decompress(document), max_bytes=sys.maxsize)
+    """The graph of a stored document.
+
+    Raises:
+        Unreadable: it has operators that are not there, such as those of a plug-in that has gone.
+    """
+    try:
+        return loads(gzip.decompress(document), max_bytes=sys.maxsize)
+    except (DocumentError, InvalidGraph) as error:
+        raise Unreadable(f"the stored program cannot be read here: {error.issues[0]}; {LACKING}") from error
 
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
@@ -101,9 +112,16 @@ def plan_of(
     cost: Mapping[str, float],
     feasible: bool,
 ) -> Plan:
-    """A plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite."""
+    """A plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite.
+
+    Raises:
+        Unreadable: a rule that made it is not there, or does something else by now.
+    """
     history = tuple(Move.from_json(move) for move in moves)
-    rewritten = replay(searched(graph), [move for move in history if is_structural(move)])
+    try:
+        rewritten = replay(searched(graph), [move for move in history if is_structural(move)])
+    except (StaleMove, RuleError) as error:
+        raise Unreadable(f"the stored plan cannot be made again here: {error}; {LACKING}") from error
     return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible)
 
 

@@ -28,6 +28,10 @@ class AlreadyEnded(StoreError):
     """The job has ended; what was asked cannot happen any more."""
 
 
+class Unreadable(StoreError):
+    """What is stored makes no sense here: it speaks of operators or rules that this installation lacks."""
+
+
 class LeaseLost(StoreError):
     """The job belongs to another worker by now; nothing was written."""
 

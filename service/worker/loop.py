@@ -16,7 +16,7 @@ from typing import Literal
 from optimizer import ProcessIslands
 from service.lifecycle import Event
 from service.problems import problem
-from service.store import Job, LeaseLost, Store, StoreError
+from service.store import Job, LeaseLost, Store, StoreError, Unreadable
 from service.worker.executing import Cancelled, do_execution
 from service.worker.heart import Drained, Heart, Held
 from service.worker.searching import SearchJob
@@ -128,6 +128,8 @@ class _Lane:
             self._end(job, "cancelled", None)
         except LeaseLost as error:
             log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
+        except Unreadable as error:
+            self._fail(job, "unreadable", "Something that it needs is not installed", str(error))
         except StoreError as error:
             said = "%s %s: %s; tried again when its lease has run out"
             log.error(said, job.kind, job.subject, error, extra=_ids(job))

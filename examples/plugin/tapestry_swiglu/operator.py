@@ -23,7 +23,7 @@ from teg.operators.reading import expect_inputs, settings
 from teg.signature import IndexDim, Row, Signature, projection
 from teg.zspace import ZRange
 
-# Per element of the result: a sigmoid (13, as in Tapestry's cells) and two multiplications.
+# Per element of the result: a silu (14, as in Tapestry's cells) and a multiplication.
 GATE_FLOPS = 15.0
 
 

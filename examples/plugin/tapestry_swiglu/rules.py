@@ -13,7 +13,7 @@ from teg.graph import Graph
 SOURCE = "N. Shazeer, GLU Variants Improve Transformer, 2020, equation 6"
 
 X, A, B = tensor("x"), tensor("a"), tensor("b")
-GATED = ("mul", ("mul", ("sigmoid", ("input", 0)), ("input", 0)), ("input", 1))
+GATED = ("mul", ("silu", ("input", 0)), ("input", 1))
 Labels = tuple[str, ...]
 
 
@@ -29,10 +29,12 @@ def _factors(expr: Any) -> tuple[Any, ...]:
 
 
 def _gate(m: Match) -> int | None:
-    """Which of the cell's two operands is the gate: `silu(input i) * input j`; None if that is not what it computes."""
+    """Which of the cell's two operands is the gate; None where the cell computes something else."""
+    found = sorted(map(repr, _factors(m["expr"])))
     for i, j in ((0, 1), (1, 0)):
-        wanted = (("sigmoid", ("input", i)), ("input", i), ("input", j))
-        if sorted(map(repr, _factors(m["expr"]))) == sorted(map(repr, wanted)):
+        gate, up = ("input", i), ("input", j)
+        spelled = (("silu", gate), up), (("sigmoid", gate), gate, up)
+        if found in [sorted(map(repr, factors)) for factors in spelled]:
             return i
     return None
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 
 from rewrites import PLACEMENT, catalogue
-from service.cli.errors import OK, CommandError
+from service.cli.errors import OK
 from service.cli.output import print_json, print_table
 
 
 def run(arguments: Namespace) -> int:
     """List structural rules, then placement rules."""
-    try:
-        structural = catalogue()
-    except ValueError as error:
-        raise CommandError(str(error)) from error
     rules = [
         {
             "name": rule.name,
@@ -24,7 +20,7 @@ def run(arguments: Namespace) -> int:
             "doc": rule.doc,
             "source": rule.source,
         }
-        for rule in structural.values()
+        for rule in catalogue().values()
     ]
     rules += [
         {

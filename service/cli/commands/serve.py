@@ -9,13 +9,15 @@ from argparse import Namespace
 from service.cli.errors import OK, CommandError
 from service.logs import start_logging
 from service.scratch import scratch_folder
-from service.serving import Listening, ServingError
 from service.settings import ServiceSettings, SettingsError, service_settings
 
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; requests in hand are answered, the worker gives its job back."""
     start_logging(arguments.log_level)
+    # Only now: what is wrong with plug-ins is said when the application is loaded.
+    from service.serving import Listening, ServingError
+
     settings = settings_of(arguments)
     try:
         server = Listening(

@@ -39,6 +39,7 @@ DESIGNED = {
     "/v1/layouts/describe": {"post"},
     "/v1/layouts/draw": {"post"},
     **{f"/v1/{name}": {"get"} for name in ("meshes", "devices", "rules", "operators", "objectives")},
+    "/v1/plugins": {"get"},
     **{
         f"/v1/{name}/{{member}}": {"get"}
         for name in ("meshes", "devices", "rules", "operators", "objectives")

@@ -1,0 +1,68 @@
+"""Plug-ins as the command line, the API and the records of runs tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import rewrites.testing
+import teg.operators.testing
+from hardware.catalogue import device_plug_ins, mesh_plug_ins
+from rewrites import rules
+from rewrites.plugged import RULE_GROUP
+from teg import operators
+from teg.operators.plugged import OPERATOR_GROUP
+from teg.plugins import Fault, PlugIn
+
+AUTHOR = "a promise of its kind is broken: its author should see `broken_promises` in docs/plugins.md"
+
+
+def plug_ins() -> tuple[PlugIn, ...]:
+    """All entry points of installed plug-ins, in the order in which their groups build on each other."""
+    groups = (operators.plug_ins(), rules.plug_ins(), device_plug_ins(), mesh_plug_ins())
+    return tuple(plug_in for group in groups for plug_in in group.plug_ins)
+
+
+def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
+    """The same, with the promises that operators and rules break among the faults; takes seconds.
+
+    A device or mesh is checked as a whole whenever it is loaded.
+    """
+    broken: dict[str, dict[str, Sequence[str]]] = {
+        RULE_GROUP.name: {
+            name: rewrites.testing.broken_promises(rule, rng)
+            for name, rule in rules.plug_ins().members.items()
+        },
+        OPERATOR_GROUP.name: {
+            name: teg.operators.testing.broken_promises(operator, rng)
+            for name, operator in operators.plug_ins().members.items()
+        },
+    }
+    return tuple(_with(plug_in, broken.get(plug_in.group, {})) for plug_in in plug_ins())
+
+
+def _with(plug_in: PlugIn, broken: Mapping[str, Sequence[str]]) -> PlugIn:
+    found = [Fault(name, said, AUTHOR) for name in plug_in.members for said in broken.get(name, ())]
+    return replace(plug_in, faults=(*plug_in.faults, *found))
+
+
+def versions(found: Iterable[PlugIn] | None = None) -> dict[str, str]:
+    """Version by name of the distributions of which something was let in, with the word `plugin:` in front."""
+    chosen = plug_ins() if found is None else found
+    return {f"plugin:{p.distribution or p.value}": p.version for p in chosen if p.members}
+
+
+def document(plug_in: PlugIn) -> dict[str, Any]:
+    """A plug-in as JSON."""
+    return {
+        "group": plug_in.group,
+        "name": plug_in.name,
+        "value": plug_in.value,
+        "distribution": plug_in.distribution,
+        "version": plug_in.version,
+        "members": list(plug_in.members),
+        "faults": [{"member": f.member, "said": f.said, "cure": f.cure} for f in plug_in.faults],
+    }

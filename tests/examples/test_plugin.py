@@ -1,0 +1,205 @@
+"""The plug-in of `examples/plugin`, installed: it works, its twin and its broken friend do not, the service stands."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.processes import Service
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = ROOT / "examples" / "plugin"
+
+# A plug-in in which everything is wrong that can be, beside the same names as the good one's.
+BROKEN_ENTRY_POINTS = """
+[tapestry.rules]
+ends = broken_exit:RULES
+twin = tapestry_swiglu.rules:RULES
+example = broken_parts:RULES
+[tapestry.operators]
+infer = broken_parts:OPERATORS
+[tapestry.devices]
+figures = broken_devices
+[tapestry.meshes]
+missing = broken_nowhere
+"""
+BROKEN_PARTS = """
+from dataclasses import replace
+from tapestry_swiglu.operator import SWIGLU
+from tapestry_swiglu.rules import EXPAND_SWIGLU
+
+def infer(attributes, inputs):
+    raise RuntimeError("no idea")
+
+OPERATORS = (replace(SWIGLU, name="broken_infer", infer=infer),)
+RULES = (replace(EXPAND_SWIGLU, name="broken_example", example=lambda size: None),)
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plug-in installed from a copy of its source."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(PLUGIN, folder / "source")
+    install = ["install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--no-compile"]
+    command = [sys.executable, "-m", "pip", *install, "--disable-pip-version-check"]
+    command += ["--target", str(folder / "site"), str(folder / "source")]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plug-in that breaks in several ways, installed as pip would."""
+    folder = tmp_path_factory.mktemp("broken")
+    info = folder / "broken_friend-0.3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-friend\nVersion: 0.3\n")
+    (info / "entry_points.txt").write_text(BROKEN_ENTRY_POINTS)
+    (folder / "broken_exit.py").write_text("import sys\nsys.exit('bye')\n")
+    (folder / "broken_parts.py").write_text(BROKEN_PARTS)
+    devices = folder / "broken_devices"
+    devices.mkdir()
+    (devices / "__init__.py").write_text("")
+    (devices / "half.toml").write_text('name = "half"\n')
+    return folder
+
+
+def environment(*folders: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*folders, ROOT)))}
+
+
+def tapestry(*arguments: str, folders: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "service.cli", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(*folders), capture_output=True, text=True, timeout=120
+    )
+
+
+def listed(answer: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The plug-ins of a JSON answer by distribution, group and entry point."""
+    found = json.loads(answer.stdout)["plugins"]
+    return {f"{p['distribution']} {p['group'].removeprefix('tapestry.')} {p['name']}": p for p in found}
+
+
+def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Path) -> None:
+    answer = tapestry("plugins", "--check", "--json", folders=(site,))
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+    found = listed(answer)
+    assert {name: p["members"] for name, p in found.items()} == {
+        "tapestry-swiglu operators swiglu": ["swiglu"],
+        "tapestry-swiglu rules swiglu": ["find_swiglu", "expand_swiglu"],
+        "tapestry-swiglu devices swiglu": ["mi300x"],
+        "tapestry-swiglu meshes swiglu": ["mi300x-platform"],
+    }
+    assert not any(p["faults"] for p in found.values())
+    assert {(p["version"], p["group"].partition(".")[0]) for p in found.values()} == {("0.1.0", "tapestry")}
+
+
+def test_a_search_takes_the_plug_ins_rule_and_its_plan_executes(site: Path) -> None:
+    script = ROOT / "tests" / "examples" / "plugin_session.py"
+    answer = subprocess.run(
+        [sys.executable, str(script)], env=environment(site), capture_output=True, text=True, timeout=120
+    )
+
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    assert report["devices"] == 8
+    assert report["applied"][1] >= 1
+    assert report["operators"] and all(
+        found == ["contract", "sink", "source", "swiglu"] for found in report["operators"]
+    )
+    assert not any(report["issues"])
+    assert max(report["errors"]) < 1e-5
+    assert report["versions"] == {"plugin:tapestry-swiglu": "0.1.0"}
+
+
+def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
+    answer = subprocess.run(
+        [*command, "--rootdir", str(site), str(PLUGIN / "tests")],
+        env=environment(site) | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stdout
+    assert "3 passed" in answer.stdout
+
+
+def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
+    site: Path, broken: Path
+) -> None:
+    answer = tapestry("plugins", "--json", folders=(site, broken))
+
+    assert answer.returncode == 0, answer.stderr
+    found = listed(answer)
+    said = {name: [f"{f['member']}: {f['said']}" for f in p["faults"]] for name, p in found.items()}
+    assert said["broken-friend rules ends"] == [": it tried to end the process (exit 'bye')"]
+    assert said["broken-friend operators infer"] == [
+        "broken_infer: infer fails on examples[0]: RuntimeError: no idea"
+    ]
+    assert said["broken-friend rules example"][0].startswith("broken_example: its example fails: ")
+    assert said["broken-friend devices figures"] == [
+        "half.toml: CatalogueError: half.toml: vendor: missing; expected a text"
+    ]
+    assert said["broken-friend meshes missing"] == [": ModuleNotFoundError: No module named 'broken_nowhere'"]
+    both = (
+        "by broken-friend 0.3 (tapestry_swiglu.rules:RULES) and tapestry-swiglu 0.1.0 (tapestry_swiglu.rules"
+    )
+    for name in ("broken-friend rules twin", "tapestry-swiglu rules swiglu"):
+        assert [both in fault for fault in said[name]] == [True, True], name
+    assert found["tapestry-swiglu operators swiglu"]["members"] == ["swiglu"]
+    checked = tapestry("plugins", "--check", folders=(site, broken))
+    assert checked.returncode == 1
+    assert "cure: uninstall all but one of them, or rename it" in checked.stdout
+
+
+def test_the_service_stands_and_tells_what_is_broken(
+    site: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", environment(site, broken)["PYTHONPATH"])
+
+    with Service(f"sqlite:///{tmp_path / 'plugins.db'}", tmp_path / "log", "--no-worker") as service:
+        assert service.get("/readyz")["status"] == "ok"
+        faults = {p["name"]: len(p["faults"]) for p in service.get("/v1/plugins")["items"] if p["faults"]}
+        devices = {device["name"] for device in service.get("/v1/devices")["items"]}
+        request = {"graph_id": "0" * 32, "mesh": "mi300x-platform", "rules": ["find_swiglu", "fuse_cells"]}
+        refused = service.http.post("/v1/runs", json=request)
+        lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
+
+    assert faults == {"infer": 1, "ends": 1, "example": 1, "twin": 2, "swiglu": 2, "figures": 1, "missing": 1}
+    assert "mi300x" in devices and "half" not in devices
+    assert refused.status_code == 422
+    (fault,) = [e for e in refused.json()["errors"] if e["pointer"] == "/rules/0"]
+    assert "the name 'find_swiglu' is offered more than once" in fault["detail"]
+    warned = [line["message"] for line in lines if line["logger"] == "tapestry.plugins"]
+    assert len(warned) == len(faults)
+    assert all(
+        re.match(r"plug-in (broken-friend 0\.3|tapestry-swiglu 0\.1\.0), tapestry\.", w) for w in warned
+    )
+
+
+def test_the_example_imports_only_what_its_page_says_is_public() -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    public = set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
+    sources = [*PLUGIN.rglob("*.py")]
+    imported = {
+        node.module
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    ours = {name for name in imported if name.partition(".")[0] in ("teg", "rewrites", "hardware", "service")}
+    assert ours and ours <= public
