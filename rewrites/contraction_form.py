@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from rewrites.cell_form import MULTIPLY
 from rewrites.contraction_order import Labels, Network, Pair, Tree, leaves
 from rewrites.rule import Op, Term, op, pick
 from teg.graph import TensorType
@@ -19,27 +21,43 @@ def network_of(labels: Sequence[Labels], output: Labels, types: Sequence[TensorT
     return Network(tuple(tuple(names) for names in labels), tuple(output), tuple(sizes.items()))
 
 
-def in_order(sites: Sequence[str], network: Network, tree: Pair) -> Op:
-    """Right side: the contraction of these tensors, pair by pair; names only one operand has are summed first."""
-    term, _ = _node(sites, network, tree, network.output)
+def in_order(sites: Sequence[str], network: Network, tree: Pair, dtype: str) -> Op:
+    """Right side: the contraction of these tensors, pair by pair.
+
+    What only one operand has is summed first; a pair that sums nothing is a cell, which others can take in.
+    """
+    term, _ = _Terms(sites, network, dtype).node(tree, network.output)
     assert isinstance(term, Op)
     return term
 
 
-def _node(
-    sites: Sequence[str], network: Network, tree: Tree, output: Labels | None = None
-) -> tuple[Term, Labels]:
-    """The term of a node and the names of its dimensions, in this order if one is asked for."""
-    if isinstance(tree, int):
-        return _leaf(sites[tree], network, tree)
-    (one, first), (two, second) = (_node(sites, network, part) for part in tree)
-    if output is None:
-        seen = network.seen(leaves(tree))
-        output = tuple(n for n in dict.fromkeys((*first, *second)) if n in seen)
-    return op("contract", one, two, labels=(first, second), output=output).named("pair"), output
+class _Terms(NamedTuple):
+    """The nodes of a tree as terms, each with the names of its dimensions."""
 
+    sites: Sequence[str]
+    network: Network
+    dtype: str
 
-def _leaf(site: str, network: Network, place: int) -> tuple[Term, Labels]:
-    names, seen = network.labels[place], network.seen([place])
-    term, kept = pick(lambda _: [site]), tuple(n for n in names if n in seen)
-    return (term if kept == names else op("contract", term, labels=(names,), output=kept).named("own")), kept
+    def node(self, tree: Tree, output: Labels | None = None) -> tuple[Term, Labels]:
+        """The term of a node, its dimensions in the order of `output` if one is asked for."""
+        if isinstance(tree, int):
+            return self.leaf(tree)
+        (one, first), (two, second) = (self.node(part) for part in tree)
+        both = tuple(dict.fromkeys((*first, *second)))
+        if output is None:
+            seen = self.network.seen(leaves(tree))
+            output = tuple(n for n in both if n in seen)
+        if len(output) < len(both):
+            return op("contract", one, two, labels=(first, second), output=output).named("pair"), output
+        sizes = dict(self.network.sizes)
+        dims = tuple((n, sizes[n]) for n in output)
+        product = op("cell", one, two, expr=MULTIPLY, labels=(first, second), dims=dims, dtype=self.dtype)
+        return product.named("product"), output
+
+    def leaf(self, place: int) -> tuple[Term, Labels]:
+        """An operand, its lonely names summed."""
+        site, names, seen = self.sites[place], self.network.labels[place], self.network.seen([place])
+        term, kept = pick(lambda _: [site]), tuple(n for n in names if n in seen)
+        if kept == names:
+            return term, kept
+        return op("contract", term, labels=(names,), output=kept).named("own"), kept

@@ -79,7 +79,7 @@ def _pair_output(m: Match) -> Labels:
 
 def _best_order(m: Match) -> Op:
     network = network_of(m["labels"], m["output"], m.types("xs"))
-    return in_order(m["xs"], network, best_tree(network, m.choice))
+    return in_order(m["xs"], network, best_tree(network, m.choice), m.result().dtype)
 
 
 def _is_ambiguous(m: Match) -> bool:
