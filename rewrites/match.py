@@ -18,6 +18,7 @@ from rewrites.move import SEVERAL, Move
 from rewrites.reach import roots_above
 from rewrites.rule import (
     ALIGNED,
+    TOGETHER,
     Attribute,
     Either,
     Fuse,
@@ -259,6 +260,21 @@ def alternatives(
         RuleError: the guard or the choices fail.
     """
     seen: dict[tuple[str, str], int] = {}
+    found = _allowed(draft, rule, place, reached)
+    for match, choices in _together(draft, rule, found) if rule.together else found:
+        where = SEVERAL.join(b.site for b in match.roots)
+        for choice in choices:
+            count = seen[where, choice] = seen.get((where, choice), -1) + 1
+            yield (
+                Move(rule.name, where, f"{choice}@{count}" if count else choice),
+                replace(match, choice=choice) if choice else match,
+            )
+
+
+def _allowed(
+    draft: Draft, rule: Rule, place: str, reached: set[str] | None
+) -> Iterator[tuple[Match, Sequence[str]]]:
+    """The ways that the guard allows, each with its choices."""
     for fitting in ways(draft, rule, place):
         try:
             match = _with_more(rule, fitting)
@@ -269,15 +285,32 @@ def alternatives(
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
         if len(match.roots) > 1 and reached is not None:
             reached.add(match.roots[-1].site)
-        if not _has_room(draft, rule, match):
-            continue
-        where = SEVERAL.join(b.site for b in match.roots)
+        if _has_room(draft, rule, match):
+            yield match, choices
+
+
+def _together(
+    draft: Draft, rule: Rule, found: Iterable[tuple[Match, Sequence[str]]]
+) -> Iterator[tuple[Match, Sequence[str]]]:
+    """Matches that differ in their last root only as one, for each choice; those that make a cycle are left out."""
+    first = [*_names(rule.roots[0])]
+    groups: dict[tuple[Any, ...], list[Match]] = {}
+    for match, choices in found:
         for choice in choices:
-            count = seen[where, choice] = seen.get((where, choice), -1) + 1
-            yield (
-                Move(rule.name, where, f"{choice}@{count}" if count else choice),
-                replace(match, choice=choice) if choice else match,
+            groups.setdefault((choice, *(match.bindings[n] for n in first)), []).append(match)
+    for (choice, *_), matches in groups.items():
+        joined, taken = matches[0], matches[:1]
+        for other in matches[1:]:
+            wider = replace(
+                joined,
+                roots=(*joined.roots, other.roots[-1]),
+                blocks=tuple(dict.fromkeys((*joined.blocks, *other.blocks))),
             )
+            if other.roots[-1] not in joined.roots and _has_room(draft, rule, wider):
+                joined = wider
+                taken.append(other)
+        if len(taken) > 1:
+            yield replace(joined, bindings={**joined.bindings, TOGETHER: tuple(taken)}), (choice,)
 
 
 def _with_more(rule: Rule, match: Match) -> Match | None:

@@ -29,6 +29,9 @@ from rewrites.draft import Draft
 from rewrites.fused_form import FusedForm
 from teg.graph import Block, Definition, Graph, TensorType
 
+# Under this name a match of a rule that takes several matches together binds them.
+TOGETHER = "together"
+
 KINDS = ("semantic", "optimization")
 DOMAINS = ("exact", "real")
 
@@ -288,6 +291,12 @@ class Match:
         """The data of the tensor called `name`, where the program brings it along."""
         return self.draft.data.get(self.bindings[name])
 
+    @property
+    def together(self) -> tuple[Match, ...]:
+        """The single matches of a rule that takes all of them together, in program order of their last roots."""
+        found: tuple[Match, ...] = self.bindings[TOGETHER]
+        return found
+
     def is_unread(self) -> bool:
         """Whether nobody reads any output of the first root."""
         return not any(self.draft.readers[t] for t in self.roots[0].outputs)
@@ -315,7 +324,9 @@ class Rule:
     match as short texts (`m.choice` on the right side). `kind`: "semantic" rules say what an operator means,
     "optimization" rules how to do it better. `domain`: "exact" keeps every bit (up to the sign of zero),
     "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it fits ends
-    (`rewrites.measure` falls). `example` builds a small graph in which the rule fires.
+    (`rewrites.measure` falls). `example` builds a small graph in which the rule fires. `together`: of two roots
+    and more, all blocks that fit as the last one beside the same others, with the same choice, are taken at once
+    where they are several; `m.together` are the single matches, and the right side is a `computed` one.
     """
 
     name: str
@@ -330,6 +341,7 @@ class Rule:
     kind: str = "optimization"
     domain: str = "exact"
     saturating: bool = False
+    together: bool = False
     roots: tuple[Op, ...] = field(init=False)
     results: tuple[Result | WholeSide, ...] = field(init=False)
     depth: int = field(init=False)

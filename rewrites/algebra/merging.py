@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from rewrites.algebra.contraction_terms import V, W, X, agree, contraction
-from rewrites.rule import Match, Rule, Sizes, attr, op
+from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick
 from rewrites.sketch import Sketch, replaced_at
 from teg.graph import Graph
 from teg.operators.selectors import sliced, view_attributes
@@ -57,6 +58,41 @@ def _merge_example(size: Sizes) -> Graph:
     return b.result(b.contract("bsd,dhe->bhse", x, q), late)
 
 
+def _all_parts(m: Match) -> list[Op]:
+    """One contraction with all other operands side by side, and a slice of its result for each."""
+    members = m.together
+    axis = m["o1"].index(m.choice)
+    weights = op(
+        "concat",
+        W,
+        pick(lambda _: [each["v"] for each in members]),
+        axis=m["l1"][1].index(m.choice),
+    ).named("weights")
+    wide = op("contract", X, weights, labels=m["l1"], output=m["o1"]).named("wide")
+    shapes = [m.result(k).shape for k in range(1 + len(members))]
+    starts = list(accumulate((shape[axis] for shape in shapes), initial=0))
+    full = replaced_at(shapes[0], axis, starts[-1])
+    return [_slice(wide, full, axis, start, shape) for start, shape in zip(starts, shapes, strict=False)]
+
+
+def _slice(wide: Op, full: tuple[int, ...], axis: int, start: int, shape: tuple[int, ...]) -> Op:
+    begin = replaced_at((0,) * len(full), axis, start)
+    end = replaced_at(full, axis, start + shape[axis])
+    return op("view", wide, given=lambda _: dict(view_attributes(sliced(full, begin, end)))).named("part")
+
+
+def _all_example(size: Sizes) -> Graph:
+    """Queries, keys and values of different widths; one more reads what these make and stays apart."""
+    b = Sketch("merge_all_contracts")
+    x = b.tensor("x", size(2), size(3), 4)
+    heads = size(2)
+    q, k, v = (b.tensor(n, 4, heads, size(d), role="parameter") for n, d in (("q", 3), ("k", 2), ("v", 4)))
+    late = b.tensor("late", heads, b.shape(q)[2], 4, role="parameter")
+    made = [b.contract("bsd,dhe->bhse", x, q), b.contract("dhe,bsd->bhse", k, x)]
+    made.append(b.contract("xyz,zuv->xuyv", x, v))
+    return b.result(*made, b.contract("bhse,hed->bsd", made[0], late))
+
+
 MERGING: tuple[Rule, ...] = (
     Rule(
         name="merge_contracts",
@@ -76,6 +112,24 @@ MERGING: tuple[Rule, ...] = (
         """,
         source="Jia et al., TASO, SOSP 2019, figure 2 (merging multiplications that share an operand)",
         example=_merge_example,
+        domain="real",
+    ),
+    Rule(
+        name="merge_all_contracts",
+        left=(contraction("y1", "l1", "o1", X, W), contraction("y2", "l2", "o2", X, V)),
+        right=computed(_all_parts),
+        when=_may_merge,
+        choices=_free_names,
+        together=True,
+        doc="""
+        All contractions of one tensor that say the same become a wider one, and views of its result.
+
+        x w, x v, x u, ...  ->  parts of x concat(w, v, u, ...)
+        Where `merge_contracts` would do it pair by pair: queries, keys and values, the gates of a recurrent cell,
+        the keys and values of all layers that attend to the same memory.
+        """,
+        source="Jia et al., TASO, SOSP 2019, figure 2 (merging multiplications that share an operand)",
+        example=_all_example,
         domain="real",
     ),
 )

@@ -1,0 +1,70 @@
+"""Contractions that share an operand are merged at once, however many they are; also through the search's lists."""
+
+import numpy as np
+import pytest
+
+from rewrites import Move, apply_all, apply_move, find, replay
+from rewrites.offers import Offers
+from rewrites.rules import rule_named
+from rewrites.sketch import Sketch
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+
+TOGETHER = rule_named("merge_all_contracts")
+PAIRS = rule_named("merge_contracts")
+
+
+def gates(count: int, shared: str = "state") -> Graph:
+    """So many products of one tensor; with "weight" it is the weights that all share."""
+    b = Sketch("gates")
+    common = b.tensor("common", 4, 5)
+    others = [
+        b.tensor(f"w{k}", 5, 2 + k) if shared == "state" else b.tensor(f"w{k}", 2 + k, 4)
+        for k in range(count)
+    ]
+    text = "bi,ih->bh" if shared == "state" else "ih,bi->bh"
+    return b.result(*(b.contract(text, common, w, site=f"y{k}") for k, w in enumerate(others)))
+
+
+def contractions(graph: Graph) -> int:
+    return sum(b.operator == "contract" for b in graph.blocks)
+
+
+@pytest.mark.parametrize("count", [3, 5, 8])
+@pytest.mark.parametrize("shared", ["state", "weight"])
+def test_all_become_one(count: int, shared: str, rng: np.random.Generator) -> None:
+    graph = gates(count, shared)
+    moves = find(graph, [TOGETHER])
+    assert [len(m.places[0].split("&")) for m in moves] == list(range(count, 2, -1))
+    merged = apply_move(graph, Move.from_json(moves[0].to_json()))
+    assert contractions(merged) == 1
+    inputs = random_inputs(graph, rng)
+    wanted, got = evaluate(graph, inputs), evaluate(merged, inputs)
+    for site, value in wanted.items():
+        np.testing.assert_allclose(got[site], value, rtol=1e-5, atol=1e-5)
+
+
+def test_what_needs_another_one_stays_apart() -> None:
+    b = Sketch("chain")
+    x, w, v, u = b.tensor("x", 4, 4), b.tensor("w", 4, 4), b.tensor("v", 4, 4), b.tensor("u", 4, 4)
+    first = b.contract("bi,ih->bh", x, w, site="first")
+    after = b.contract("bi,ih->bh", x, first, site="after")
+    others = [b.contract("bi,ih->bh", x, t) for t in (v, u)]
+    (move, _) = find(b.result(after, *others), [TOGETHER])
+    assert "after" not in move.places[0].split("&")
+    assert len(move.places[0].split("&")) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lists_stay_current_while_pairs_are_merged(seed: int) -> None:
+    rng, rules = np.random.default_rng(seed), (PAIRS, TOGETHER)
+    graph = gates(6)
+    offers, history = Offers.of(graph, rules), list[Move]()
+    while moves := offers.moves():
+        history.append(moves[rng.integers(len(moves))])
+        applied = apply_all(offers.graph, history[-1:])
+        offers = offers.after(applied.graph, applied.changes)
+        assert offers.moves() == find(applied.graph, rules)
+        assert offers.tied() == Offers.of(applied.graph, rules).tied()
+    assert contractions(offers.graph) == 1
+    assert replay(graph, history) == offers.graph
