@@ -21,13 +21,20 @@ from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placements
 
 MOST_SPACES = 32
+LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
 
 
 class Costing:
-    """Costs on one machine; `devices` is the part of it for whose plans the tables are made."""
+    """Costs on one machine; `devices` is the part of it for whose plans the tables are made.
 
-    def __init__(self, mesh: Mesh, compute_dtype: str | None = None, devices: str = "") -> None:
-        self.mesh, self.compute_dtype = mesh, compute_dtype
+    `compiled` says whether structures are compiled (False: the plain model does it all); by default where that
+    pays. The costs are the same.
+    """
+
+    def __init__(
+        self, mesh: Mesh, compute_dtype: str | None = None, devices: str = "", compiled: bool | None = None
+    ) -> None:
+        self.mesh, self.compute_dtype, self.compiled = mesh, compute_dtype, compiled
         self.shape = MeshShape(mesh.axis_sizes)
         self._axes = default_view(self.shape.part(devices)).axes
         self._tables: dict[tuple[str, bool], TableCache] = {}
@@ -41,10 +48,14 @@ class Costing:
             ValueError: the placements do not fit the graph or the machine.
         """
         used = self.mesh.part(self.shape.part(placements.devices).axes)
-        space = self._space(graph, placements, used)
+        work = len(graph.blocks) * self.shape.device_count**2
+        compiled = work > LITTLE_WORK if self.compiled is None else self.compiled
         try:
-            genes = space.genes_of(placements)
+            space = self._space(graph, placements, used) if compiled else None
+            genes = None if space is None else space.genes_of(placements)
         except ValueError:
+            space = genes = None
+        if space is None or genes is None:
             counted = self._counted.setdefault(placements.devices, {})
             tally = plain_cost(graph, placements, self.mesh, self.compute_dtype, counted)
             return costs_of(tally.vector(), used)

@@ -87,6 +87,27 @@ _PLAN = {
     "verified": _VERIFIED,
 }
 _MOVES = [{"rule": "reshard", "place": "y", "choice": "(gpu.0, -, -)"}]
+_EXPLANATION = {
+    "plan": PLAN_ID,
+    "objectives": ["time_s", "traffic_bytes"],
+    "devices": "all",
+    "start": {"time_s": 2.1e-05, "traffic_bytes": 0},
+    "steps": [
+        {
+            "first": 1,
+            "moves": _MOVES,
+            "blocks": 7,
+            "cost": {"time_s": 1.6e-05, "traffic_bytes": 28672},
+            "effect": {"time_s": -5e-06, "traffic_bytes": 28672},
+            "without": {"time_s": 5e-06, "traffic_bytes": -28672},
+        }
+    ],
+    "cost": {"time_s": 1.6e-05, "traffic_bytes": 28672},
+    "as_stored": True,
+    "rules": {"reshard": "A block computes elsewhere."},
+    "events": [{"move": 1, **_MOVES[0], "effect": "placed", "site": "y"}],
+    "blocks": {"y": {"events": [0], "origins": ["y"]}},
+}
 _EXECUTION = {
     "id": EXECUTION_ID,
     "status": "succeeded",
@@ -158,6 +179,7 @@ EXAMPLES: dict[str, Any] = {
         "links": {"self": f"/v1/plans/{PLAN_ID}", "graph": f"/v1/plans/{PLAN_ID}/graph"},
     },
     "MovesAnswer": {"moves": _MOVES},
+    "ExplanationAnswer": _EXPLANATION,
     "ExecutionAnswer": _EXECUTION,
     "CatalogueAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
     "LayoutAnswer": _LAYOUT,

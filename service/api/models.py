@@ -297,6 +297,44 @@ class MovesAnswer(Answer):
     moves: list[dict[str, Any]]
 
 
+class ExplainedStep(Answer):
+    """One move, or several simplifications in a row, and what the program costs after it."""
+
+    first: int = Field(description="the number of its first move, from 1")
+    moves: list[dict[str, Any]]
+    blocks: int = Field(description="of the program after it")
+    cost: dict[str, float | int]
+    effect: dict[str, float | int] = Field(description="what it changed of each cost")
+    without: dict[str, float | int] | None = Field(
+        description="what the finished plan would cost more without it; null where others build on it"
+    )
+
+
+class StoryAnswer(Answer):
+    """How one block came about."""
+
+    events: list[int] = Field(description="places in `events`, counted from 0")
+    origins: list[str] = Field(description="the blocks of the program as it was handed in that it stems from")
+    became: list[str] | None = Field(None, description="of a block that is gone: those that stem from it")
+
+
+class ExplanationAnswer(Answer):
+    """A plan's history with costs, and of every block that it met how that came about."""
+
+    plan: str
+    objectives: list[str]
+    devices: str
+    start: dict[str, float | int] = Field(description="with every device computing everything")
+    steps: list[ExplainedStep]
+    cost: dict[str, float | int]
+    as_stored: bool | None = Field(
+        description="whether the history ends at the plan's cost, to the last digit"
+    )
+    rules: dict[str, str] = Field(description="what each rule does, in a line")
+    events: list[dict[str, Any]] = Field(description="what one move did to one block")
+    blocks: dict[str, StoryAnswer]
+
+
 class CatalogueAnswer(Answer):
     """All members of a catalogue."""
 

@@ -12,7 +12,7 @@ from service.api.context import Context, Parts
 from service.api.described import KEPT, Answers, PlanId, json_answer, problems
 from service.api.executions import execution_document
 from service.api.graphs import EXAMPLE
-from service.api.models import MovesAnswer, PlanDetailAnswer
+from service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
 from service.api.problems import Problem
 from service.presentation import shown_plan_document
 from service.requests import Fault
@@ -55,6 +55,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
             "self": path,
             "graph": f"{path}/graph",
             "moves": f"{path}/moves",
+            "explanation": f"{path}/explanation",
             "executions": f"{path}/executions",
             "run": f"/v1/runs/{plan.run_id}",
             "page": f"/plans/{plan.public_id}",
@@ -67,6 +68,15 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
 def get_moves(plan_id: PlanId, request: Request, parts: Parts) -> Response:
     """Show how a plan came about: replayed from the run's graph, these moves lead to it."""
     return revalidated(request, {"moves": [dict(move) for move in parts.store.plans.get(plan_id).moves]})
+
+
+@router.get(
+    "/{plan_id}/explanation", response_model=ExplanationAnswer, responses=KEPT | problems(404, 422, 503)
+)
+def get_explanation(plan_id: PlanId, request: Request, parts: Parts) -> Response:
+    """Explain a plan: what each of its moves changed of every cost, and which moves made each of its blocks."""
+    plan = parts.store.plans.get(plan_id)
+    return packed(request, _explained(plan, parts), f"{plan.public_id}.explanation.json")
 
 
 @router.get("/{plan_id}/graph", responses=EXPLICIT | problems(404, 422), response_class=Response)
@@ -120,6 +130,17 @@ def _csv(plan: StoredPlan) -> str:
         figures = checked.get(counted.get(name, ""), {})
         lines.append(f"{name},{value!r},{figures.get('counted', '')}")
     return "\r\n".join([*lines, ""])
+
+
+def _explained(plan: StoredPlan, parts: Context) -> bytes:
+    """The explanation: costed at the desk the first time, kept from then on."""
+    content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
+    if content is None:
+        refusal = parts.desk.do(tasks.render_explanation, plan.public_id, parts.settings.database_url)
+        content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
+        if content is None:
+            raise Problem(422, "stale_history", refusal)
+    return content
 
 
 def _explicit(plan: StoredPlan, parts: Context) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,8 +14,10 @@ from typing import Any
 
 from costmodel.strategies import PinError
 from hardware.layouts.drawing import svg_of
-from optimizer import searched
+from optimizer import StaleHistory, explain, searched
 from optimizer.optimize import check_pins, compile_pinned
+from rewrites import Provenance
+from service.explaining import explanation_document, moves_of, stories_document
 from service.graphs import PYTORCH, STABLEHLO, summarise
 from service.layouts import LayoutFaults, described, drawn, read_layout
 from service.requests import Fault, escape
@@ -33,6 +36,7 @@ from teg.validate import InvalidGraph
 MOST_FAULTS = 100
 LONGEST_NAME = 200
 EXPLICIT = "explicit-graph"
+EXPLANATION = "explanation"
 DOT_BLOCKS = 2000
 
 
@@ -167,6 +171,28 @@ def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
     store.plans.save_artifact(
         key, EXPLICIT, gzip.compress(dumps(graph).encode(), 6, mtime=0), datetime.now(UTC)
     )
+    return ""
+
+
+def render_explanation(plan_id: str, url: str) -> str:
+    """Cost a plan's history step by step and keep that; says why if it cannot be replayed."""
+    store = store_at(url)
+    plan = store.plans.get(plan_id)
+    request = store.runs.request(plan.run_id)
+    graph, moves = searched(store.graphs.load(request.graph_id)), moves_of(plan.moves)
+    try:
+        told = explain(
+            graph, moves, mesh_of(request.mesh), compute_dtype=request.compute_dtype, ablation=True
+        )
+    except StaleHistory as error:
+        return " ".join(str(error).split())
+    document = {
+        "plan": plan.public_id,
+        **explanation_document(told, request.objectives, plan.cost),
+        **stories_document(Provenance(graph, moves)),
+    }
+    content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    store.plans.save_artifact(plan.key, EXPLANATION, gzip.compress(content, 6, mtime=0), datetime.now(UTC))
     return ""
 
 

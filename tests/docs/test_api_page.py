@@ -53,6 +53,8 @@ def test_the_commands_of_the_api_page_do_what_it_says(tmp_path: Path) -> None:
 
     assert plan["id"] == frontier["plans"][0]["id"]
     assert document("moves.json")["moves"] == plan["moves"] != []
+    explanation = document("explanation.json")
+    assert (explanation["cost"], explanation["as_stored"]) == (plan["cost"], True)
     explicit = document("explicit.json")
     assert explicit["blocks"]
     execution = document("execution.json")

@@ -5,6 +5,7 @@ import pytest
 from costmodel.plain import plain_cost
 from hardware import load_mesh
 from optimizer import StaleHistory, explain
+from optimizer.costing import Costing
 from optimizer.explanation import first_line
 from optimizer.report import costs_of
 from rewrites import RULES, Move, apply_move, find, replay_plan, saturate
@@ -51,6 +52,19 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
             assert step.without == {name: rest[name] - plan.cost[name] for name in rest}
         before = after
     assert any(step.without is not None for step in told.steps)
+
+
+@pytest.mark.parametrize("mesh", ["dgx-h100", "t3000"])
+def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
+    result = search(mesh=load_mesh(mesh), evaluations=600)
+    for plan in result.frontier[::3]:
+        shape = MeshShape(result.mesh.axis_sizes)
+        fast, plain_one = (
+            Costing(result.mesh, devices=plan.placements.devices, compiled=c) for c in (True, False)
+        )
+        for k in range(len(plan.moves) + 1):
+            state = replay_plan(result.graph, plan.moves[:k], shape)
+            assert fast.cost(*state) == plain_one.cost(*state)
 
 
 def test_saturating_moves_in_a_row_are_one_step_unless_they_are_asked_for_singly() -> None:

@@ -18,6 +18,7 @@ from tests.service.api.conftest import Service
         "/v1/runs/{run}/frontier",
         "/v1/plans/{plan}",
         "/v1/plans/{plan}/moves",
+        "/v1/plans/{plan}/explanation",
         "/v1/plans/{plan}/graph",
         "/v1/meshes",
         "/v1/meshes/dgx-h100",

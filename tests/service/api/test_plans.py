@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from rewrites import Move
 from service.settings import Limits
 from service.store import Execution
 from teg.document import from_document
 from teg.sharding.text import placements_from_document
 from tests.service.api.conftest import Serve, Service, complaint
-from tests.service.programs import NOON
+from tests.service.programs import NOON, finished_run, two_layers
 
 
 def first_plan(service: Service) -> str:
@@ -39,6 +42,33 @@ def test_a_short_id_is_the_plan_of_the_newest_run(service: Service) -> None:
     assert first != second
     assert service.http.get(f"/v1/plans/{short}").json()["id"] in (first, second)
     assert service.http.get(f"/v1/plans/{short}").json()["plan"] == short
+
+
+def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
+    plan_id = first_plan(shared)
+    told = shared.http.get(f"/v1/plans/{plan_id}/explanation", timeout=120).json()
+    plan = shared.http.get(f"/v1/plans/{plan_id}").json()
+    assert (told["plan"], told["objectives"]) == (plan_id, plan["objectives"])
+    assert [move for step in told["steps"] for move in step["moves"]] == plan["moves"]
+    assert told["steps"][-1]["cost"] == told["cost"]
+    assert told["as_stored"] is False, "the costs of this plan were made up"
+    assert told["blocks"]["hidden"]["origins"] == ["hidden"]
+    assert told["events"][0] == {"move": 1, **plan["moves"][0], "effect": "placed", "site": "y"}
+    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, "explanation")
+    assert kept is not None and json.loads(gzip.decompress(kept)) == told
+
+
+def test_a_history_whose_rule_is_gone_is_refused_with_a_cure(shared: Service) -> None:
+    graph = two_layers()
+    run = finished_run(graph)
+    stale = replace(run.result.frontier[0], moves=(Move("gone", "y"), *run.result.frontier[0].moves))
+    run_id = shared.store.runs.save_finished(
+        replace(run, result=replace(run.result, frontier=(stale,)), verified={}, executions={})
+    )
+    path = f"/v1/plans/{run_id}-{stale.id}"
+    said = complaint(shared.http.get(f"{path}/explanation", timeout=120), 422, "stale_history")["detail"]
+    assert "there is no rule 'gone'" in said and "install the plug-in" in said
+    assert shared.http.get(path).status_code == 200
 
 
 def test_an_explicit_graph_is_unfolded_once_and_kept(shared: Service) -> None:
@@ -139,7 +169,7 @@ def test_executions_need_a_place_in_the_queue(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["0" * 12, f"{'0' * 12}-{'0' * 12}", "x", "-", "%00", "a-b-c", "0" * 3000])
-@pytest.mark.parametrize("path", ["", "/moves", "/graph", "/export?to=teg", "/export?to=dot"])
+@pytest.mark.parametrize("path", ["", "/moves", "/explanation", "/graph", "/export?to=teg", "/export?to=dot"])
 def test_unknown_plans_are_not_found(shared: Service, wrong: str, path: str) -> None:
     complaint(shared.http.get(f"/v1/plans/{wrong}{path}"), 404, "unknown_id")
 
