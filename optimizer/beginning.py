@@ -46,6 +46,7 @@ def begin(
     """
     began = time.perf_counter()
     report("compiling")
+    state.structural.start(graph)
     simple, moves = state.structural.simplified(graph)
     if not state.settings.keeps_pins(simple):
         simple, moves = graph, ()
@@ -90,6 +91,8 @@ def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Rep
         machine.goal.epsilon[:] = epsilon
     state.variants = [_restored(state, graph, variant) for variant in saved.variants]
     structural = state.structural
+    structural.start(graph)
+    structural.refused = dict(saved.refused)
     for name, (applied, improved) in saved.structural.items():
         structural.applied[name], structural.improved[name] = applied, improved
     structural.known = set(saved.known)

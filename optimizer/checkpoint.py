@@ -68,6 +68,7 @@ class Checkpoint:
     applied: np.ndarray
     improved: np.ndarray
     structural: Mapping[str, tuple[int, int]]
+    refused: Mapping[str, str]
     known: tuple[str, ...]
     reference: np.ndarray | None
     best_volume: float
@@ -84,7 +85,7 @@ class Checkpoint:
     def _header(self) -> dict[str, Any]:
         plain = (
             *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
-            *("structural", "known", "best_volume", "stale_rounds", "started_from"),
+            *("structural", "refused", "known", "best_volume", "stale_rounds", "started_from"),
         )
         variants = [
             {
@@ -144,6 +145,7 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         applied=state.statistics.applied.copy(),
         improved=state.statistics.improved.copy(),
         structural={name: (n, structural.improved[name]) for name, n in structural.applied.items()},
+        refused=dict(structural.refused),
         known=tuple(sorted(structural.known)),
         reference=state.reference,
         best_volume=state.best_volume,

@@ -227,4 +227,5 @@ def _result(
         tuple(state.history),
         None if plans else shortfall_of(state.variants, constraints),
         state.started_from,
+        dict(state.structural.refused),
     )

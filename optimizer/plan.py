@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from costmodel.objectives import Objective
 from hardware.mesh import Mesh
@@ -97,7 +97,8 @@ class Progress:
 class Result:
     """What a search found: the frontier (mutually non-dominated, feasible) and how it was found.
 
-    `started_from` counts the plans of earlier searches that it began with.
+    `rules` counts per rule how often it was applied and led to the front; `refused` says why a rule was not used
+    any more. `started_from` counts the plans of earlier searches that it began with.
     """
 
     graph: Graph
@@ -115,3 +116,4 @@ class Result:
     history: tuple[Progress, ...]
     shortfall: Shortfall | None = None
     started_from: int = 0
+    refused: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,8 @@
-"""Structural moves: proposing rewritten graphs, whole classes of equal places at a time."""
+"""Structural moves: proposing rewritten graphs, whole classes of equal places at a time.
+
+A rule that fails, makes something of another type, does not end or grows the program without bound is
+refused from then on, with its reason; the search goes on with the others.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from costmodel.blockcost import base_flops
 from optimizer.variants import Settings, Variant, inherit, new_variant
-from rewrites import Move, Rule, RuleError, StaleMove, apply_all, find_tied, saturate
+from rewrites import Changes, Move, Offers, Rule, RuleError, Saturated, StaleMove, apply_all, saturate
 from teg.graph import Graph
+
+# How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
+# A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
+MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, MOST_FLOPS_TIMES = 32, 4096, 1e7
 
 
 class StructuralSearch:
     """Which structural moves are left to try, and how often each rule led to a better front.
 
     `taken` holds per variant's number the offers that are gone, each as its place in the list at that time:
-    with them the list of what is left can be made again.
+    with them the list of what is left can be made again. `refused` says why a rule is not used any more.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -26,58 +35,116 @@ class StructuralSearch:
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}
         self.improved = {r.name: 0 for r in self.rules}
+        self.refused: dict[str, str] = {}
         self.taken: dict[int, list[int]] = {}
-        self._offers: dict[int, list[Move]] = {}
+        self._offers: dict[int, Offers] = {}
+        self._left: dict[int, list[Move]] = {}
+        self._origins: dict[int, tuple[Graph, int, Changes]] = {}
+        self._most = (0.0, 0.0)
 
     def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
         """The graph saturated by the terminating rules, and the moves that lead there."""
-        result = saturate(graph, self.saturating)
+        result = self._saturated(graph, None)
         for move in result.moves:
             self.applied[move.rule] += 1
         return result.graph, tuple(result.moves)
 
     def propose(
-        self, parent: Variant, rng: np.random.Generator
+        self, parent: Variant, number: int, rng: np.random.Generator
     ) -> tuple[Graph, tuple[Move, ...], str] | None:
-        """A rewritten graph not seen before, its history and the rule; None when there is none to try."""
-        offers = self._left(parent)
-        if not offers:
-            return None
+        """A rewritten graph not seen before, its history and the rule; None when there is none to try.
+
+        `number` is what the variant of this graph will be called.
+        """
+        offers = self._offered(parent)
         count = Counter(move.rule for move in offers)
         weight = np.array([self._chance(move.rule) / count[move.rule] for move in offers])
+        if not weight.any():
+            return None
         place = int(rng.choice(len(offers), p=weight / weight.sum()))
         move = offers.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
         try:
-            applied = apply_all(parent.graph, [move])
-            cleaned = saturate(applied.graph, self.saturating, changes=applied.changes)
-        except (StaleMove, RuleError):
+            applied = apply_all(parent.graph, [move], {r.name: r for r in self.rules})
+            self._check_size(parent.graph, applied.graph, move)
+        except StaleMove:
             return None
+        except RuleError as error:
+            self.refuse(error.rule, error.reason)
+            return None
+        cleaned = self._saturated(applied.graph, applied.changes)
         self.applied[move.rule] += 1
         if cleaned.graph.structural_hash in self.known:
             return None
         self.known.add(cleaned.graph.structural_hash)
+        self._origins[number] = (cleaned.graph, parent.number, applied.changes | cleaned.changes)
         return cleaned.graph, (*parent.moves, move, *cleaned.moves), move.rule
 
-    def _left(self, parent: Variant) -> list[Move]:
+    def refuse(self, rule: str, reason: str) -> None:
+        """Use a rule no more, and remember why."""
+        self.refused.setdefault(rule, reason)
+
+    def _saturated(self, graph: Graph, changes: Changes | None) -> Saturated:
+        while True:
+            try:
+                usable = [r for r in self.saturating if r.name not in self.refused]
+                return saturate(graph, usable, changes=changes)
+            except RuleError as error:
+                self.refuse(error.rule, error.reason)
+
+    def _offered(self, parent: Variant) -> list[Move]:
         """The moves not tried yet on a variant."""
-        if parent.number not in self._offers:
-            offers = find_tied(parent.graph, self.endless)
+        if parent.number not in self._left:
+            known = self._known_offers(parent)
+            for failure in known.failures:
+                self.refuse(*failure)
+            offers = known.tied()
             for place in self.taken.get(parent.number, ()):
                 del offers[place]
-            self._offers[parent.number] = offers
-        return self._offers[parent.number]
+            self._offers[parent.number], self._left[parent.number] = known, offers
+        return self._left[parent.number]
+
+    def _known_offers(self, parent: Variant) -> Offers:
+        """The offers of a variant: from those of the one it comes from where they are known."""
+        graph, origin, changes = self._origins.pop(parent.number, (None, 0, None))
+        if graph is parent.graph and changes is not None and origin in self._offers:
+            return self._offers[origin].after(graph, changes)
+        return Offers.of(parent.graph, self.endless)
+
+    def start(self, given: Graph) -> None:
+        """Before the first move: how large a rewritten program may become."""
+        flops = max(base_flops(given), 1)
+        self._most = (MOST_BLOCKS_TIMES * len(given.blocks) + MOST_BLOCKS_MORE, MOST_FLOPS_TIMES * flops)
+
+    def _check_size(self, before: Graph, after: Graph, move: Move) -> None:
+        """Refuse what is larger than anything that could lead to a better program."""
+        for unit, measure, most in zip(("blocks", "flops"), (_blocks, base_flops), self._most, strict=True):
+            size = measure(after)
+            if size > most and size > measure(before):
+                raise RuleError(
+                    move.rule,
+                    f"grows the program without bound: {size:.4g} {unit} after {move}, more than {most:.4g}",
+                )
 
     def _chance(self, rule: str) -> float:
-        """A floor for every rule, more for those that helped; how many moves it offers does not count."""
+        """A floor for every rule, more for those that helped, nothing for those that are refused.
+
+        How many moves a rule offers does not count.
+        """
+        if rule in self.refused:
+            return 0.0
         return (1.0 + 3.0 * self.improved[rule]) / (1.0 + 0.5 * self.applied[rule])
+
+
+def _blocks(graph: Graph) -> int:
+    return len(graph.blocks)
 
 
 def try_child(
     structural: StructuralSearch, parent: Variant, number: int, settings: Settings, rng: np.random.Generator
 ) -> tuple[Variant | None, str, int]:
     """Propose, compile and polish one child; returns it (or None), its rule and the evaluations spent."""
-    proposal = structural.propose(parent, rng)
+    proposal = structural.propose(parent, number, rng)
     if proposal is None:
         return None, "", 0
     graph, moves, rule = proposal

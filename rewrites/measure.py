@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rewrites.algebra.canonical import canonical
 from rewrites.patterns import tree_size
 from teg.graph import Block, Graph
@@ -27,6 +29,30 @@ def measure(graph: Graph) -> tuple[float, ...]:
         sum(not _is_canonical(graph, b) for b in cells),
         sum(b.operator == "reshape" for b in graph.blocks),
     )
+
+
+def rises(gone: Sequence[Block], come: Sequence[Block]) -> bool | None:
+    """Whether a move that replaced some blocks by others raises the measure; None where that is not seen here.
+
+    It is not where the first parts of the measure stay as they are: the others depend on the whole program.
+    """
+    for part in (len, _reads, _flops, _sizes):
+        before, after = part(gone), part(come)
+        if before != after:
+            return after > before
+    return None
+
+
+def _reads(blocks: Sequence[Block]) -> int:
+    return sum(len(b.inputs) for b in blocks)
+
+
+def _flops(blocks: Sequence[Block]) -> float:
+    return sum(cell_flops(b.definition["expr"]) for b in blocks if b.operator == "cell")
+
+
+def _sizes(blocks: Sequence[Block]) -> int:
+    return sum(tree_size(b.definition["expr"]) for b in blocks if b.operator == "cell")
 
 
 def _is_canonical(graph: Graph, block: Block) -> bool:

@@ -53,10 +53,15 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
         put_spelled_out(draft, match)
         return
     made = _Construction(draft, rule, match, move)
-    targets = [
-        None if isinstance(result, Nothing) else made.result(k, result)
-        for k, result in enumerate(made.results())
-    ]
+    try:
+        targets = [
+            None if isinstance(result, Nothing) else made.result(k, result)
+            for k, result in enumerate(made.results())
+        ]
+    except RuleError:
+        raise
+    except Exception as error:
+        raise made.fail(f"the right side fails: {error!r}") from error
     olds = [root.outputs[0] for root in match.roots]
     gone = [
         root

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.match import Changes, alternatives, in_order, index_of, near
+from rewrites.measure import rises
 from rewrites.move import Move
 from rewrites.replacement import carry_out
 from rewrites.rule import Rule, RuleError
-from teg.graph import Graph
+from teg.graph import Block, Graph
 
 
 class Saturated(NamedTuple):
@@ -24,16 +25,20 @@ class Saturated(NamedTuple):
 
 
 def saturate(
-    graph: Graph, rules: Sequence[Rule], limit: int = 100_000, changes: Changes | None = None
+    graph: Graph, rules: Sequence[Rule], limit: int | None = None, changes: Changes | None = None
 ) -> Saturated:
     """Apply the rules wherever they fit, rule by rule, each in program order, until none does.
 
     What one rule does in one pass is one move of many places. `changes` are those of the moves made since the
     graph was last saturated: then only their neighbourhood is looked at.
 
+    It ends because the measure (`rewrites.measure`) falls: every move is checked for that as far as its
+    neighbourhood tells, and of those where it does not tell there may be `limit` (by default 20 per block).
+
     Raises:
         ValueError: a rule is not declared to end.
-        RuleError: it did not end within `limit` places; the rule that fired most is named.
+        RuleError: a move raises the measure, or there are more than `limit` that do not lower it visibly; the
+            rule is named, in the second case the one with most of these.
     """
     endless = [r.name for r in rules if not r.saturating]
     if endless:
@@ -41,6 +46,7 @@ def saturate(
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
     draft, fired = Draft(graph), list[Move]()
+    ending = _Ending(1000 + 20 * len(graph.blocks) if limit is None else limit)
     places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes).several
     blocks, tensors = set[str](), set[str]()
     while places:
@@ -48,17 +54,47 @@ def saturate(
             for site in sites:
                 while (move := _first(draft, rule, site)) is not None:
                     fired.append(move)
-                    if len(fired) > limit:
-                        name, count = Counter(m.rule for m in fired).most_common(1)[0]
-                        raise RuleError(
-                            name, f"saturation did not end: it fired {count} times in {limit} moves"
-                        )
+                    ending.check(draft, move)
         new = Changes(frozenset(draft.changed), frozenset(draft.reread))
         blocks |= new.blocks
         tensors |= new.tensors
         draft.changed, draft.reread = set(), set()
         places = near(draft, rules, new).several
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
+
+
+class _Ending:
+    """The argument that saturation ends, checked move by move."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.unclear: Counter[str] = Counter()
+
+    def check(self, draft: Draft, move: Move) -> None:
+        """Look at what the last move put in and took out.
+
+        Raises:
+            RuleError: it does not end.
+        """
+        rising = rises(draft.taken_out, draft.put_in)
+        if rising:
+            raise RuleError(
+                move.rule,
+                f"does not end: it is declared to be saturating, but {move} makes {_sizes_of(draft.put_in)} out of "
+                f"{_sizes_of(draft.taken_out)}",
+            )
+        if rising is None:
+            self.unclear[move.rule] += 1
+            if self.unclear.total() > self.limit:
+                name, count = self.unclear.most_common(1)[0]
+                raise RuleError(name, f"does not end: it fired {count} times and nothing became smaller")
+        draft.put_in.clear()
+        draft.taken_out.clear()
+
+
+def _sizes_of(blocks: Sequence[Block]) -> str:
+    plural = "" if len(blocks) == 1 else "s"
+    return f"{len(blocks)} block{plural} ({', '.join(b.operator for b in blocks[:4])}{', ...' * (len(blocks) > 4)})"
 
 
 def _by_rule(draft: Draft, rules: Sequence[Rule], places: Collection[str]) -> dict[Rule, list[str]]:

@@ -95,7 +95,7 @@ def test_a_child_inherits_by_site_and_answers_for_its_new_blocks(rule: str) -> N
     on = machine()
     parent = variant_of("attention", on)
     plant_seeds(parent, None)
-    proposal = StructuralSearch(choose_rules((rule,))).propose(parent, np.random.default_rng(1))
+    proposal = StructuralSearch(choose_rules((rule,))).propose(parent, 1, np.random.default_rng(1))
     assert proposal is not None
     graph, moves, _ = proposal
     child = new_variant(1, on, graph, moves, Settings())
