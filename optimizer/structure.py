@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class StructuralSearch:
         self._offers: dict[int, Offers] = {}
         self._left: dict[int, list[Move]] = {}
         self._origins: dict[int, tuple[Graph, int, Changes]] = {}
-        self._most = (0.0, 0.0)
+        self._most = (inf, inf)
 
     def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
         """The graph saturated by the terminating rules, and the moves that lead there."""
