@@ -1,0 +1,159 @@
+"""The generated parts of `docs/rules.md` and `docs/firings.md`; `python -m tests.docs.rules` writes them anew.
+
+The catalogue comes from the code, the firings from `benchmarks/results/firings.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+import rewrites
+from rewrites import RULES, Rule
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, FIRINGS_PAGE = ROOT / "docs" / "rules.md", ROOT / "docs" / "firings.md"
+FIGURES = ROOT / "benchmarks" / "results" / "firings.json"
+
+# Columns of the short table: what is looked for, and the rules that find it.
+FOUND: Mapping[str, str] = {
+    "attention fused": r".*attention.*",
+    "batch norm folded": r"fold_into_conv",
+    "activation named": r"gelu.*|silu|softplus|sigmoid.*",
+    "softmax found again": r"(log_)?softmax_of_.*",
+    "normalisation found again": r"layer_norm_of_(?!scale).*",
+    "cells fused": r"fuse_cells",
+}
+
+
+def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
+    """The packages of rules in the order of the catalogue; per package its files with the rules they define."""
+    left = dict.fromkeys(RULES)
+    found = []
+    for package in (import_module(f"rewrites.{m.name}") for m in iter_modules(rewrites.__path__) if m.ispkg):
+        files = [import_module(f"{package.__name__}.{m.name}") for m in iter_modules(package.__path__)]
+        rules = [(file, [r for r in _rules(file) if r in left]) for file in files]
+        for _, own in rules:
+            for rule in own:
+                left.pop(rule, None)
+        found.append((package, [(file, own) for file, own in rules if own]))
+    if left:
+        raise ValueError(f"no file of a family has a tuple with the rules {[r.name for r in left]}")
+    order = list(RULES)
+    return sorted(
+        (f for f in found if f[1]), key=lambda f: min(order.index(r) for _, own in f[1] for r in own)
+    )
+
+
+def _rules(module: ModuleType) -> Iterator[Rule]:
+    """The rules of a module's tuples."""
+    for value in vars(module).values():
+        if isinstance(value, tuple) and value and all(isinstance(v, Rule) for v in value):
+            yield from value
+
+
+def catalogue() -> str:
+    """Every family, every file of it, every rule."""
+    parts = []
+    for package, files in families():
+        count = sum(len(own) for _, own in files)
+        parts.append(
+            f"### {package.__name__.partition('.')[2].capitalize()} ({count} rules)\n\n{_first(package)}"
+        )
+        for file, own in files:
+            parts.append(f"#### {_first(file).rstrip('.')}\n")
+            parts += [entry(rule) for rule in dict.fromkeys(own)]
+    return "\n\n".join(parts)
+
+
+def _first(module: ModuleType) -> str:
+    """The first line of a module's story."""
+    return (module.__doc__ or "").strip().splitlines()[0]
+
+
+def entry(rule: Rule) -> str:
+    """A rule as an item: what changes, the form, when and why, where it is from."""
+    first, _, *more = rule.doc.splitlines()
+    first = plain(first)
+    cut = next(k for k, line in enumerate(more) if "->" in line)
+    end = next((k for k in range(cut + 1, len(more)) if re.match(r"\S.*", more[k])), len(more))
+    form, reasons = more[:end], plain(" ".join(line.strip() for line in more[end:]))
+    kinds = [rule.kind, rule.domain, *(["saturating"] if rule.saturating else [])]
+    shown = "\n".join(f"        {line.rstrip()}" for line in form if line.strip())
+    return (
+        f"- **{rule.name}** ({', '.join(kinds)}): {first}\n\n{shown}\n\n"
+        f"    {reasons} *Source: {plain(rule.source)}.*"
+    )
+
+
+def plain(text: str) -> str:
+    """Text whose signs mean nothing to Markdown; what stands in backquotes stays."""
+    pieces = text.split("`")
+    return "`".join(re.sub(r"([*_<\[\]|])", r"\\\1", p) if k % 2 == 0 else p for k, p in enumerate(pieces))
+
+
+def _figures() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FIGURES.read_text())["graphs"]
+    return found
+
+
+def short_table() -> str:
+    """Graph by what an expert would look for."""
+    lines = [f"| graph | blocks | {' | '.join(FOUND)} |", f"| --- | --: {'| --: ' * len(FOUND)}|"]
+    for name, figures in _figures().items():
+        counts = [_found(figures["rules"], pattern) for pattern in FOUND.values()]
+        first, _, last = figures["blocks"]
+        lines.append(f"| {name} | {first} → {last} | {' | '.join(str(c or '') for c in counts)} |")
+    return "\n".join(lines)
+
+
+def _found(rules: Mapping[str, list[int]], pattern: str) -> int:
+    """How often rules of these names fired; of those that a search chooses, at how many places they fit."""
+    rows = [row for name, row in rules.items() if re.fullmatch(pattern, name)]
+    return sum(fired or max(saturated, recomposed) for _, fired, saturated, recomposed in rows)
+
+
+def full_table() -> str:
+    """Every graph with every rule that fits somewhere."""
+    parts = []
+    for name, figures in _figures().items():
+        first, second, last = figures["blocks"]
+        parts.append(
+            f"### {name}\n\nBlocks: {first} as imported, {second} saturated, {last} with operators found again.\n\n"
+            "| rule | imported | fired | saturated | found again |\n| --- | --: | --: | --: | --: |\n"
+            + "\n".join(
+                f"| {rule} | {' | '.join(str(c or '') for c in row)} |"
+                for rule, row in sorted(figures["rules"].items())
+            )
+        )
+    return "\n\n".join(parts)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "catalogue": catalogue,
+    "short table": short_table,
+    "full table": full_table,
+}
+
+
+def with_tables(text: str) -> str:
+    """A page with its generated parts as they are now."""
+    for name, table in TABLES.items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        if marked.search(text):
+            made = table()
+            text = marked.sub(lambda m, made=made: f"{m[1]}\n{made}\n\n{m[2]}", text)  # type: ignore[misc]
+    return text
+
+
+if __name__ == "__main__":
+    for page in (PAGE, FIRINGS_PAGE):
+        page.write_text(with_tables(page.read_text()))
+        sys.stdout.write(f"{page}: written\n")

@@ -1,0 +1,23 @@
+"""The pages about rules say what the catalogue and the figures say."""
+
+from __future__ import annotations
+
+from rewrites import RULES
+from tests.docs.rules import FIRINGS_PAGE, PAGE, _figures, families, with_tables
+
+
+def test_pages_are_those_of_the_catalogue() -> None:
+    for page in (PAGE, FIRINGS_PAGE):
+        text = page.read_text()
+        assert with_tables(text) == text, "run `python -m tests.docs.rules`, which writes the pages anew"
+
+
+def test_every_rule_is_in_one_family() -> None:
+    shown = [rule.name for _, files in families() for _, own in files for rule in own]
+    assert sorted(shown) == sorted(rule.name for rule in RULES)
+
+
+def test_every_rule_of_the_figures_exists() -> None:
+    known = {rule.name for rule in RULES}
+    for name, figures in _figures().items():
+        assert figures["rules"].keys() <= known, f"run `python -m benchmarks.firings` for {name}"
