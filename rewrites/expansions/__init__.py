@@ -1,5 +1,6 @@
 """Expansions: what an operator means, in terms of simpler ones. One story per file, added up here."""
 
+from rewrites.expansions.cells import CELL_EXPANSIONS
 from rewrites.expansions.contraction import CONTRACTION
 from rewrites.expansions.convolution import CONVOLUTION
 from rewrites.expansions.gathering import GATHERS
@@ -19,6 +20,7 @@ EXPANSIONS: tuple[Rule, ...] = (
     *CONVOLUTION,
     *STRIDING,
     *GATHERS,
+    *CELL_EXPANSIONS,
 )
 
 __all__ = ["EXPANSIONS"]
