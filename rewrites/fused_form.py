@@ -5,7 +5,7 @@ In a body values are numbered, inputs first. A matched block that is fused itsel
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,30 +43,115 @@ class FusedForm:
         return define(FUSED, self.attributes, self.inputs)
 
 
-def fused_form(
-    draft: Draft, roots: Sequence[Block], blocks: Collection[Block], recomputes: bool = False
-) -> FusedForm:
-    """Blocks as one: results are those of the roots, and what others read unless its makers stay (`recomputes`)."""
-    ordered = sorted(blocks, key=lambda b: draft.position(b.site))
-    made = {t for b in ordered for t in b.outputs}
-    reads = tuple(dict.fromkeys(t for b in ordered for t in b.inputs if t not in made))
-    number = {t: k for k, t in enumerate(reads)}
-    count, steps = len(reads), list[Step]()
-    for b in ordered:
-        own = [number[t] for t in b.inputs]
-        if b.operator == FUSED:
-            body = body_of(b.definition)
-            inner, results = _renumbered(body, own, count)
-            steps += inner
-            count += len(body.types) - len(body.inputs)
-        else:
-            steps.append((b.operator, b.definition.attributes, tuple(own)))
-            results = list(range(count, count + len(b.outputs)))
-            count += len(b.outputs)
-        number.update(zip(b.outputs, results, strict=True))
-    sites = results_of(draft, roots, ordered, recomputes)
-    types = tuple(draft.tensors[t].type for t in reads)
-    return FusedForm(reads, types, tuple(steps), tuple(number[t] for t in sites), sites)
+class Region(NamedTuple):
+    """Blocks that become one, in program order. `roots` give the results; what others read of the rest becomes
+    a further output, or is computed again inside while its maker stays (`recomputes`)."""
+
+    draft: Draft
+    roots: tuple[Block, ...]
+    blocks: tuple[Block, ...]
+    recomputes: bool
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the blocks read from outside, in order."""
+        made = {t for b in self.blocks for t in b.outputs}
+        return tuple(dict.fromkeys(t for b in self.blocks for t in b.inputs if t not in made))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The tensors that the fused block makes, those of its roots first."""
+        wanted = [t for b in self.roots for t in b.outputs]
+        if not self.recomputes:
+            wanted += [t for b in self.blocks if b not in self.roots for t in b.outputs]
+        inside = {b.site for b in self.blocks}
+        readers = self.draft.readers
+        outside = [t for t in wanted if any(b.site not in inside for b, _ in readers[t])]
+        return tuple(outside) or (self.roots[0].outputs[0],)
+
+    @property
+    def replaced(self) -> list[Block]:
+        """The blocks whose results it takes over, in program order; it stands where the first of them stood."""
+        found = dict.fromkeys(self.draft.producers[t] for t in self.results)
+        return sorted(found, key=lambda b: self.draft.position(b.site))
+
+    def late_inputs(self) -> list[Block] | None:
+        """The blocks that must move in front of the fused block; None where one of them needs its results."""
+        replaced = self.replaced
+        start = self.draft.position(replaced[0].site)
+        waiting = [self.draft.producers[t] for t in self.reads]
+        late: dict[str, Block] = {}
+        while waiting:
+            block = waiting.pop()
+            if block.site in late or self.draft.position(block.site) < start:
+                continue
+            if block in replaced:
+                return None
+            late[block.site] = block
+            waiting.extend(self.draft.producers[t] for t in block.inputs)
+        return [self.draft.blocks[s] for s in sorted(late, key=self.draft.position)]
+
+    def is_possible(self) -> bool:
+        """Whether the blocks can become one: all have index spaces and no costs of their own, and no cycle arises."""
+        if any(b.signature is None or b.definition.costs is not None for b in self.blocks):
+            return False
+        return self.late_inputs() is not None
+
+    def form(self) -> FusedForm:
+        """The fused block."""
+        draft, reads = self.draft, self.reads
+        number = {t: k for k, t in enumerate(reads)}
+        count, steps = len(reads), list[Step]()
+        for b in self.blocks:
+            own = [number[t] for t in b.inputs]
+            if b.operator == FUSED:
+                body = body_of(b.definition)
+                inner, made = _renumbered(body, own, count)
+                steps += inner
+                count += len(body.types) - len(body.inputs)
+            else:
+                steps.append((b.operator, b.definition.attributes, tuple(own)))
+                made = list(range(count, count + len(b.outputs)))
+                count += len(b.outputs)
+            number.update(zip(b.outputs, made, strict=True))
+        types, sites = tuple(draft.tensors[t].type for t in reads), self.results
+        return FusedForm(reads, types, tuple(steps), tuple(number[t] for t in sites), sites)
+
+
+def region(
+    draft: Draft,
+    roots: Sequence[Block],
+    blocks: Collection[Block],
+    recomputes: bool = False,
+    joined: Collection[str] = (),
+) -> Region:
+    """The region of matched blocks, and of readers of what they make whose operators are in `joined`.
+
+    A reader joins where program order alone shows that no cycle arises: it comes after the makers of all that
+    the region reads, and what else it reads is made before the first result.
+    """
+
+    def ordered(some: Iterable[Block]) -> tuple[Block, ...]:
+        return tuple(sorted(some, key=lambda b: draft.position(b.site)))
+
+    found = Region(draft, tuple(roots), ordered(blocks), recomputes)
+    if not joined:
+        return found
+    sites = {b.site for b in blocks}
+    last = max(draft.position(draft.producers[t].site) for t in found.reads)
+    first = min(draft.position(b.site) for b in roots)
+    new = []
+    for block in dict.fromkeys(r for b in found.blocks for t in b.outputs for r, _ in draft.readers[t]):
+        others = [draft.producers[t].site for t in block.inputs if draft.producers[t].site not in sites]
+        if (
+            block.operator in joined
+            and block.site not in sites
+            and draft.is_free(block)
+            and draft.position(block.site) > last
+            and all(draft.position(s) < first for s in others)
+        ):
+            new.append(block)
+    return Region(draft, (*roots, *ordered(new)), ordered([*blocks, *new]), recomputes)
 
 
 def _renumbered(body: Body, inputs: Sequence[int], first: int) -> tuple[list[Step], list[int]]:
@@ -77,54 +162,6 @@ def _renumbered(body: Body, inputs: Sequence[int], first: int) -> tuple[list[Ste
         for s in body.steps
     ]
     return steps, [number[v] for v in body.outputs]
-
-
-def results_of(
-    draft: Draft, roots: Sequence[Block], blocks: Sequence[Block], recomputes: bool
-) -> tuple[str, ...]:
-    """The tensors that a fused block makes, those of its roots first."""
-    wanted = [t for b in roots for t in b.outputs]
-    if not recomputes:
-        wanted += [t for b in blocks if b not in roots for t in b.outputs]
-    outside = [t for t in wanted if any(b not in blocks for b, _ in draft.readers[t])]
-    return tuple(outside) or (roots[0].outputs[0],)
-
-
-def can_fuse(draft: Draft, roots: Sequence[Block], blocks: Collection[Block], recomputes: bool) -> bool:
-    """Whether blocks can become one: all have index spaces and no costs of their own, and no cycle arises."""
-    if any(b.signature is None or b.definition.costs is not None for b in blocks):
-        return False
-    return late_inputs(draft, roots, blocks, recomputes) is not None
-
-
-def late_inputs(
-    draft: Draft, roots: Sequence[Block], blocks: Collection[Block], recomputes: bool
-) -> list[Block] | None:
-    """The blocks that must move in front of the fused block; None where one of them needs its results.
-
-    The fused block stands where the first block stood whose result it takes over.
-    """
-    inside = sorted(blocks, key=lambda b: draft.position(b.site))
-    sites = results_of(draft, roots, inside, recomputes)
-    replaced = makers(draft, sites)
-    start = draft.position(replaced[0].site)
-    waiting = [draft.producers[t] for b in inside for t in b.inputs if draft.producers[t] not in blocks]
-    late: dict[str, Block] = {}
-    while waiting:
-        block = waiting.pop()
-        if block.site in late or draft.position(block.site) < start:
-            continue
-        if block in replaced:
-            return None
-        late[block.site] = block
-        waiting.extend(draft.producers[t] for t in block.inputs)
-    return [draft.blocks[s] for s in sorted(late, key=draft.position)]
-
-
-def makers(draft: Draft, sites: Sequence[str]) -> list[Block]:
-    """The blocks that make these tensors, in program order."""
-    found = dict.fromkeys(draft.producers[t] for t in sites)
-    return sorted(found, key=lambda b: draft.position(b.site))
 
 
 class Spelled(NamedTuple):

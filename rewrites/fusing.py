@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from rewrites.draft import Draft
-from rewrites.fused_form import fused_form, late_inputs, makers, spelled_out
+from rewrites.fused_form import region, spelled_out
 from rewrites.move import Move
 from rewrites.rule import Fuse, Match, Rule, RuleError
 from teg.graph import Block, Definition, Tensor
@@ -21,10 +21,11 @@ def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -
     Raises:
         RuleError: the matched blocks cannot be one.
     """
-    late = late_inputs(draft, match.roots, match.blocks, right.recomputes)
+    whole = region(draft, match.roots, match.blocks, right.recomputes, right.joined)
+    late = whole.late_inputs()
     if late is None:
         raise RuleError(rule.name, f"at {move.place!r}: what it reads needs what it makes")
-    form = right.finished(fused_form(draft, match.roots, match.blocks, right.recomputes))
+    form = right.finished(whole.form())
     try:
         definition, types = form.define()
     except ValueError as error:
@@ -32,10 +33,10 @@ def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -
     tensors = [draft.tensors[t] for t in form.sites]
     if tuple(t.type for t in tensors) != types:
         raise RuleError(rule.name, f"at {move.place!r}: the fused block makes {types} for {form.sites}")
-    replaced = makers(draft, form.sites)
+    replaced = whole.replaced
     position = draft.position(replaced[0].site)
     site = _site(draft, match.roots[0].site, "fused", definition, form.reads)
-    gone = dict.fromkeys([*replaced, *match.roots])
+    gone = dict.fromkeys([*replaced, *whole.roots])
     for block in gone:
         draft.remove(block.site)
     _move(draft, late, position)

@@ -13,14 +13,14 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.fused_form import can_fuse
+from rewrites.fused_form import region
 from rewrites.move import SEVERAL, Move
-from rewrites.reach import roots_above
+from rewrites.reach import blocks_above, roots_above
 from rewrites.rule import (
     ALIGNED,
     TOGETHER,
+    Above,
     Attribute,
-    Either,
     Fuse,
     Match,
     Op,
@@ -29,7 +29,6 @@ from rewrites.rule import (
     RuleError,
     Tensor,
     Term,
-    Through,
     terms,
 )
 from teg.graph import Block, Definition, Graph, TensorType
@@ -220,10 +219,8 @@ def _remember(
 
 def _size(term: Term) -> int:
     """How many blocks a pattern has, shared ones counted as often as they occur."""
-    if isinstance(term, Through):
-        return term.most + _size(term.term)
-    if isinstance(term, Either):
-        return max(map(_size, term.terms))
+    if isinstance(term, Above):
+        return term.most
     return 1 + sum(map(_size, term.operands)) if isinstance(term, Op) else 0
 
 
@@ -336,7 +333,7 @@ def _has_room(draft: Draft, rule: Rule, match: Match) -> bool:
     """Whether there is a place in program order for what the right side makes: no cycle arises."""
     roots, blocks = match.roots, match.blocks
     if isinstance(rule.right, Fuse):
-        return can_fuse(draft, roots, blocks, rule.right.recomputes)
+        return region(draft, roots, blocks, rule.right.recomputes, rule.right.joined).is_possible()
     return len(roots) == 1 or late_blocks(draft, roots, blocks) is not None
 
 
@@ -466,18 +463,16 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
         for count in counts:
             if bound.get(first.name, sites[:count]) == sites[:count]:
                 yield from _operands(draft, others, sites[count:], {**bound, first.name: sites[:count]})
-    elif sites and isinstance(first, Tensor | Op | Through | Either):
+    elif sites and isinstance(first, Tensor | Op | Above):
         for found in _operand(draft, first, sites[0], bound):
             yield from _operands(draft, others, sites[1:], found)
 
 
-def _operand(draft: Draft, term: Tensor | Op | Through | Either, site: str, bound: Bound) -> Iterator[Bound]:
-    if isinstance(term, Either):
-        for one in term.terms:
-            yield from _operand(draft, one, site, bound)
-        return
-    if isinstance(term, Through):
-        yield from _through(draft, term, site, bound)
+def _operand(draft: Draft, term: Tensor | Op | Above, site: str, bound: Bound) -> Iterator[Bound]:
+    if isinstance(term, Above):
+        found = {term: site} if term in bound else blocks_above(draft, term, site)
+        if found is not None and bound.get(term, site) == site:
+            yield {**bound, **found}
         return
     if isinstance(term, Tensor):
         known = bound.get(term.name)
@@ -489,27 +484,6 @@ def _operand(draft: Draft, term: Tensor | Op | Through | Either, site: str, boun
     block = draft.producers[site]
     if term.operator in (None, block.operator) and block.outputs[0] == site:
         yield from _block(draft, term, block, bound)
-
-
-def _through(draft: Draft, term: Through, site: str, bound: Bound) -> Iterator[Bound]:
-    """What the term makes, directly or behind a chain of blocks, the shortest chains first.
-
-    Where the same term object stands twice, it stands for the same tensor.
-    """
-    if term in bound:
-        if bound[term] == site:
-            yield bound
-        return
-    ends: list[tuple[str, Bound]] = [(site, {**bound, term: site})]
-    for step in range(term.most + 1):
-        further = []
-        for end, found in ends:
-            yield from _operand(draft, term.term, end, found)
-            block = draft.producers[end]
-            if block.operator in term.operators and draft.is_free(block):
-                chain = {**found, (term, step): block}
-                further += [(t, chain) for t in dict.fromkeys(block.inputs)]
-        ends = further
 
 
 def _respects_readers(draft: Draft, bound: Bound, blocks: Sequence[Block]) -> bool:

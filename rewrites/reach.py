@@ -1,4 +1,4 @@
-"""Where a deep pattern may have its root, seen from a block inside it: up along the pattern, not along all readers.
+"""Patterns that reach far: all that makes a tensor out of certain blocks, and where such a pattern may have its root.
 
 The readers of a block over a dozen levels are half a program. Those that stand in the right order for a
 pattern - a product, cells, a softmax, cells, a product - are few.
@@ -8,11 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.rule import Either, Op, Rule, Term, Through
+from rewrites.rule import Above, Op, Rule
 from teg.graph import Block
+
+# Blocks that `above` takes at most: a kernel of more is none.
+MOST_BLOCKS = 32
+
+
+def blocks_above(draft: Draft, term: Above, site: str) -> dict[Any, Any] | None:
+    """What the term binds for a tensor: itself to the tensor's site, and `(term, n)` to the blocks.
+
+    None where no way leads up to an end, or where there are too many blocks.
+    """
+    levels: dict[str, int] = {}
+    ends: dict[str, Block] = {}
+    edge = {draft.producers[site].site: draft.producers[site]}
+    for level in range(term.most + 1):
+        further: dict[str, Block] = {}
+        for block in edge.values():
+            if not draft.is_free(block):
+                continue
+            if block.operator in term.ends:
+                ends[block.site] = block
+            elif block.operator in term.operators and level < term.most:
+                levels[block.site] = level
+                further.update((draft.producers[t].site, draft.producers[t]) for t in block.inputs)
+        if len(levels) + len(ends) > MOST_BLOCKS:
+            return None
+        edge = {s: b for s, b in further.items() if s not in levels and s not in ends}
+    if not ends or draft.producers[site].site in ends:
+        return None
+    kept = dict(ends)
+    for s in sorted(levels, key=draft.position):
+        block = draft.blocks[s]
+        if any(draft.producers[t].site in kept for t in block.inputs):
+            kept[s] = block
+    return {term: site, **{(term, n): block for n, block in enumerate(kept.values())}}
 
 
 class Edge(NamedTuple):
@@ -46,14 +80,15 @@ def roots_above(draft: Draft, rule: Rule, starts: Iterable[str]) -> set[str]:
         for reader in (r for t in draft.blocks[site].outputs for r, _ in draft.readers[t]):
             waiting += ((reader.site, t, 0) for t in shape.up if t.operator in (None, reader.operator))
             waiting += ((reader.site, e, e.most - 1) for e in shape.chains if reader.operator in e.operators)
-    seen = set(waiting)
+    room: dict[tuple[str, Op | Edge], int] = {}
     while waiting:
         site, at, left = waiting.pop()
+        if room.get((site, at), -1) >= left:
+            continue
+        room[site, at] = left
         readers = {r for t in draft.blocks[site].outputs for r, _ in draft.readers[t]}
-        further = set(_further(shape, readers, at, left)) - seen
-        seen |= further
-        waiting += further
-    return {site for site, at, _ in seen if at is shape.roots[0]}
+        waiting += _further(shape, readers, at, left)
+    return {site for site, at in room if at is shape.roots[0]}
 
 
 def _further(shape: Shape, readers: Iterable[Block], at: Op | Edge, left: int) -> Iterator[State]:
@@ -74,23 +109,17 @@ def _shape(rule: Rule) -> Shape:
     while waiting:
         parent = waiting.pop()
         for operand in parent.operands:
-            for child, operators, most in _below(operand, (), 0):
+            if isinstance(operand, Op):
+                below, operators, most = [operand], tuple[str, ...](), 0
+            elif isinstance(operand, Above):
+                below = [Op(end, (), ()) for end in operand.ends]
+                operators, most = operand.operators, operand.most
+            else:
+                continue
+            for child in below:
                 if child not in up:
                     up[child] = []
                     waiting.append(child)
-                edge = Edge(parent, operators, most)
-                if edge not in up[child]:
-                    up[child].append(edge)
+                up[child].append(Edge(parent, operators, most))
     edges = dict.fromkeys(e for found in up.values() for e in found if e.most)
     return Shape(rule.roots, {child: tuple(found) for child, found in up.items()}, tuple(edges))
-
-
-def _below(term: Term, operators: tuple[str, ...], most: int) -> Iterator[tuple[Op, tuple[str, ...], int]]:
-    """The applications that an operand may be, and the longest chain before each."""
-    if isinstance(term, Op):
-        yield term, operators, most
-    elif isinstance(term, Through):
-        yield from _below(term.term, (*operators, *term.operators), most + term.most)
-    elif isinstance(term, Either):
-        for one in term.terms:
-            yield from _below(one, operators, most)

@@ -17,10 +17,10 @@ from rewrites.fusing import put_fused, put_spelled_out
 from rewrites.match import late_blocks
 from rewrites.move import Move
 from rewrites.rule import (
+    Above,
     Attribute,
     Case,
     Computed,
-    Either,
     Fuse,
     Match,
     Nothing,
@@ -33,7 +33,6 @@ from rewrites.rule import (
     RuleError,
     SpellOut,
     Term,
-    Through,
 )
 from rewrites.rule import Tensor as AnyTensor
 from teg.builder import define
@@ -199,8 +198,8 @@ class _Construction:
             return tuple(term.sites(self.match))
         if isinstance(term, Parts):
             return tuple(site for part in self.made_parts(term) for site in self.operand(part))
-        if isinstance(term, Through | Either):
-            raise self.fail("`through` and `either` belong to left sides")
+        if isinstance(term, Above):
+            raise self.fail("`above` belongs to left sides")
         found = self.match[term.name]
         return found if isinstance(term, Rest) else (found,)
 

@@ -12,8 +12,8 @@ On the left a `tensor` stands for any tensor, `rest` for any number of operands,
 attribute; the same name (or the same term object) twice asks for the same thing twice. Attributes that are
 not mentioned may be anything. On the right stand the same terms, plus `pick` (operands computed from the
 match), `parts` (as many new operands as the match asks for) and attributes that are functions of
-the match. A side of several terms has several results. `through` and `either` let one left side fit several
-forms of the same thing; the right side `fuse()` makes one fused block of all that is matched.
+the match. A side of several terms has several results. `above` stands for all that makes a tensor out of
+certain blocks, however it is spelled; the right side `fuse()` makes one fused block of all that is matched.
 """
 
 from __future__ import annotations
@@ -62,19 +62,12 @@ class Rest:
 
 
 @dataclass(frozen=True, eq=False)
-class Through:
-    """Left side only: the term, or what up to `most` blocks of these operators make of it, one after the other."""
+class Above:
+    """Left side only: a tensor, with the blocks of some operators that make it out of blocks of `ends`."""
 
-    term: Op | Either
     operators: tuple[str, ...]
+    ends: tuple[str, ...]
     most: int
-
-
-@dataclass(frozen=True, eq=False)
-class Either:
-    """Left side only: any of several terms."""
-
-    terms: tuple[Op | Through, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +105,12 @@ class Fuse:
     """Right side only: all matched blocks become one fused block (`rewrites.fused_form`).
 
     What blocks outside read becomes a further output of it; with `recomputes` it keeps its maker instead, and
-    the fused block computes it again. `finished` has the last word on the block.
+    the fused block computes it again. Readers of what is matched whose operators are in `joined` become part of
+    the block where they can. `finished` has the last word on the block.
     """
 
     recomputes: bool = False
+    joined: tuple[str, ...] = ()
     finished: Callable[[FusedForm], FusedForm] = lambda form: form
 
 
@@ -176,7 +171,7 @@ class Op:
         return replace(self, is_commutative=True)
 
 
-Term = Tensor | Rest | Pick | Parts | Op | Case | Through | Either
+Term = Tensor | Rest | Pick | Parts | Op | Case | Above
 Result = Tensor | Op | Case | Nothing
 # Right sides that make all results at once.
 WholeSide = Computed | Fuse | SpellOut
@@ -197,22 +192,20 @@ def attr(name: str) -> Attribute:
     return Attribute(name)
 
 
-def through(term: Op | Either, *operators: str, most: int = 3) -> Through:
-    """Left: the term, or what a chain of at most `most` blocks of these operators makes of it; they are matched too."""
-    return Through(term, operators, most)
+def above(*operators: str, ends: Sequence[str], most: int) -> Above:
+    """Left: a tensor and all blocks on the ways to it that begin with a block of `ends` and then go through at
+    most `most` blocks of these operators. What else these blocks read is left outside.
+    """
+    return Above(operators, tuple(ends), most)
 
 
-def either(*terms: Op | Through) -> Either:
-    """Left: any of these terms, tried in this order."""
-    return Either(terms)
-
-
-def fuse(recomputes: bool = False) -> Fuse:
+def fuse(recomputes: bool = False, joined: Sequence[str] = ()) -> Fuse:
     """A right side: all matched blocks as one fused block.
 
-    Inner values that others read become further outputs; with `recomputes` their makers stay for them.
+    Inner values that others read become further outputs; with `recomputes` their makers stay for them. Readers
+    of matched values whose operator is in `joined` are taken in, as far as order shows that no cycle arises.
     """
-    return Fuse(recomputes)
+    return Fuse(recomputes, tuple(joined))
 
 
 def pick(sites: Callable[[Match], Sequence[str]]) -> Pick:
@@ -384,14 +377,10 @@ def terms(term: Term) -> Iterator[Term]:
 def _inner(term: Term) -> Sequence[Term]:
     if isinstance(term, Op):
         return term.operands
-    if isinstance(term, Case):
-        return (term.yes, term.no)
-    if isinstance(term, Through):
-        return (term.term,)
-    return term.terms if isinstance(term, Either) else ()
+    return (term.yes, term.no) if isinstance(term, Case) else ()
 
 
 def _depth(term: Term) -> int:
     """How many blocks lie on the longest way into the term."""
-    own = 1 if isinstance(term, Op) else term.most if isinstance(term, Through) else 0
+    own = 1 if isinstance(term, Op) else term.most + 1 if isinstance(term, Above) else 0
     return own + max((_depth(o) for o in _inner(term)), default=0)

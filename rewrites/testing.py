@@ -216,8 +216,8 @@ def wrong(rule: Rule) -> Rule:
     if all(isinstance(r, Nothing) for r in rule.results):
         return with_right(rule, NOTHING, when=lambda _: True)
     if isinstance(rule.right, Fuse | SpellOut):
-        recomputes = isinstance(rule.right, Fuse) and rule.right.recomputes
-        return with_right(rule, Fuse(recomputes, _all_off_by_one))
+        right = rule.right if isinstance(rule.right, Fuse) else Fuse()
+        return with_right(rule, replace(right, finished=_all_off_by_one))
     if isinstance(rule.right, Computed):
         terms = rule.right.terms
         return with_right(rule, computed(lambda m: [_wrong_term(t, k) for k, t in enumerate(terms(m))]))

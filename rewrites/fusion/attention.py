@@ -1,29 +1,69 @@
-"""Attention as one streaming block: the square of scores never exists as a whole."""
+"""Attention as one streaming block, forward and backward: the squares of scores never exist as a whole."""
 
 from __future__ import annotations
 
-from rewrites.fusion.fitting import computing, form_of, streams
-from rewrites.rule import Match, Rule, Sizes, either, fuse, op, rest, tensor, through
+from rewrites.cell_form import MULTIPLY
+from rewrites.fusion.fitting import form_of, streams
+from rewrites.laws import functions_of
+from rewrites.rule import Match, Rule, Sizes, above, fuse, op, tensor
 from rewrites.sketch import Sketch
 from teg.graph import Graph
+from teg.signature import PARALLEL
 
 SOURCE = "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention, 2022"
 
-# Scores, scaled, masked and biased by any cells; grouped queries are names of the contraction.
-SCORES = through(op("contract", rest("qk")), "cell", "view", most=3)
+# Between the products: scale, mask, bias and dropout cells, the softmax or what exports spell it as, casts.
+BETWEEN = ("cell", "view", "softmax", "reduce")
+SQUARE = above(*BETWEEN, ends=("contract",), most=12)
+PRODUCTS = ("contract",)
+EXPONENTIALS = frozenset(("exp", "exp2"))
 
 
-# A softmax as exports spell it out: exp(s - max s) / sum of it, with casts and kept dimensions in between.
-HIGHEST = through(op("reduce", SCORES, monoid="max"), "cell", "view", most=2)
-SHIFTED = op("cell", SCORES, HIGHEST, inside=computing("exp", "exp2"))
-TOTAL = through(op("reduce", SHIFTED, monoid="sum"), "cell", "view", most=2)
-SOFTMAX = either(op("softmax", SCORES), op("cell", SHIFTED, TOTAL, inside=computing("div", "mul")))
-WEIGHTS = through(SOFTMAX, "cell", "view", most=3)
+def _softens(m: Match) -> bool:
+    """Whether there is a softmax, or exponentials and their sum."""
+    operators = {b.operator for b in m.blocks}
+    if "softmax" in operators:
+        return True
+    cells = (b.definition for b in m.blocks if b.operator == "cell")
+    return "reduce" in operators and any(EXPONENTIALS & functions_of(definition) for definition in cells)
 
 
-def _is_one_kernel(m: Match) -> bool:
+def _products(m: Match) -> int:
+    return sum(b.operator == "contract" for b in m.blocks)
+
+
+def _is_forward(m: Match) -> bool:
+    """One product of scores, and rows that are independent of each other."""
+    if _products(m) != 2 or not _softens(m):
+        return False
     form = form_of(m, recomputes=True)
-    return form is not None and streams(form)
+    if form is None or not streams(form):
+        return False
+    signature = form.define()[0].signature
+    return signature is not None and all(d.kind == PARALLEL for d in signature.dims)
+
+
+def _is_backward(m: Match) -> bool:
+    """Scores and the gradient of probabilities, from which those of queries, keys and values follow."""
+    if _products(m) < 3 or not _softens(m) or m.roots[0].site != _first_reader(m):
+        return False
+    form = form_of(m, recomputes=True, joined=PRODUCTS)
+    return form is not None and len(form.outputs) > 1 and streams(form)
+
+
+def _first_reader(m: Match) -> str:
+    """Of the products that read the gradient of scores, the first in the program: one match per attention."""
+    readers = m.draft.readers[m.bindings[SQUARE]]
+    return next(r.site for r, _ in readers if r.operator == "contract")
+
+
+# The scores of a causal row, halved.
+_MASKED = (
+    "where",
+    ("le", ("index", "t"), ("index", "s")),
+    ("mul", ("input", 0), ("const", 0.5)),
+    ("const", -1e9),
+)
 
 
 def _attention_example(size: Sizes) -> Graph:
@@ -32,31 +72,60 @@ def _attention_example(size: Sizes) -> Graph:
     s, t, d = size(3, least=2), size(4), size(5)
     q, k, v = b.tensor("q", s, 2, 2, d), b.tensor("k", t, 2, d), b.tensor("v", t, 2, d)
     scores = b.contract("sghd,tgd->ghst", q, k)
-    masked = (
-        "where",
-        ("le", ("index", "t"), ("index", "s")),
-        ("mul", ("input", 0), ("const", 0.5)),
-        ("const", -1e9),
-    )
-    weights = b.op("softmax", b.cell(masked, {scores: "ghst"}), axes=(3,))
+    weights = b.op("softmax", b.cell(_MASKED, {scores: "ghst"}), axes=(3,))
     return b.result(b.contract("ghst,tgd->sghd", weights, v))
+
+
+def _gradient_example(size: Sizes) -> Graph:
+    """The gradients of queries, keys and values; the forward pass reads the probabilities too."""
+    b = Sketch("fuse_attention_gradient")
+    s, t, d = size(3), size(4), size(2)
+    q, k, v = b.tensor("q", 2, s, d), b.tensor("k", 2, t, d), b.tensor("v", 2, t, d)
+    weights = b.op("softmax", b.cell(_MASKED, {b.contract("hsd,htd->hst", q, k): "hst"}), axes=(2,))
+    made = b.contract("hst,htd->hsd", weights, v)
+    gradient = b.cell(("mul", ("input", 0), ("const", 0.25)), {made: "hsd"}, site="gradient")
+    values = b.contract("hst,hsd->htd", weights, gradient)
+    inner = b.cell(MULTIPLY, {weights: "hst", b.contract("hsd,htd->hst", gradient, v): "hst"})
+    total = b.op("reduce", inner, monoid="sum", labels=("h", "s", "t"), output=("h", "s"))
+    change = ("mul", ("sub", ("input", 0), ("mul", ("input", 1), ("input", 2))), ("const", 0.5))
+    scores = b.cell(change, {inner: "hst", weights: "hst", total: "hs"})
+    queries, keys = b.contract("hst,htd->hsd", scores, k), b.contract("hst,hsd->htd", scores, q)
+    return b.result(made, queries, keys, values)
 
 
 ATTENTION_FUSION: tuple[Rule, ...] = (
     Rule(
         name="fuse_attention",
-        left=op("contract", WEIGHTS, tensor("v")).commutative(),
+        left=op("contract", SQUARE, tensor("v")).commutative(),
         right=fuse(recomputes=True),
-        when=_is_one_kernel,
+        when=_is_forward,
         doc="""
         Scores, softmax and weighted sum become one block that streams over rows.
 
         contract(cells(softmax(cells(contract(q, k)))), v)  ->  fused(q, k, v)
-        Where a part of the rows keeps little between the steps, so live memory grows with the length and not with
-        its square. The same steps on the same numbers. Where others (a backward pass) read scores or
-        probabilities, their makers stay and the block computes them again.
+        However the softmax is spelled, where a part of the rows keeps little between the steps: live memory grows
+        with the length and not with its square. The same steps on the same numbers. Where others (a backward
+        pass) read scores or probabilities, their makers stay and the block computes them again.
         """,
         source=SOURCE,
         example=_attention_example,
+    ),
+    Rule(
+        name="fuse_attention_gradient",
+        left=op("contract", SQUARE, tensor("x")).commutative(),
+        right=fuse(recomputes=True, joined=PRODUCTS),
+        when=_is_backward,
+        doc="""
+        The gradients of queries, keys and values come out of one block that computes the scores again.
+
+        contract(ds, k), contract(ds, q), contract(p, do)  ->  fused(q, k, v, do), with p = softmax(contract(q, k))
+        and ds = p (dp - sum(p dp)), dp = contract(do, v), however they are spelled.
+        Where a part of the rows keeps little between the steps; the products that read `p` or `ds` join as far as
+        they need nothing made later. Gradients of keys and values are summed over parts of the rows, so they
+        hold up to rounding.
+        """,
+        source=f"{SOURCE}, algorithm 4",
+        example=_gradient_example,
+        domain="real",
     ),
 )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
-from rewrites.fused_form import FusedForm, fused_form
-from rewrites.laws import functions_of
+from rewrites.fused_form import FusedForm, region
 from rewrites.rule import Match
-from teg.graph import Definition, TensorType
+from teg.graph import Definition
 from teg.operators import body_of
 from teg.operators.fused_space import space_of
 from teg.operators.fused_values import between_bytes
@@ -21,25 +18,9 @@ from teg.zspace import ZRange
 MOST_BETWEEN_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Computing:
-    """An attribute pattern: cells whose expression applies at least one of these functions."""
-
-    functions: frozenset[str]
-
-    def ways(self, definition: Definition, _: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
-        """One way, or none."""
-        return () if self.functions.isdisjoint(functions_of(definition)) else ({},)
-
-
-def computing(*functions: str) -> Computing:
-    """Left side: `inside` of a cell that applies one of these functions."""
-    return Computing(frozenset(functions))
-
-
-def form_of(m: Match, recomputes: bool = False) -> FusedForm | None:
+def form_of(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> FusedForm | None:
     """The matched blocks as one fused block; None where they cannot be one."""
-    form = fused_form(m.draft, m.roots, m.blocks, recomputes)
+    form = region(m.draft, m.roots, m.blocks, recomputes, joined).form()
     try:
         form.define()
     except ValueError:
@@ -61,4 +42,4 @@ def least_between_bytes(fused: Definition) -> int:
     """What the smallest part of a fused block keeps between steps."""
     body = body_of(fused)
     space = space_of(body)
-    return between_bytes(body, space, ZRange.of_shape([min(1, d.size) for d in space.signature.dims]))
+    return between_bytes(body, space, ZRange.of_shape([min(1, n) for n in space.index_range.shape]))

@@ -3,8 +3,9 @@
 Index dimensions of steps that run densely (stride 1, offset 0, element by element) along the same tensor
 dimension are one *class*. A class that every output has, and that is parallel in all its steps, is a parallel
 dimension of the block; one that the steps of all outputs reduce by one monoid is a dimension of that monoid.
-Steps without the dimension are computed by every part, so products must have it. All other dimensions are
-whole in every part.
+Steps without the dimension are computed by every part, so products must have it. A class that some outputs
+have and the others reduce is a *loop*: no part of a plan, but the block runs along it in small parts as well.
+All other dimensions are whole in every part.
 """
 
 from __future__ import annotations
@@ -21,10 +22,23 @@ Place = tuple[int, int]
 
 
 class Space(NamedTuple):
-    """The block's signature, and per step the block's dimension that each of its own runs along (-1: whole)."""
+    """The block's signature, its loops, and per step which of both each own dimension runs along (-1: whole).
+
+    The loops are counted after the dimensions of the signature; their kind is the monoid of those that reduce.
+    """
 
     signature: Signature
+    loops: tuple[IndexDim, ...]
     along: tuple[tuple[int, ...], ...]
+
+    @property
+    def index_range(self) -> ZRange:
+        """All dimensions and loops."""
+        return self.signature.index_range.cross(ZRange.of_shape([d.size for d in self.loops]))
+
+    def split(self, step: int) -> tuple[int, ...]:
+        """Per dimension of a step the block's dimension that parts of the block split it by (-1: none)."""
+        return tuple(k if k < len(self.signature.dims) else -1 for k in self.along[step])
 
     def part(self, step: int, own: ZRange, index: ZRange) -> ZRange:
         """The part of a step's index range `own` that a part of the block's needs."""
@@ -43,21 +57,21 @@ def space_of(body: Body) -> Space:
     for v in range(len(body.inputs)):
         for d in range(len(body.inputs[v].shape)):
             _join_input(classes, body, v, d)
-    admitted = [(place, kind) for place in classes.roots() if (kind := _kind(classes, body, place))]
-    admitted.sort(key=lambda a: _standing(classes, body, a[0]))
-    order = [place for place, _ in admitted]
-    names = _names(classes, body, order)
-    dims = tuple(
-        IndexDim(name, _size(body, place), kind) for name, (place, kind) in zip(names, admitted, strict=True)
-    )
+    told = [(place, *kind) for place in classes.roots() if (kind := _kind(classes, body, place))]
+    told.sort(key=lambda a: (a[2], _standing(classes, body, a[0])))
+    order = [place for place, _, _ in told]
+    named = zip(_names(classes, body, order), told, strict=True)
+    both = [(IndexDim(name, _size(body, place), kind), is_loop) for name, (place, kind, is_loop) in named]
+    dims = tuple(d for d, is_loop in both if not is_loop)
     along = tuple(
         tuple(_position(order, classes.root((s, i))) for i in range(len(_dims(step))))
         for s, step in enumerate(body.steps)
     )
-    inputs = [_input_rows(body, along, v) for v in range(len(body.inputs))]
-    outputs = [_output_rows(body, along, v) for v in body.outputs]
+    split = [[k if k < len(dims) else -1 for k in own] for own in along]
+    inputs = [_input_rows(body, split, v) for v in range(len(body.inputs))]
+    outputs = [_output_rows(body, split, v) for v in body.outputs]
     sides = (tuple(projection(rows, len(dims)) for rows in side) for side in (inputs, outputs))
-    return Space(Signature(dims, *sides), along)
+    return Space(Signature(dims, *sides), tuple(d for d, is_loop in both if is_loop), along)
 
 
 class _Classes:
@@ -152,24 +166,25 @@ def _join_input(classes: _Classes, body: Body, v: int, d: int) -> None:
                 classes.join(first, other)
 
 
-def _kind(classes: _Classes, body: Body, root: Place) -> str:
-    """The kind of the block's dimension that a class makes; empty where it makes none."""
+def _kind(classes: _Classes, body: Body, root: Place) -> tuple[str, bool] | None:
+    """The kind of the dimension that a class makes, and whether it is a loop; None where it makes none."""
     members = classes.members(root)
     steps = [s for s, _ in members]
     if len(set(steps)) < len(steps) or any(m in classes.blocked for m in members):
-        return ""
+        return None
     if any(s not in steps and _is_product(body, step) for s, step in enumerate(body.steps)):
-        return ""
+        return None
     kinds = {s: _dims(body.steps[s])[i].kind for s, i in members}
     makers = body.makers()
     found = {kinds.get(makers[v][0], "") for v in body.outputs}
-    if len(found) != 1:
-        return ""
-    kind = found.pop()
-    ends = {makers[v][0] for v in body.outputs} if kind != PARALLEL else set()
+    monoids = {k for k in kinds.values() if k != PARALLEL}
+    if "" in found or len(monoids) > 1 or not monoids <= found:
+        return None
+    reducing = {s for s, k in kinds.items() if k != PARALLEL}
     read = {makers[v][0] for step in body.steps for v in step.reads if v in makers}
-    inner = {k for s, k in kinds.items() if s not in ends}
-    return kind if inner <= {PARALLEL} and not ends & read else ""
+    if reducing & read or not reducing <= {makers[v][0] for v in body.outputs}:
+        return None
+    return next(iter(monoids), PARALLEL), len(found) > 1
 
 
 def _is_product(body: Body, step: Step) -> bool:

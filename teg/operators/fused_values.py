@@ -13,6 +13,7 @@ import numpy as np
 from teg.dtypes import item_bytes, numpy_dtype
 from teg.operators.fused_body import Body, Step
 from teg.operators.fused_space import Space
+from teg.operators.monoids import combine
 from teg.operators.operator import Operand
 from teg.operators.running import run_part
 from teg.signature import PARALLEL, reached
@@ -24,35 +25,61 @@ CHUNK_BYTES = 1 << 20
 
 def run_body(body: Body, space: Space, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
     """The block's outputs on a part of its index space, from operands that hold what it reads."""
+    index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
     parts = list(chunks(body, space, index))
     kept: dict[int, tuple[ZRange, tuple[Operand, ...]]] = {}
     if len(parts) == 1:
         return tuple(o.array for o in _run(body, space, index, operands, kept, ()))
-    boxes = [p.project(index) for p in space.signature.outputs]
-    made = tuple(
-        np.empty(box.shape, numpy_dtype(body.types[v].dtype))
-        for box, v in zip(boxes, body.outputs, strict=True)
-    )
     cut = [k for k, (n, m) in enumerate(zip(index.shape, parts[0].shape, strict=True)) if m < n]
+    results: list[_Result] = []
     for part in parts:
-        for target, box, value in zip(made, boxes, _run(body, space, part, operands, kept, cut), strict=True):
-            at = (
-                slice(s - b, s - b + n)
-                for s, b, n in zip(value.start, box.start, value.array.shape, strict=True)
-            )
-            target[tuple(at)] = value.array
-    return made
+        values = _run(body, space, part, operands, kept, cut)
+        if not results:
+            results = [_Result.of(body, space, v, index) for v in body.outputs]
+        for result, value in zip(results, values, strict=True):
+            result.take(value)
+    return tuple(result.array for result in results)
+
+
+class _Result:
+    """An output put together from parts: beside each other, or on top of each other where it is reduced."""
+
+    def __init__(self, array: np.ndarray, start: tuple[int, ...], monoid: str) -> None:
+        self.array, self.start, self.monoid = array, start, monoid
+        self.done = np.zeros(array.shape, bool) if monoid else None
+
+    @staticmethod
+    def of(body: Body, space: Space, v: int, index: ZRange) -> _Result:
+        s, k = body.makers()[v]
+        step = body.steps[s]
+        box = _made(step, space.part(s, _own(step), index))[k]
+        assert step.definition.signature is not None
+        own = zip(step.definition.signature.dims, space.along[s], strict=True)
+        monoid = next((d.kind for d, at in own if at >= 0 and d.kind != PARALLEL), "")
+        return _Result(np.empty(box.shape, numpy_dtype(body.types[v].dtype)), box.start, monoid)
+
+    def take(self, part: Operand) -> None:
+        """Put a part in its place, or combine it with what is there."""
+        shape = part.array.shape
+        at = tuple(slice(s - b, s - b + n) for s, b, n in zip(part.start, self.start, shape, strict=True))
+        if self.done is None:
+            self.array[at] = part.array
+        elif self.done[at].all():
+            self.array[at] = combine(self.monoid, self.array[at], part.array)
+        else:
+            self.array[at] = part.array
+            self.done[at] = True
 
 
 def chunks(body: Body, space: Space, index: ZRange) -> Iterator[ZRange]:
-    """Parts of the index range along its parallel dimensions, whose values between steps are small."""
+    """Parts of the index range, whose values between steps are small: dimensions first, then what is reduced."""
     live = between_bytes(body, space, index)
     if live > CHUNK_BYTES:
-        dims = space.signature.dims
-        sizes = [n if d.kind == PARALLEL else 1 for d, n in zip(dims, index.shape, strict=True)]
-        axis = next((k for k, n in enumerate(sizes) if n > 1), -1)
+        dims = (*space.signature.dims, *space.loops)
+        order = sorted(range(len(dims)), key=lambda k: dims[k].kind != PARALLEL)
+        axis = next((k for k in order if index.shape[k] > 1), -1)
         if axis >= 0:
-            for part in index.split(axis, max(1, CHUNK_BYTES * sizes[axis] // live)):
+            for part in index.split(axis, max(1, CHUNK_BYTES * index.shape[axis] // live)):
                 yield from chunks(body, space, part) if part.shape[axis] == 1 else (part,)
             return
     yield index

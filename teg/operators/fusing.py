@@ -71,7 +71,7 @@ def _work(body: Body, space: Space) -> Work:
         work = step.operator.work(step.definition, *types)
         total += work.flops * _points(step)
         if work.kind in ("contraction", "vector"):
-            parts.append(_part(step, space.along[s], space, work, work_dtype(*types)))
+            parts.append(_part(step, space.split(s), space, work, work_dtype(*types)))
         reads.update(_counted(body, s, space, work))
     if not parts:
         return Work("move", reads=reads)
@@ -107,7 +107,7 @@ def _counted(body: Body, s: int, space: Space, work: Work) -> dict[int, tuple[st
     names = [d.name for d in step.definition.signature.dims]
     for k, counted in work.reads.items():
         v = step.reads[k]
-        places = [space.along[s][names.index(name)] for name in counted]
+        places = [space.split(s)[names.index(name)] for name in counted]
         once = sum(other.reads.count(v) for other in body.steps) == 1
         if v < len(body.inputs) and once and all(p >= 0 for p in places):
             found[v] = tuple(space.signature.dims[p].name for p in places)
