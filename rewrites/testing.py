@@ -15,7 +15,7 @@ element types - and that the example is able to tell a wrong copy of the rule fr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -134,22 +134,48 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
 
 
 def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
-    """A copy of the rule with wrong results breaks a promise on the example.
+    """Every move of a copy of the rule with wrong results is noticed on the example.
+
+    A rule with several results has, beside the copy in which all are wrong, one for each result.
 
     Raises:
         BrokenPromise: nobody would notice.
     """
     graph = rule.example(Sizes())
+    results = [k for k, result in enumerate(rule.results) if not isinstance(result, Nothing)]
+    copies = [wrong(rule), *(wrong(rule, k) for k in (results if len(results) > 1 else ()))]
+    for copy in copies:
+        moves = find(graph, [copy])
+        unnoticed = [move for move in moves if _is_unnoticed(copy, graph, move, rng)]
+        # A copy without guard is wrong only where the guard would have said no.
+        if unnoticed if results else len(unnoticed) == len(moves):
+            raise BrokenPromise(rule, f"its example gives the same values with a wrong copy: {unnoticed[0]}")
+
+
+def _is_unnoticed(rule: Rule, graph: Graph, move: Move, rng: np.random.Generator) -> bool:
     try:
-        keep_on(wrong(rule), graph, rng)
+        after = apply_move(graph, move, {rule.name: rule})
+        check(after)
+        _same_values(graph, after, rule, rng)
     except (AssertionError, ValueError):
-        return
-    raise BrokenPromise(rule, "its example gives the same values with a wrong copy of the rule")
+        return False
+    return True
 
 
 def _on_random_sizes(rule: Rule, rng: np.random.Generator, trials: int) -> None:
     for _ in range(trials):
         keeps_promises(rule, Sizes(rng), rng)
+    fires_in_some_sizes(rule, rng)
+
+
+def fires_in_some_sizes(rule: Rule, rng: np.random.Generator, trials: int = 40) -> None:
+    """The rule fires on its example in some random size: its guard is about more than the sizes of the example.
+
+    Raises:
+        BrokenPromise: in none of `trials`.
+    """
+    if not any(find(rule.example(Sizes(rng)), [rule]) for _ in range(trials)):
+        raise BrokenPromise(rule, f"it fires in none of {trials} random sizes of its example")
 
 
 def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
@@ -211,17 +237,21 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
         _expect(rule, order == [b.site for b in kept], f"{move} reorders blocks outside it")
 
 
-def wrong(rule: Rule) -> Rule:
-    """The rule with each new result off by one, or, where nothing is new, without its guard."""
+def wrong(rule: Rule, only: int | None = None) -> Rule:
+    """The rule with each new result off by one (or `only` that one), or, where nothing is new, without its guard."""
     if all(isinstance(r, Nothing) for r in rule.results):
         return with_right(rule, NOTHING, when=lambda _: True)
     if isinstance(rule.right, Fuse | SpellOut):
         right = rule.right if isinstance(rule.right, Fuse) else Fuse()
         return with_right(rule, replace(right, finished=_all_off_by_one))
+
+    def altered(results: Sequence[Any]) -> list[Any]:
+        return [_wrong_term(r, k) if only in (None, k) else r for k, r in enumerate(results)]
+
     if isinstance(rule.right, Computed):
         terms = rule.right.terms
-        return with_right(rule, computed(lambda m: [_wrong_term(t, k) for k, t in enumerate(terms(m))]))
-    results = [_wrong_term(result, k) for k, result in enumerate(rule.results)]
+        return with_right(rule, computed(lambda m: altered(terms(m))))
+    results = altered(rule.results)
     return with_right(rule, results[0] if len(results) == 1 else tuple(results))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,17 +23,13 @@ def without_names(definition: Definition) -> tuple[tuple[str, Any], ...]:
     for attribute in NAMED:
         for name in _texts(definition.get(attribute, ())):
             numbers.setdefault(name, f"#{len(numbers)}")
-    return tuple(
-        (
-            key,
-            _renamed(value, numbers)
-            if key in NAMED
-            else _recoordinated(value, numbers)
-            if key == "expr"
-            else value,
-        )
-        for key, value in definition.attributes
-    )
+    return tuple((key, _anonymous(key, value, numbers)) for key, value in definition.attributes)
+
+
+def _anonymous(key: str, value: Any, numbers: Mapping[str, str]) -> Any:
+    if key == "expr":
+        return _recoordinated(value, numbers)
+    return _renamed(value, numbers) if key in NAMED else value
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -64,9 +60,8 @@ def _same_but_for_names(m: Match) -> bool:
 
 
 def _cells(b: Sketch, x: str) -> tuple[str, str]:
-    expr = ("exp", ("mul", ("input", 0), ("index", "p")))
-    other = ("exp", ("mul", ("input", 0), ("index", "r")))
-    return b.cell(expr, {x: "pq"}), b.cell(other, {x: "rs"})
+    expr = ("exp", ("mul", ("input", 0), ("const", 0.5)))
+    return b.cell(expr, {x: "pq"}), b.cell(expr, {x: "rs"})
 
 
 def _contractions(b: Sketch, x: str) -> tuple[str, str]:
@@ -92,12 +87,17 @@ def _example(name: str, twins: Callable[[Sketch, str], tuple[str, str]]) -> Call
     return example
 
 
+def _shared(names: Sequence[str]) -> dict[str, Any]:
+    """Attributes in which both blocks agree: told first, they spare the guard most of its work."""
+    return {name: attr(name) for name in names}
+
+
 RENAMED: tuple[Rule, ...] = tuple(
     Rule(
         name=f"equal_{plural}",
         left=(
-            op(operator, X, rest("xs"), definition=attr("one")).named("a"),
-            op(operator, X, rest("xs"), definition=attr("two")).named("b"),
+            op(operator, X, rest("xs"), definition=attr("one"), **_shared(same)).named("a"),
+            op(operator, X, rest("xs"), definition=attr("two"), **_shared(same)).named("b"),
         ),
         right=(tensor("a"), tensor("a")),
         when=_same_but_for_names,
@@ -111,9 +111,9 @@ RENAMED: tuple[Rule, ...] = tuple(
         example=_example(f"equal_{plural}", twins),
         saturating=True,
     )
-    for operator, plural, twins in (
-        ("cell", "cells", _cells),
-        ("contract", "contractions", _contractions),
-        ("reduce", "reductions", _reductions),
+    for operator, plural, twins, same in (
+        ("cell", "cells", _cells, ("expr", "dtype")),
+        ("contract", "contractions", _contractions, ()),
+        ("reduce", "reductions", _reductions, ("monoid", "keep", "scale")),
     )
 )

@@ -9,6 +9,7 @@ from rewrites import RULES, Rule, Sizes, apply_move, find, saturate
 from rewrites.testing import (
     OTHER_DTYPES,
     explains_itself,
+    fires_in_some_sizes,
     keep_on,
     keeps_promises,
     retyped,
@@ -29,6 +30,11 @@ def test_a_rule_fires_on_its_example_and_keeps_its_promises(rule: Rule, rng: np.
 def test_a_rule_keeps_its_promises_on_random_shapes(rule: Rule, seed: int) -> None:
     rng = np.random.default_rng(seed)
     keeps_promises(rule, Sizes(rng), rng)
+
+
+@pytest.mark.parametrize("rule", EVERY)
+def test_a_rule_is_not_only_about_the_sizes_of_its_example(rule: Rule, rng: np.random.Generator) -> None:
+    fires_in_some_sizes(rule, rng)
 
 
 @pytest.mark.parametrize("dtype", OTHER_DTYPES)

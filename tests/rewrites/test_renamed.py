@@ -19,3 +19,10 @@ def test_what_is_read_along_other_dimensions_is_another_value() -> None:
     add = ("add", ("input", 0), ("input", 1))
     one, two = b.cell(add, {x: "pq", y: "pq"}), b.cell(add, {x: "rs", y: "sr"})
     assert find(b.result(one, two), [rule_named("equal_cells")]) == []
+
+
+def test_coordinates_are_compared_by_the_dimension_they_run_along() -> None:
+    b = Sketch("coordinates")
+    x = b.tensor("x", 4, 4)
+    expr = ("mul", ("input", 0), ("index", "p"))
+    assert find(b.result(b.cell(expr, {x: "pq"}), b.cell(expr, {x: "qp"})), [rule_named("equal_cells")]) == []
