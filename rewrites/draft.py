@@ -68,7 +68,8 @@ class Draft:
     """Blocks, tensors, producers and readers of a graph, open to edits in O(neighbourhood).
 
     `changed` collects the sites of blocks that are new, read something else or stand elsewhere, `reread` the
-    tensors whose readers changed; `put_in` and `taken_out` the blocks that came and went, one by one.
+    tensors whose readers changed; `put_in` and `taken_out` the blocks that came and went, one by one. `data` are
+    the values of sources.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -79,6 +80,7 @@ class Draft:
         self.blocks: dict[str, Block] = dict(graph.by_site)
         self.producers: dict[str, Block] = dict(graph.producers)
         self.readers: dict[str, tuple[Reader, ...]] = dict(graph.readers)
+        self.data: Mapping[str, np.ndarray] = graph.data
         self.changed: set[str] = set()
         self.reread: set[str] = set()
         self.put_in: list[Block] = []
@@ -89,10 +91,10 @@ class Draft:
         self._touched: set[str] = set()
         self._forgotten: set[str] = set()
 
-    @property
-    def data(self) -> Mapping[str, np.ndarray]:
-        """Values of sources."""
-        return self.base.data
+    def know(self, tensor: str, value: np.ndarray) -> None:
+        """Give a new constant its data."""
+        value.setflags(write=False)
+        self.data = {**self.data, tensor: value}
 
     def position(self, site: str) -> Position:
         """Where a block stands; positions compare as program order."""

@@ -8,9 +8,11 @@ root's site, and with it what a plan knows about it. What loses its last reader 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
+
+import numpy as np
 
 from rewrites.draft import Draft
 from rewrites.fusing import put_fused, put_spelled_out
@@ -36,6 +38,7 @@ from rewrites.rule import (
 )
 from rewrites.rule import Tensor as AnyTensor
 from teg.builder import define
+from teg.dtypes import numpy_dtype
 from teg.graph import Block, Definition, Tensor, TensorType, attributes
 
 
@@ -78,6 +81,8 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
             draft.move(block.site, at)
         else:
             draft.add(block, at, (made.tensors[t] for t in block.outputs))
+    for tensor, value in made.data.items():
+        draft.know(tensor, value)
     for root, old, new in zip(match.roots, olds, targets, strict=True):
         if new is not None and new != old:
             draft.redirect(old, new)
@@ -116,6 +121,7 @@ class _Construction:
         self.draft, self.rule, self.match, self.move = draft, rule, match, move
         self.blocks: list[Block] = []
         self.tensors: dict[str, Tensor] = {}
+        self.data: dict[str, np.ndarray] = {}
         self.sites: set[str] = set()
         self.known: dict[Op, str] = {}
         self.made: dict[Parts, tuple[Term, ...]] = {}
@@ -171,9 +177,20 @@ class _Construction:
         output = site if root is None else root.outputs[0]
         self.sites.add(site)
         self.tensors[output] = Tensor(output, *types[0], self.names_of(output, types[0]))
+        if term.data is not None:
+            self.data[output] = self.held(term.data, types[0])
         self.blocks.append(Block(site, definition, tuple(inputs), (output,)))
         self.known[term] = output
         return output
+
+    def held(self, data: Callable[[Match], np.ndarray], kind: TensorType) -> np.ndarray:
+        """The values of a new constant."""
+        value = data(self.match)
+        if (value.shape, value.dtype) != (kind.shape, numpy_dtype(kind.dtype)):
+            raise self.fail(
+                f"the data of a constant of type {kind.shape} {kind.dtype} is {value.shape} {value.dtype}"
+            )
+        return np.array(value)
 
     def names_of(self, output: str, kind: TensorType) -> tuple[str, ...]:
         """A tensor that survives a rewrite with its shape keeps the names of its dimensions."""

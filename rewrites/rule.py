@@ -151,6 +151,7 @@ class Op:
     is_only_here: bool = False
     is_commutative: bool = False
     places: str = ""
+    data: Callable[[Match], np.ndarray] | None = None
 
     def named(self, name: str) -> Op:
         """Left: `m[name]` is the output. Right: the role of the new block, part of its site."""
@@ -163,6 +164,10 @@ class Op:
     def at(self, places: str) -> Op:
         """Left: the terms stand for those operands whose positions `inside` binds to this name; others are free."""
         return replace(self, places=places)
+
+    def holding(self, data: Callable[[Match], np.ndarray]) -> Op:
+        """Right: a source's values, which the program brings along from now on."""
+        return replace(self, data=data)
 
     def commutative(self) -> Op:
         """Left: the operands may stand in any order, their aligned attributes with them."""

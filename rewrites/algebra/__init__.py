@@ -5,6 +5,7 @@ from rewrites.algebra.association import ASSOCIATION
 from rewrites.algebra.cancellation import CANCELLATION
 from rewrites.algebra.canonical import CANONICAL
 from rewrites.algebra.cleanup import CLEANUP
+from rewrites.algebra.constants import CONSTANTS
 from rewrites.algebra.distribution import DISTRIBUTION
 from rewrites.algebra.expressions import EXPRESSIONS
 from rewrites.algebra.factoring import FACTORING
@@ -19,6 +20,7 @@ from rewrites.rule import Rule
 
 ALGEBRA: tuple[Rule, ...] = (
     *CLEANUP,
+    *CONSTANTS,
     *RENAMED,
     *CANCELLATION,
     *EXPRESSIONS,

@@ -1,0 +1,46 @@
+"""Constants are folded to the end, and only constants: parameters may be exchanged."""
+
+import numpy as np
+
+from rewrites import RULES, find, saturate
+from rewrites.rules import rule_named
+from rewrites.sketch import Sketch
+from teg.document import dumps, loads
+from teg.evaluate import evaluate
+from teg.graph import Graph
+from teg.operators.selectors import permuted
+from teg.validate import check
+
+FOLD = rule_named("fold_constants")
+SATURATING = [r for r in RULES if r.saturating]
+
+
+def chain(role: str, rows: int = 3) -> Graph:
+    """A transposed table times itself, its sums added to an input."""
+    b = Sketch("chain")
+    values = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    table = b.source("table", values.shape, "float32", role, values)
+    turned = b.view(table, permuted(values.shape, (1, 0)))
+    product = b.contract("ij,jk->ik", table, turned)
+    total = b.op("reduce", product, monoid="sum", labels=("i", "k"), output=("k",))
+    return b.result(
+        b.cell(("add", ("input", 0), ("input", 1)), {b.tensor("x", rows): "k", total: "k"}, site="y")
+    )
+
+
+def test_a_chain_of_constants_becomes_one() -> None:
+    graph = chain("constant")
+    folded = saturate(graph, [FOLD]).graph
+    check(folded)
+    assert [b.operator for b in folded.blocks] == ["source", "source", "cell", "sink"]
+    (value,) = folded.data.values()
+    assert value.tolist() == [9.0, 39.0, 69.0]
+    x = np.ones(3, np.float32)
+    assert evaluate(loads(dumps(folded)), {"x": x})["y.out"].tolist() == [10.0, 40.0, 70.0]
+    assert evaluate(graph, {"x": x})["y.out"].tolist() == [10.0, 40.0, 70.0]
+
+
+def test_parameters_and_large_results_stay() -> None:
+    assert find(chain("parameter"), [FOLD]) == []
+    places = {m.places[0] for m in find(chain("constant", rows=200), [FOLD])}
+    assert places == {"view"}, "the product has 40,000 elements"
