@@ -118,8 +118,8 @@ def _select(stream, archive, parent):
 
 
 @njit(cache=True, _nrt=False, inline="always")
-def _score(goal, violation, value):
-    """What a descent lowers: the product of the objectives, and broken bounds before everything else."""
+def score(goal, violation, value):
+    """What a descent or a best response lowers: the product of the objectives; broken bounds come first."""
     total = 1e3 * violation
     for j in range(value.shape[0]):
         total += np.log(value[j] + (1.0 if goal.weights[j].max() >= 1.0 else 1e-12))
@@ -133,8 +133,8 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
     Returns the evaluations, at most about `evaluations`, and how many plans entered the front.
     """
     evaluate(space, state, plan[0], plan[1], plan[2], raw)
-    least = _score(goal, judge(goal, raw, value), value)
-    done, entered = 1, 0
+    least = score(goal, judge(goal, raw, value), value)
+    own, done, entered = digest[0], 1, 0
     classes = search.slot_classes.shape[0]
     first = between(stream, 0, classes)
     for k in range(classes):
@@ -144,16 +144,18 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
         best = np.int64(-1)
         for o in range(choices if choices > 1 else 0):
             _copy_plan(plan, child)
+            digest[0] = own
             store_as(space, search, child[0], low, high, o, digest)
             evaluate(space, state, child[0], child[1], child[2], raw)
-            key = hash_plan(child[0], child[1], child[2])
-            entered += offer(archive, goal, raw, value, child[0], child[1], child[2], key)
+            entered += offer(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
             done += 1
-            score = _score(goal, judge(goal, raw, value), value)
-            if score < least:
-                best, least = np.int64(o), score
+            found = score(goal, judge(goal, raw, value), value)
+            if found < least:
+                best, least = np.int64(o), found
         if best >= 0:
+            digest[0] = own
             store_as(space, search, plan[0], low, high, best, digest)
+            own = digest[0]
         if done >= evaluations:
             break
     return done, entered
@@ -172,7 +174,7 @@ def run_epoch(space, state, search, archive, goal, stream, rule_weight, statisti
     used = np.zeros(MOST_MOVES, np.int64)
     done, tries = 0, 0
     while space.has_orders and archive.size[0] > 0 and done < evaluations * SETTLING_SHARE:
-        _select(stream, archive, parent)
+        digest[0] = _select(stream, archive, parent)
         left = np.int64(evaluations - done)
         more, entered = _descend(
             space, state, search, archive, goal, stream, parent, child, raw, value, digest, left

@@ -16,7 +16,7 @@ from costmodel.view import View
 from hardware.mesh import Mesh
 from optimizer.archive import Archive, new_archive
 from optimizer.fronts import merge
-from optimizer.island import Goal, judge, offer_all
+from optimizer.island import Goal, judge, offer_all, score
 from optimizer.searchspace import SearchSpace, search_space
 from optimizer.seeds import seed_plans, stored_seeds
 from rewrites import Move
@@ -204,12 +204,9 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
         for g in members:
             genes[g] = s
         evaluate(space, state, genes, prefetch, regather, raw)
-        violation = judge(goal, raw, value)
-        score = 1e3 * violation
-        for j in range(value.shape[0]):
-            score += np.log(value[j] + 1.0) if goal.weights[j].max() >= 1.0 else np.log(value[j] + 1e-12)
-        if score < least:
-            best, least = np.int64(s), score
+        found = score(goal, judge(goal, raw, value), value)
+        if found < least:
+            best, least = np.int64(s), found
     for g in members:
         genes[g] = best
     return count
