@@ -15,6 +15,10 @@ from teg.graph import Attributes, Block, Definition, TensorType, attributes
 from teg.operators import body_of
 from teg.operators.fused_body import FUSED, Body
 
+# Behind how many blocks of which operators a reader may still join a region.
+PASSING = ("cell", "view")
+MOST_PASSED = 2
+
 Step = tuple[str, Attributes, tuple[int, ...]]
 
 
@@ -127,31 +131,37 @@ def region(
 ) -> Region:
     """The region of matched blocks, and of readers of what they make whose operators are in `joined`.
 
-    A reader joins where program order alone shows that no cycle arises: it comes after the makers of all that
-    the region reads, and what else it reads is made before the first result.
+    A reader of an inner value joins, perhaps behind cells and views, where program order alone shows that no
+    cycle arises: it comes after the makers of all that the region reads, and what else it reads is made before
+    the first result.
     """
-
-    def ordered(some: Iterable[Block]) -> tuple[Block, ...]:
-        return tuple(sorted(some, key=lambda b: draft.position(b.site)))
-
-    found = Region(draft, tuple(roots), ordered(blocks), recomputes)
+    found = Region(draft, tuple(roots), _ordered(draft, blocks), recomputes)
     if not joined:
         return found
-    sites = {b.site for b in blocks}
     last = max(draft.position(draft.producers[t].site) for t in found.reads)
     first = min(draft.position(b.site) for b in roots)
-    new = []
-    for block in dict.fromkeys(r for b in found.blocks for t in b.outputs for r, _ in draft.readers[t]):
-        others = [draft.producers[t].site for t in block.inputs if draft.producers[t].site not in sites]
-        if (
-            block.operator in joined
-            and block.site not in sites
-            and draft.is_free(block)
-            and draft.position(block.site) > last
-            and all(draft.position(s) < first for s in others)
-        ):
-            new.append(block)
-    return Region(draft, (*roots, *ordered(new)), ordered([*blocks, *new]), recomputes)
+    inside = {b.site: b for b in blocks}
+    new, ends = dict(inside), dict[str, Block]()
+    waiting: list[tuple[Block, tuple[Block, ...]]] = [(b, ()) for b in found.blocks if b not in roots]
+    while waiting:
+        maker, chain = waiting.pop()
+        for block in dict.fromkeys(r for t in maker.outputs for r, _ in draft.readers[t]):
+            if block.site in inside or not draft.is_free(block) or block.signature is None:
+                continue
+            others = (draft.producers[t].site for t in block.inputs if draft.producers[t] is not maker)
+            if not all(s in new or draft.position(s) < first for s in others):
+                continue
+            if block.operator in joined and draft.position(block.site) > last:
+                ends[block.site] = block
+                new.update((b.site, b) for b in (*chain, block))
+            elif block.operator in PASSING and len(chain) < MOST_PASSED:
+                waiting.append((block, (*chain, block)))
+    return Region(draft, (*roots, *_ordered(draft, ends.values())), _ordered(draft, new.values()), recomputes)
+
+
+def _ordered(draft: Draft, blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """The blocks in program order."""
+    return tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
 
 
 def _renumbered(body: Body, inputs: Sequence[int], first: int) -> tuple[list[Step], list[int]]:

@@ -73,11 +73,11 @@ def _step(
     if not isinstance(told, tuple) or len(told) != 3:
         raise ValueError(f"step {k} must be (operator, attributes, reads), not {told!r}")
     name, attrs, reads = told
+    if name == FUSED:
+        raise ValueError(f"step {k} is a fused block itself; write its steps in its place")
     operator = known.get(name) if isinstance(name, str) else None
     if operator is None:
         raise ValueError(f"step {k} applies {name!r}, which is no known operator")
-    if name == FUSED:
-        raise ValueError(f"step {k} is a fused block itself; write its steps in its place")
     if operator.meaningless:
         raise ValueError(f"step {k} applies {name!r}, whose values come from outside the program")
     if not isinstance(reads, tuple) or any(type(v) is not int or not 0 <= v < len(types) for v in reads):

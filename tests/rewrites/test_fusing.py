@@ -1,0 +1,148 @@
+"""Right sides that make one fused block: what becomes of values others read, of late inputs, of fused blocks in it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rewrites import Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named
+from rewrites.cell_form import ADD, INPUT
+from rewrites.rule import above, fuse, op, rest, tensor
+from rewrites.sketch import Sketch
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.operators import body_of
+from teg.validate import check
+
+TANH = ("tanh", INPUT)
+PRODUCT = op("contract", rest("xs"))
+
+
+def epilogue(recomputes: bool = False) -> Rule:
+    """Every cell with one operand goes into the product before it."""
+    return Rule(
+        name="epilogue",
+        left=op("cell", PRODUCT),
+        right=fuse(recomputes=recomputes),
+        doc="A test.",
+        source="none",
+        example=lambda _: product(),
+    )
+
+
+def product(*others: str) -> Graph:
+    """tanh(x w), and what the product itself is also read by."""
+    b = Sketch("product")
+    x, w = b.tensor("x", 3, 4), b.tensor("w", 4, 5)
+    y = b.contract("mk,kn->mn", x, w, site="y")
+    z = b.cell(TANH, {y: "mn"}, site="z")
+    return b.result(z, *(b.cell((name, INPUT), {y: "mn"}, site=name) for name in others))
+
+
+def steps(graph: Graph, site: str) -> list[str]:
+    return [s.operator.name for s in body_of(graph.producers[site].definition).steps]
+
+
+def applied(graph: Graph, rule: Rule, place: str = "z") -> Graph:
+    after = apply_move(graph, next(m for m in find(graph, [rule]) if m.place == place), {rule.name: rule})
+    check(after)
+    assert_same(graph, after)
+    return after
+
+
+def assert_same(before: Graph, after: Graph) -> None:
+    inputs: Mapping[str, np.ndarray] = random_inputs(before, np.random.default_rng(0))
+    wanted, got = evaluate(before, inputs), evaluate(after, inputs)
+    for site, value in wanted.items():
+        np.testing.assert_allclose(got[site], value, rtol=1e-6, atol=1e-6)
+
+
+def test_matched_blocks_become_one_block_that_keeps_the_result() -> None:
+    graph = product()
+    after = applied(graph, epilogue())
+    assert [b.operator for b in after.blocks] == ["source", "source", "fused", "sink"]
+    assert after.producers["z"].inputs == ("x", "w")
+    assert after.tensors["z"] is graph.tensors["z"]
+    assert steps(after, "z") == ["contract", "cell"]
+
+
+def test_what_others_read_becomes_a_further_output() -> None:
+    after = applied(product("neg"), epilogue())
+    assert after.producers["z"].outputs == ("z", "y")
+    assert after.producers["z"] is after.producers["y"]
+
+
+def test_or_its_maker_stays_and_the_block_computes_it_again() -> None:
+    graph = product("neg")
+    after = applied(graph, epilogue(recomputes=True))
+    assert after.producers["z"].outputs == ("z",)
+    assert after.producers["y"] is graph.producers["y"]
+
+
+def test_a_fused_block_in_the_match_gives_its_steps() -> None:
+    b = Sketch("twice")
+    z = b.cell(
+        TANH, {b.contract("mk,kn->mn", b.tensor("x", 3, 4), b.tensor("w", 4, 5), site="y"): "mn"}, site="z"
+    )
+    graph = b.result(b.cell(("neg", INPUT), {z: "mn"}, site="last"), z)
+    two = Rule("two", op("cell", op("fused", rest("xs"))), fuse(), "A test.", "none", lambda _: graph)
+    after = applied(applied(graph, epilogue()), two, "last")
+    assert steps(after, "last") == ["contract", "cell", "cell"]
+    assert after.producers["last"].outputs == ("last", "z")
+
+
+def test_a_block_is_not_fused_around_one_that_needs_it() -> None:
+    """z reads y, and a softmax of y that stands outside: y cannot be in the block that makes z."""
+    b = Sketch("around")
+    y = b.cell(TANH, {b.tensor("x", 4): "r"}, site="y")
+    order = b.op("softmax", y, axes=(0,), site="order")
+    z = b.cell(ADD, {y: "r", order: "r"}, site="z")
+    graph = b.result(z)
+    both = Rule(
+        "both", op("cell", op("cell", rest("xs")), tensor("o")), fuse(), "A test.", "none", lambda _: graph
+    )
+    again = Rule("again", both.left, fuse(recomputes=True), "A test.", "none", lambda _: graph)
+    assert find(graph, [both]) == []
+    assert [m.place for m in find(graph, [again])] == ["z"]
+
+
+def test_above_takes_what_lies_on_a_way_from_an_end_and_nothing_else() -> None:
+    """The product and the cells behind it; not the cell that makes the bias, nor what makes the product's operand."""
+    b = Sketch("above")
+    x = b.cell(TANH, {b.tensor("x", 3, 4): "mk"}, site="in")
+    bias = b.cell(("exp", INPUT), {b.tensor("v", 5): "n"}, site="bias")
+    y = b.contract("mk,kn->mn", x, b.tensor("w", 4, 5), site="y")
+    z = b.cell(ADD, {y: "mn", bias: "n"}, site="z")
+    graph = b.result(b.op("softmax", b.cell(TANH, {z: "mn"}, site="t"), axes=(1,), site="s"))
+    rule = Rule(
+        "reach",
+        op("softmax", above("cell", ends=("contract",), most=4)),
+        fuse(),
+        "A test.",
+        "none",
+        lambda _: graph,
+    )
+    after = applied(graph, rule, "s")
+    assert after.producers["s"].inputs == ("in", "w", "bias")
+    assert steps(after, "s") == ["contract", "cell", "cell", "softmax"]
+
+
+def test_equal_layers_become_streaming_blocks_together_and_can_be_spelled_out_again() -> None:
+    b = Sketch("layers")
+    q, k, v = (b.tensor(name, 2, 3, 4) for name in "qkv")
+    for _ in range(3):
+        weights = b.op("softmax", b.contract("hsd,htd->hst", q, k), axes=(2,))
+        q = b.contract("hst,htd->hsd", weights, v)
+    graph = b.result(q)
+    after = apply_all(graph, find_tied(graph, [rule_named("fuse_attention")])).graph
+    assert_same(graph, after)
+    assert [x.operator for x in after.blocks].count("fused") == 3
+    back = apply_all(after, find_tied(after, [rule_named("expand_fused")])).graph
+    assert back.structural_hash == graph.structural_hash
+
+
+def test_an_example_of_every_fusion_gets_one_block_less_or_more_outputs() -> None:
+    for name in ("fuse_attention", "fuse_attention_gradient"):
+        rule = rule_named(name)
+        graph = rule.example(Sizes())
+        after = apply_move(graph, find(graph, [rule])[0])
+        assert [x.operator for x in after.blocks].count("fused") == 1
