@@ -9,6 +9,7 @@ import { GraphPicker } from "../graph-picker.js";
 import { watchHealth } from "../health.js";
 import { MeshPicker } from "../mesh-picker.js";
 import { problemNotice } from "../notice.js";
+import { showPlugIns } from "../plug-in-list.js";
 import { fillFields, readFields, showObjectives, showRuleChoices } from "../run-form.js";
 import { curl, meshOf } from "../run-summary.js";
 
@@ -25,13 +26,15 @@ let sent = "";
 
 async function begin() {
   try {
-    const [{ items: objectives }, { items: rules }] = await Promise.all([
+    const [{ items: objectives }, { items: rules }, { items: plugIns }] = await Promise.all([
       get("/v1/objectives"),
       get("/v1/rules"),
+      get("/v1/plugins"),
       meshes.load(),
     ]);
     showObjectives(objectives, JSON.parse(form.dataset.objectives));
     showRuleChoices(rules);
+    showPlugIns(plugIns);
     constraints = new ConstraintBuilder(objectives, () => preview());
     const model = address.get("from")
       ? await get(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`)
