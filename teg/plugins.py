@@ -28,7 +28,7 @@ T = TypeVar("T")
 log = logging.getLogger("tapestry.plugins")
 
 OWN_NAME = "rename it; a prefix of your package's name keeps it apart from others"
-MOST_SHOWN = 200
+MOST_SHOWN = 300
 
 _lock = threading.RLock()
 
@@ -212,7 +212,7 @@ def _caught(member: str, faults: list[Fault], cure: str) -> Iterator[None]:
     except (KeyboardInterrupt, MemoryError):
         raise
     except Refused as error:
-        faults.append(Fault(member, str(error), error.cure))
+        faults.append(Fault(member, _line(str(error)), error.cure))
     except SystemExit as end:
         faults.append(Fault(member, f"it tried to end the process (exit {end.code!r})", cure))
     except BaseException as error:

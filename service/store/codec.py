@@ -19,10 +19,10 @@ from rewrites import Move, RuleError, StaleMove, is_structural, replay
 from service.store.database import StoreError
 from service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
 from service.store.sessions import Unreadable
-from teg.document import DocumentError, dumps, loads
+from teg.document import dumps, loads
 from teg.graph import Graph
+from teg.operators import catalogue, plug_ins
 from teg.sharding.text import placements_from_document, placements_to_document
-from teg.validate import InvalidGraph
 
 LARGEST_DATA_BYTES = 256 * 2**20
 
@@ -53,10 +53,11 @@ def graph_of(document: bytes) -> Graph:
     Raises:
         Unreadable: it has operators that are not there, such as those of a plug-in that has gone.
     """
-    try:
-        return loads(gzip.decompress(document), max_bytes=sys.maxsize)
-    except (DocumentError, InvalidGraph) as error:
-        raise Unreadable(f"the stored program cannot be read here: {error.issues[0]}; {LACKING}") from error
+    graph = loads(gzip.decompress(document), max_bytes=sys.maxsize)
+    for name in {block.operator for block in graph.blocks} - catalogue().keys():
+        told = plug_ins().left_out(name) or "there is none of that name"
+        raise Unreadable(f"the stored program needs operator {name!r}: {told}; {LACKING}")
+    return graph
 
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:

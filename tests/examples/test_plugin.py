@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from teg.document import save
+from tests.examples.plugin_session import RULES, layer
 from tests.service.processes import Service
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,6 +168,7 @@ def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
     assert "cure: uninstall all but one of them, or rename it" in checked.stdout
 
 
+@pytest.mark.slow
 def test_the_service_stands_and_tells_what_is_broken(
     site: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +192,32 @@ def test_the_service_stands_and_tells_what_is_broken(
     assert all(
         re.match(r"plug-in (broken-friend 0\.3|tapestry-swiglu 0\.1\.0), tapestry\.", w) for w in warned
     )
+
+
+@pytest.mark.slow
+def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
+    site: Path, tmp_path: Path
+) -> None:
+    program, home = tmp_path / "layer.json", ("--database-url", f"sqlite:///{tmp_path / 'runs.db'}")
+    save(layer(), program)
+    limits = ("--objectives", "time_s,peak_memory_bytes", "--evaluations", "20000", "--islands", "1")
+    asked = ("optimize", str(program), "--mesh", "mi300x-platform", *limits, "--rules", ",".join(RULES))
+    made = tapestry(*asked, "--quiet", "--verify", "none", "--json", *home, folders=(site,))
+    assert made.returncode == 0, made.stderr
+    run = json.loads(made.stdout)
+    (plan, *_) = [p["id"] for p in run["frontier"] if "find_swiglu" in {m["rule"] for m in p["moves"]}]
+
+    shown = tapestry("show", f"{run['run']}/{plan}", "--json", *home, folders=())
+    executed = tapestry("simulate", "--plan", f"{run['run']}/{plan}", *home, folders=())
+    again = tapestry(*asked, *home, folders=())
+    elsewhere = tapestry(*asked[:3], "dgx-h100", *asked[4:], *home, folders=())
+
+    assert "find_swiglu" in {move["rule"] for move in json.loads(shown.stdout)["moves"]}
+    assert (executed.returncode, again.returncode, elsewhere.returncode) == (2, 2, 2)
+    assert "the stored plan cannot be made again here: find_swiglu at " in executed.stderr
+    assert "there is no rule 'find_swiglu'; `tapestry plugins` lists the plug-ins" in executed.stderr
+    assert "no mesh is called 'mi300x-platform'" in again.stderr
+    assert "unknown rule 'find_swiglu'; see `tapestry rules`, and `tapestry plugins`" in elsewhere.stderr
 
 
 def test_the_example_imports_only_what_its_page_says_is_public() -> None:

@@ -123,7 +123,7 @@ def test_other_names_clash_too(plug: Plug) -> None:
         (raising(SystemExit(3)), "it tried to end the process (exit 3); repair or uninstall it"),
         (raising(GeneratorExit()), "GeneratorExit: ; repair or uninstall it"),
         (raising(Refused("is odd", "mend it")), "is odd; mend it"),
-        (raising(ValueError("two\nlines " + "x" * 300)), "ValueError: two lines " + "x" * 187 + "..."),
+        (raising(ValueError("two\nlines " + "x" * 400)), "ValueError: two lines " + "x" * 287 + "..."),
         (3, "expected Thing, or a tuple of Thing, got int 3; let the entry point name it as"),
         ("ab", "expected Thing, or a tuple of Thing, got str 'ab'; let the entry point name it as"),
         ((3,), "expected Thing, got int 3; offer tests.teg.test_plugins.Thing only"),

@@ -1,0 +1,50 @@
+"""What a rule of a plug-in is asked at the door."""
+
+from dataclasses import replace
+
+import pytest
+
+from rewrites import Rule, Sizes, rule_named
+from rewrites.plugged import examined
+from rewrites.rule import op, tensor
+from rewrites.sketch import Sketch
+from rewrites.testing import with_right
+from teg.graph import Graph
+from teg.plugins import Refused
+
+FUSE = rule_named("fuse_cells")
+
+
+def raising(*_: object) -> bool:
+    raise RuntimeError("no idea")
+
+
+def without_cells(_: Sizes) -> Graph:
+    s = Sketch("without_cells")
+    return s.result(s.tensor("x", 3))
+
+
+def test_every_rule_of_the_catalogue_would_be_let_in() -> None:
+    for name in ("fuse_cells", "merge_contracts", "expand_softmax"):
+        assert examined(rule_named(name)) is rule_named(name)
+
+
+@pytest.mark.parametrize(
+    ("offered", "said"),
+    [
+        ("fuse_cells", "expected Rule, got str 'fuse_cells'"),
+        (replace(FUSE, name="a\nb"), r"its name is str 'a\\nb'"),
+        (
+            with_right(FUSE, op("acme_gone", tensor("y"))),
+            "it speaks of operator 'acme_gone', which is not there",
+        ),
+        (replace(FUSE, example=raising), "its example fails: RuntimeError: no idea"),
+        (replace(FUSE, example=lambda size: None), "its example fails: AttributeError"),
+        (replace(FUSE, example=without_cells), "it does not fire on its example"),
+        (replace(FUSE, when=raising), "its example fails: RuleError: rule 'fuse_cells': .*no idea"),
+    ],
+)
+def test_what_is_no_rule_that_works_is_refused(offered: Rule, said: str) -> None:
+    with pytest.raises(Refused, match=said) as caught:
+        examined(offered)
+    assert caught.value.cure
