@@ -55,7 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     install = ["install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--no-compile"]
     command = [sys.executable, "-m", "pip", *install, "--disable-pip-version-check"]
     command += ["--target", str(folder / "site"), str(folder / "source")]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr
     return folder / "site"
 
@@ -84,7 +84,7 @@ def environment(*folders: Path) -> dict[str, str]:
 def tapestry(*arguments: str, folders: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "service.cli", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, env=environment(*folders), capture_output=True, text=True, timeout=120
+        command, cwd=ROOT, env=environment(*folders), capture_output=True, text=True, timeout=600
     )
 
 
@@ -112,7 +112,7 @@ def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Pa
 def test_a_search_takes_the_plug_ins_rule_and_its_plan_executes(site: Path) -> None:
     script = ROOT / "tests" / "examples" / "plugin_session.py"
     answer = subprocess.run(
-        [sys.executable, str(script)], env=environment(site), capture_output=True, text=True, timeout=120
+        [sys.executable, str(script)], env=environment(site), capture_output=True, text=True, timeout=600
     )
 
     assert answer.returncode == 0, answer.stderr
@@ -134,7 +134,7 @@ def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
         env=environment(site) | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert answer.returncode == 0, answer.stdout
     assert "3 passed" in answer.stdout
