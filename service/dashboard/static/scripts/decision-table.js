@@ -86,7 +86,7 @@ function rowsOf({ name, decisions }) {
           element(
             "td",
             { colspan: columns - 1, class: "mono" },
-            decisions.map((decision) => decision.site).join(", "),
+            decisions.flatMap((decision, k) => [k ? ", " : "", siteButton(decision.site)]),
           ),
         );
     });
@@ -94,7 +94,7 @@ function rowsOf({ name, decisions }) {
       "tr",
       {},
       element("td", { class: "fold-cell" }, button),
-      element("th", { scope: "row" }, isGroup ? name : first.site),
+      element("th", { scope: "row" }, isGroup ? name : siteButton(first.site)),
       element("td", { class: "number muted" }, isGroup ? `× ${plain(decisions.length)}` : ""),
       hasKinds ? element("td", { class: "small muted" }, first.kind) : null,
       element("td", { class: "mono" }, first.strategy),
@@ -102,4 +102,13 @@ function rowsOf({ name, decisions }) {
     );
     return isGroup ? [row, members] : [row];
   };
+}
+
+/** A site that tells its story when it is asked. @param {string} site */
+function siteButton(site) {
+  const button = element("button", { type: "button", class: "site", title: "How it came about" }, site);
+  button.addEventListener("click", () =>
+    button.dispatchEvent(new CustomEvent("story", { bubbles: true, detail: site })),
+  );
+  return button;
 }

@@ -8,6 +8,7 @@ import { decisionsOf } from "../decisions.js";
 import { save } from "../copying.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { Executions } from "../executions.js";
+import { Explaining } from "../explaining.js";
 import { watchHealth } from "../health.js";
 import { marksOf } from "../marks.js";
 import { showMoves } from "../move-list.js";
@@ -58,6 +59,7 @@ function show(plan, run, frontier, objectives, graph) {
   new Executions(path, plan.executions, run.machine.device.memory_bytes);
   showPlacements(plan, graph);
   showMoves(byId("moves"), plan.moves);
+  new Explaining(plan.links.explanation, objectives);
   say(byId("move-count"), several(plan.moves.length, "move"));
 }
 

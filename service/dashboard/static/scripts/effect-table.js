@@ -1,0 +1,157 @@
+/**
+ * What each move of a plan's history changed of the costs that its run judged by, with small bars.
+ * @module effect-table
+ */
+
+import { element, fill } from "./dom.js";
+import { meter } from "./meters.js";
+import { column, plain } from "./units.js";
+
+/** @typedef {{rule: string, place: string | string[], choice: string}} Move */
+/** @typedef {{first: number, moves: Move[], cost: Record<string, number>, effect: Record<string, number>,
+ *   without: Record<string, number> | null}} Step */
+/** @typedef {import("./cost-table.js").Objective} Objective */
+
+const MOST_PERCENT = 1000;
+
+/**
+ * @param {Element} place
+ * @param {any} told the explanation
+ * @param {Objective[]} catalogue
+ */
+export function showEffects(place, told, catalogue) {
+  /** @type {Step[]} */
+  const steps = told.steps;
+  const shown = told.objectives.flatMap((/** @type {string} */ name) => {
+    const objective = catalogue.find((one) => one.name === name);
+    return objective && name in told.cost ? [scaled(told, steps, objective)] : [];
+  });
+  const lost = shown.length ? losses(steps, shown[0]) : null;
+  const heads = [
+    element("th", { scope: "col", class: "number" }, "move"),
+    element("th", { scope: "col" }, "rule"),
+    element("th", { scope: "col" }, "where"),
+    ...shown.map((one) =>
+      element("th", { scope: "col", class: "number" }, `${one.objective.title} ${one.name}`.trim()),
+    ),
+    lost ? element("th", { scope: "col", class: "number" }, `without it ${lost.name}`.trim()) : null,
+  ];
+  const ends = (/** @type {string} */ title, /** @type {Record<string, number>} */ cost) =>
+    element(
+      "tr",
+      { class: "total" },
+      element("td"),
+      element("th", { scope: "row", colspan: 2 }, title),
+      shown.map((one) => element("td", { class: "number" }, one.write(cost[one.objective.name]))),
+      lost ? element("td") : null,
+    );
+  const rows = steps.map((step, k) =>
+    element(
+      "tr",
+      { data: { move: step.first } },
+      element("td", { class: "number muted" }, numbers(step)),
+      element("th", { scope: "row", title: saying(step, told.rules) }, rules(step)),
+      element("td", { class: "small" }, where(step)),
+      shown.map((one) => effect(step, one)),
+      lost ? element("td", { class: "number small" }, lost.texts[k]) : null,
+    ),
+  );
+  fill(
+    place,
+    told.as_stored === false
+      ? element(
+          "p",
+          { class: "notice" },
+          "The history ends at other costs than were stored: the plan was found by another release.",
+        )
+      : null,
+    element(
+      "div",
+      { class: "table-frame tall", tabindex: 0, role: "region", "aria-label": "What each move changed" },
+      element(
+        "table",
+        { class: "effects" },
+        element("thead", {}, element("tr", {}, heads)),
+        element("tbody", {}, ends("as handed in", told.start), rows, ends("this plan", told.cost)),
+      ),
+    ),
+    element(
+      "p",
+      { class: "muted small" },
+      "Before the first move every device computes everything. “Without it” is what the finished plan would lose without the move; " +
+        "it is empty where others build on it.",
+    ),
+  );
+}
+
+/** How an objective's values are written, and its largest change. @param {any} told @param {Step[]} steps @param {Objective} objective */
+function scaled(told, steps, objective) {
+  const { name } = objective;
+  const effects = steps.map((step) => step.effect[name]);
+  const scale = column([told.start[name], told.cost[name], ...effects], objective.unit);
+  return { ...scale, objective, largest: Math.max(0, ...effects.map(Math.abs)) };
+}
+
+/** @param {Step} step @param {ReturnType<typeof scaled>} one */
+function effect(step, one) {
+  const change = step.effect[one.objective.name];
+  if (change === 0) return element("td", { class: "number muted" }, "·");
+  const before = step.cost[one.objective.name] - change;
+  const bar = meter(Math.abs(change) / one.largest, change < 0 ? "good" : "bad");
+  return element(
+    "td",
+    { class: "number effect" },
+    signed(one.write(change), change),
+    before ? element("span", { class: "muted small" }, ` ${share(change / before)}`) : null,
+    bar,
+  );
+}
+
+/** What the plan would lose of its first cost. @param {Step[]} steps @param {ReturnType<typeof scaled>} one */
+function losses(steps, one) {
+  const values = steps.map((step) => step.without?.[one.objective.name]);
+  const scale = column(
+    values.map((value) => value ?? 0),
+    one.objective.unit,
+  );
+  const texts = values.map((value) =>
+    value === undefined ? "" : value === 0 ? "·" : signed(scale.write(value), value),
+  );
+  return { name: scale.name, texts };
+}
+
+/** @param {string} text @param {number} value */
+function signed(text, value) {
+  return value < 0 ? text.replace("-", "−") : `+${text}`;
+}
+
+/** @param {number} change */
+function share(change) {
+  if (100 * change >= MOST_PERCENT) return `× ${plain(1 + change)}`;
+  return signed(`${plain(100 * change, 1)} %`, change);
+}
+
+/** @param {Step} step */
+function numbers({ first, moves }) {
+  return moves.length > 1 ? `${first}–${first + moves.length - 1}` : String(first);
+}
+
+/** @param {Step} step */
+function rules({ moves }) {
+  return [...new Set(moves.map((move) => move.rule))].join(", ");
+}
+
+/** @param {Step} step @param {Record<string, string>} said */
+function saying({ moves }, said) {
+  return [...new Set(moves.map((move) => said[move.rule]))].filter(Boolean).join(" ");
+}
+
+/** @param {Step} step */
+function where({ moves }) {
+  const places = moves.flatMap((move) => [move.place].flat());
+  const more = places.length - 1;
+  return [
+    element("div", {}, more ? `${places[0]} and ${plain(more)} more` : places[0]),
+    moves.length === 1 && moves[0].choice ? element("div", { class: "mono muted" }, moves[0].choice) : null,
+  ];
+}
