@@ -6,6 +6,7 @@ from rewrites.algebra.cancellation import CANCELLATION
 from rewrites.algebra.canonical import CANONICAL
 from rewrites.algebra.cleanup import CLEANUP
 from rewrites.algebra.constants import CONSTANTS
+from rewrites.algebra.convolutions import CONVOLUTIONS
 from rewrites.algebra.distribution import DISTRIBUTION
 from rewrites.algebra.expressions import EXPRESSIONS
 from rewrites.algebra.factoring import FACTORING
@@ -31,6 +32,7 @@ ALGEBRA: tuple[Rule, ...] = (
     *FACTORING,
     *DISTRIBUTION,
     *ASSOCIATION,
+    *CONVOLUTIONS,
     *SCALES,
     *FOLDING,
     *FACTORS,
