@@ -268,7 +268,7 @@ def _name_of(offered: Any) -> str:
         name = offered.name
     except Exception:
         return ""
-    return name if isinstance(name, str) else ""
+    return _line(name) if isinstance(name, str) else ""
 
 
 def _shown(value: Any) -> str:
@@ -279,8 +279,8 @@ def _shown(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """A text on one line, cut where it is long."""
-    joined = " ".join(text.split())
+    """A text of strangers on one line, without what a terminal would obey, cut where it is long."""
+    joined = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
     return joined if len(joined) <= MOST_SHOWN else joined[: MOST_SHOWN - 3] + "..."
 
 
