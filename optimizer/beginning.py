@@ -23,7 +23,7 @@ from optimizer.plan import Plan
 from optimizer.state import SearchState
 from optimizer.variants import Variant, new_variant, plant, plant_seeds, structure_of
 from optimizer.warmstart import start_from_plans
-from rewrites import RuleError, StaleMove, replay
+from rewrites import Move, RuleError, StaleMove, replay
 from rewrites.rules import plug_ins as rules
 from teg.graph import Graph
 from teg.operators import plug_ins as operators
@@ -31,6 +31,7 @@ from teg.operators import plug_ins as operators
 Report = Callable[[str], None]
 
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
+MOST_REWRITTEN = 12
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -68,9 +69,30 @@ def begin(
             state.evaluations += plant_seeds(variant, left)
         else:
             state.evaluations += plant(variant, variant.space.abstract_genes().strategies[None, :])
+    if seeds and state.machines[0].mesh.device_count == 1:
+        _plant_rewritten(state, simple, moves, limit)
     for variant in state.variants:
         weigh_parents(variant.archive)
     state.timings["seeds_s"] += time.perf_counter() - began
+
+
+def _plant_rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None) -> None:
+    """On one device there is nothing to place: the best of many rewritten graphs are where the search begins."""
+    left = None if limit is None else max(0, limit - state.evaluations)
+    machine, structural = state.machines[0], state.structural
+    sounding = structural.sounding(graph, moves, machine.mesh.device, state.settings, left)
+    front = sounding.run()
+    state.evaluations += sounding.judged
+    for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_REWRITTEN)).astype(int)):
+        found = front[k]
+        if found.graph.structural_hash in structural.known:
+            continue
+        structural.known.add(found.graph.structural_hash)
+        number = 1 + max(v.number for v in state.variants)
+        variant = new_variant(number, machine, found.graph, found.moves, state.settings)
+        plant(variant, variant.space.abstract_genes().strategies[None, :])
+        state.variants.append(variant)
+        structural.improved[found.moves[-1].rule] += 1
 
 
 def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:

@@ -139,6 +139,8 @@ class Coordinator:
         tasks: list[tuple[Variant, Epoch]] = []
         planned = 0
         for variant in [self._choose_variant() for _ in range(self.state.islands)]:
+            if not variant.has_choice:
+                continue
             amount = min(epoch_evaluations(variant), FIRST_EVALUATIONS << min(self.state.rounds, 16))
             if left is not None:
                 amount = min(amount, left - planned)
@@ -160,7 +162,7 @@ class Coordinator:
         """
         variants = self.state.variants
         share = np.array([1.0 + 2.0 * s for s in self.state.shares()])
-        choice = np.array([len(v.search.slot_classes) > 0 for v in variants])
+        choice = np.array([v.has_choice for v in variants])
         share = np.where(choice, share, 0.0) if choice.any() else share
         return variants[int(self.state.rng.choice(len(variants), p=share / share.sum()))]
 
@@ -191,6 +193,8 @@ class Coordinator:
 
 def structural_period(variant: Variant) -> int:
     """Rounds between structural moves: compiling a large graph takes about as long as several epochs."""
+    if not variant.has_choice:
+        return 1
     return 2 + len(variant.space.slots) // STRUCTURAL_SLOTS
 
 

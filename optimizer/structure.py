@@ -13,6 +13,9 @@ from math import inf
 import numpy as np
 
 from costmodel.blockcost import base_flops
+from costmodel.unsharded import UnshardedCosts
+from hardware.mesh import Device
+from optimizer.sounding import Sounding
 from optimizer.variants import Settings, Variant, inherit, new_variant
 from rewrites import Changes, Move, Offers, Rule, RuleError, Saturated, StaleMove, apply_all, saturate
 from teg.graph import Graph
@@ -50,6 +53,19 @@ class StructuralSearch:
             self.applied[move.rule] += 1
         return result.graph, tuple(result.moves)
 
+    def sounding(
+        self, graph: Graph, moves: tuple[Move, ...], device: Device, settings: Settings, limit: int | None
+    ) -> Sounding:
+        """A search over what rewriting alone makes of a graph on one device; pinned blocks stay."""
+
+        def rewrite(before: Graph, move: Move) -> Saturated | None:
+            after = self._rewritten(before, move)
+            return after if after is not None and settings.keeps_pins(after.graph) else None
+
+        return Sounding(
+            graph, moves, UnshardedCosts(device, settings.compute_dtype), self.endless, rewrite, limit
+        )
+
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator
     ) -> tuple[Graph, tuple[Move, ...], str] | None:
@@ -65,9 +81,20 @@ class StructuralSearch:
         place = int(rng.choice(len(offers), p=weight / weight.sum()))
         move = offers.pop(place)
         self.taken.setdefault(parent.number, []).append(place)
+        made = self._rewritten(parent.graph, move)
+        if made is None or made.graph.structural_hash in self.known:
+            return None
+        self.known.add(made.graph.structural_hash)
+        self._origins[number] = (made.graph, parent.number, made.changes)
+        return made.graph, (*parent.moves, *made.moves), move.rule
+
+    def _rewritten(self, graph: Graph, move: Move) -> Saturated | None:
+        """The graph after a move, simplified, with all moves and changes; None where the move leads nowhere."""
+        if move.rule in self.refused:
+            return None
         try:
-            applied = apply_all(parent.graph, [move], {r.name: r for r in self.rules})
-            self._check_size(parent.graph, applied.graph, move)
+            applied = apply_all(graph, [move], {r.name: r for r in self.rules})
+            self._check_size(graph, applied.graph, move)
         except StaleMove:
             return None
         except RuleError as error:
@@ -75,11 +102,7 @@ class StructuralSearch:
             return None
         cleaned = self._saturated(applied.graph, applied.changes)
         self.applied[move.rule] += 1
-        if cleaned.graph.structural_hash in self.known:
-            return None
-        self.known.add(cleaned.graph.structural_hash)
-        self._origins[number] = (cleaned.graph, parent.number, applied.changes | cleaned.changes)
-        return cleaned.graph, (*parent.moves, move, *cleaned.moves), move.rule
+        return Saturated(cleaned.graph, [move, *cleaned.moves], applied.changes | cleaned.changes)
 
     def refuse(self, rule: str, reason: str) -> None:
         """Use a rule no more, and remember why."""

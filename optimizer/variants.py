@@ -70,6 +70,11 @@ class Variant:
     archive: Archive
 
     @property
+    def has_choice(self) -> bool:
+        """Whether there is anything to place: a machine of one device has a single plan per graph."""
+        return len(self.search.slot_classes) > 0
+
+    @property
     def structure(self) -> str:
         """What the genes depend on: the program and its sites, in order."""
         return structure_of(self.graph)

@@ -1,0 +1,135 @@
+"""What a program costs on one device, at once: no strategies, no tables, nothing compiled.
+
+The time is the sum of the blocks' times, the peak that of the live bytes in program order. This is what the
+plain cost model says of the same program on one device that stores rows: a search that rewrites many graphs asks here
+first, and compiles those that are worth it. Padded layouts and windows that read less than all are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.blockcost import given, tile_sizes
+from costmodel.planspace import LIVES_ON
+from hardware.mesh import Device
+from hardware.timing import block_ticks
+from teg.dtypes import item_bytes
+from teg.graph import Block, Definition, Graph, TensorType
+from teg.operators import operator_named
+from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+
+
+class UnshardedCost(NamedTuple):
+    """Ticks of 1 ps, and bytes."""
+
+    time_ticks: int
+    peak_memory_bytes: int
+
+
+class UnshardedCosts:
+    """Costs of programs on one device; equal blocks are costed once."""
+
+    def __init__(self, device: Device, compute_dtype: str | None = None) -> None:
+        self.device, self.compute_dtype = device, compute_dtype
+        self._ticks: dict[tuple[Definition, tuple[TensorType, ...], tuple[int, ...]], int] = {}
+
+    def cost(self, graph: Graph) -> UnshardedCost:
+        """Time and peak memory of the program, its blocks in program order."""
+        sizes, roots = _buffers(graph)
+        total = 0
+        for block in graph.blocks:
+            if block.operator not in ("source", "view", "sink"):
+                total += self._block(graph, block, tuple(sizes[roots[t]] for t in block.inputs))
+        return UnshardedCost(total, _peak(graph, sizes, roots))
+
+    def _block(self, graph: Graph, block: Block, buffers: tuple[int, ...]) -> int:
+        """The ticks of a block that reads from buffers of these sizes in bytes."""
+        inputs = graph.input_types(block)
+        key = (block.definition, inputs, buffers)
+        if key not in self._ticks:
+            self._ticks[key] = self._measured(block.definition, inputs, graph.output_types(block), buffers)
+        return self._ticks[key]
+
+    def _measured(
+        self,
+        definition: Definition,
+        inputs: tuple[TensorType, ...],
+        outputs: tuple[TensorType, ...],
+        buffers: tuple[int, ...],
+    ) -> int:
+        work = work_of(operator_named(definition.operator), definition, inputs, outputs)
+        dims = definition.signature.dims if definition.signature is not None else ()
+        names, sizes = [d.name for d in dims], np.array([d.size for d in dims], dtype=np.int64)
+        flops, moved = given(definition, "flops", sizes), given(definition, "bytes", sizes)
+        ticks = block_ticks(
+            self.device,
+            work.kind,
+            flops_of(work, names, sizes) if flops is None else flops,
+            _moved(work, dict(zip(names, sizes, strict=True)), inputs, outputs, buffers)
+            if moved is None
+            else moved,
+            work_dtype(inputs, outputs),
+            compute_dtype=self.compute_dtype,
+            parts=part_amounts(work, names, sizes),
+            **tile_sizes(definition, work, sizes),
+        )
+        return int(ticks)
+
+
+def _moved(
+    work: Work,
+    extent: Mapping[str, int],
+    inputs: Sequence[TensorType],
+    outputs: Sequence[TensorType],
+    buffers: Sequence[int],
+) -> int:
+    """Bytes that a block reads and writes; of a repeated view only what is there."""
+    if work.kind == "none" or 0 in extent.values():
+        return 0
+    moved = sum(t.size_bytes for t in outputs)
+    for k, (of, buffer) in enumerate(zip(inputs, buffers, strict=True)):
+        if k in work.reads:
+            moved += int(np.prod([extent[n] for n in work.reads[k]], dtype=np.int64)) * item_bytes(of.dtype)
+        else:
+            moved += min(of.size_bytes, buffer)
+    return moved
+
+
+def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
+    """Bytes of every buffer, and in which buffer each tensor lies: a view's is that of what it views."""
+    sizes: dict[str, int] = {}
+    roots: dict[str, str] = {}
+    for block in graph.blocks:
+        for t in block.outputs:
+            roots[t] = roots[block.inputs[0]] if block.operator == "view" else t
+            if roots[t] == t:
+                sizes[t] = graph.tensors[t].type.size_bytes
+    return sizes, roots
+
+
+def _peak(graph: Graph, sizes: Mapping[str, int], roots: Mapping[str, str]) -> int:
+    """The most bytes that live at once: sources from the beginning, sinks and lasting roles to the end."""
+    last: dict[str, int] = {}
+    lasting = set[str]()
+    for k, block in enumerate(graph.blocks):
+        if block.operator == "view":
+            continue
+        for t in (*block.inputs, *(block.outputs if block.operator != "source" else ())):
+            last[roots[t]] = k
+        if block.operator == "sink":
+            lasting.add(roots[block.inputs[0]])
+        elif block.operator == "source" and block.definition["role"] in LIVES_ON:
+            lasting.update(block.outputs)
+    live = sum(sizes[t] for block in graph.sources for t in block.outputs)
+    peak = live
+    for k, block in enumerate(graph.blocks):
+        if block.operator in ("source", "view"):
+            continue
+        live += sum(sizes[t] for t in block.outputs)
+        peak = max(peak, live)
+        done = {roots[t] for t in (*block.inputs, *block.outputs)}
+        live -= sum(sizes[t] for t in done if last[t] == k and t not in lasting)
+    return peak

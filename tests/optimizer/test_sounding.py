@@ -1,0 +1,85 @@
+"""Rewriting ahead of compilation: improvements are followed, one rule as long as it helps, within a limit."""
+
+from pathlib import Path
+
+import pytest
+
+from costmodel.plain import plain_cost
+from costmodel.unsharded import UnshardedCosts
+from hardware import load_mesh
+from hardware.timing import TICKS_PER_S
+from optimizer import Budget, optimize
+from optimizer.sounding import Sounding
+from optimizer.structure import StructuralSearch
+from optimizer.variants import Settings
+from rewrites import replay
+from rewrites.rules import rule_named
+from rewrites.sketch import Sketch
+from teg.graph import Graph
+from teg.importers import from_onnx
+from teg.sharding.placement import Placements
+
+MESH = load_mesh("dgx-h100").part((("gpu", 1),))
+GRAPHS = Path(__file__).parent.parent / "data" / "graphs"
+VIEWS = ("view_of_view", "identity_view", "concat_of_concat", "slice_of_concat")
+
+
+def four_heads() -> Graph:
+    """Four small products of one tensor: one wide product saves three launches."""
+    b = Sketch("four_heads")
+    x = b.tensor("x", 64, 512)
+    heads = [b.contract("mk,kn->mn", x, b.tensor(n, 512, 64, role="parameter")) for n in "qkvg"]
+    return b.result(*heads)
+
+
+def sounding(graph: Graph, *names: str, limit: int | None = None) -> Sounding:
+    structural = StructuralSearch([rule_named(n) for n in (*names, *VIEWS)])
+    return structural.sounding(graph, (), MESH.device, Settings(), limit)
+
+
+def test_a_rule_is_pursued_as_long_as_it_helps() -> None:
+    graph = four_heads()
+    fastest = sounding(graph, "merge_contracts").run()[0]
+    assert [b.operator for b in fastest.graph.blocks].count("contract") == 1
+    assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
+    tally = plain_cost(fastest.graph, Placements(), MESH)
+    assert fastest.cost == (tally.time_ticks, tally.peak_memory_bytes)
+
+
+def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
+    front = sounding(four_heads(), "merge_contracts").run()
+    assert len(front) > 1
+    times, bytes_ = zip(*(s.cost for s in front), strict=True)
+    assert list(times) == sorted(set(times))
+    assert list(bytes_) == sorted(set(bytes_), reverse=True)
+
+
+def test_a_limit_is_kept() -> None:
+    search = sounding(four_heads(), "merge_contracts", limit=3)
+    search.run()
+    assert search.judged == 3
+
+
+def test_what_costs_more_is_left_alone() -> None:
+    graph = four_heads()
+    assert [s.graph for s in sounding(graph, "expand_contract", "split_reduce").run()] == [graph]
+
+
+def test_a_start_that_nothing_can_be_made_of_is_the_front() -> None:
+    graph = four_heads()
+    (only,) = Sounding(graph, (), UnshardedCosts(MESH.device), (), lambda *_: None).run()
+    assert only.graph is graph
+
+
+@pytest.mark.slow
+def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
+    graph = from_onnx(GRAPHS / "taso_nasrnn_h512_t5.onnx")
+    result = optimize(
+        graph, MESH, ("time_s", "peak_memory_bytes"), budget=Budget(evaluations=2000), islands=1
+    )
+    assert result.stopped == "converged"
+    fastest = result.frontier[0]
+    assert any(move.rule == "merge_contracts" for move in fastest.moves)
+    tally = plain_cost(fastest.graph, Placements(), MESH)
+    assert fastest.cost["time_s"] == tally.time_ticks / TICKS_PER_S
+    assert fastest.cost["time_s"] < 0.25 * plain_cost(graph, Placements(), MESH).time_ticks / TICKS_PER_S
