@@ -17,12 +17,27 @@ from costmodel.unsharded import UnshardedCosts
 from hardware.mesh import Device
 from optimizer.sounding import Sounding
 from optimizer.variants import Settings, Variant, inherit, new_variant
-from rewrites import Changes, Move, Offers, Rule, RuleError, Saturated, StaleMove, apply_all, saturate
+from rewrites import (
+    RECOMPOSITION,
+    Changes,
+    Move,
+    Offers,
+    Rule,
+    RuleError,
+    Saturated,
+    StaleMove,
+    apply_all,
+    find_tied,
+    saturate,
+)
 from teg.graph import Graph
 
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
 MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, MOST_FLOPS_TIMES = 32, 4096, 1e7
+
+# Kinds of spelled out operators in one program, a generous bound: each is found in all equal layers at once.
+MOST_RECOMPOSITIONS = 200
 
 
 class StructuralSearch:
@@ -36,6 +51,7 @@ class StructuralSearch:
         self.rules = tuple(rules)
         self.saturating = tuple(r for r in self.rules if r.saturating)
         self.endless = tuple(r for r in self.rules if not r.saturating)
+        self.recompositions = tuple(r for r in self.rules if r in RECOMPOSITION)
         self.known: set[str] = set()
         self.applied = {r.name: 0 for r in self.rules}
         self.improved = {r.name: 0 for r in self.rules}
@@ -47,11 +63,27 @@ class StructuralSearch:
         self._most = (inf, inf)
 
     def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
-        """The graph saturated by the terminating rules, and the moves that lead there."""
+        """The graph saturated by the terminating rules, operators it spells out found again, and the moves to it.
+
+        Only here: what the search expands later, it may keep.
+        """
         result = self._saturated(graph, None)
-        for move in result.moves:
+        moves, graph = list(result.moves), result.graph
+        for _ in range(MOST_RECOMPOSITIONS):
+            try:
+                usable = [r for r in self.recompositions if r.name not in self.refused]
+                again = find_tied(graph, usable)[:1]
+                if not again:
+                    break
+                applied = apply_all(graph, again, {r.name: r for r in self.rules})
+            except RuleError as error:
+                self.refuse(error.rule, error.reason)
+                continue
+            result = self._saturated(applied.graph, applied.changes)
+            moves, graph = [*moves, *again, *result.moves], result.graph
+        for move in moves:
             self.applied[move.rule] += 1
-        return result.graph, tuple(result.moves)
+        return graph, tuple(moves)
 
     def sounding(
         self, graph: Graph, moves: tuple[Move, ...], device: Device, settings: Settings, limit: int | None

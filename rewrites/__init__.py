@@ -1,5 +1,6 @@
 """How a program may change: rules, the moves they offer, and moves carried out."""
 
+from rewrites.algebra.recomposition import RECOMPOSITION
 from rewrites.apply import Applied, apply_all, apply_move, replay
 from rewrites.match import Changes, find, find_near
 from rewrites.move import Move, StaleMove
@@ -19,6 +20,7 @@ from rewrites.strategies import Saturated, saturate
 
 __all__ = [
     "PLACEMENT",
+    "RECOMPOSITION",
     "RULES",
     "Applied",
     "Changes",
