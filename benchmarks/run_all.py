@@ -28,6 +28,7 @@ SECONDS = {
     "service_latency": 10.0,
     "layouts": 5.0,
     "layout_choice": 10.0,
+    "matching": 5.0,
 }
 OPTIONS = {
     "throughput": (),
@@ -36,6 +37,7 @@ OPTIONS = {
     "service_latency": (),
     "layouts": (),
     "layout_choice": (),
+    "matching": (),
 }
 
 

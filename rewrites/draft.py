@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -90,6 +90,8 @@ class Draft:
         # Blocks that are not, or not where, they were in the graph; what is no longer made.
         self._touched: set[str] = set()
         self._forgotten: set[str] = set()
+        # What is worked out from the draft as it stands; gone with the next edit.
+        self.memo: dict[Any, Any] = {}
 
     def know(self, tensor: str, value: np.ndarray) -> None:
         """Give a new constant its data."""
@@ -121,6 +123,7 @@ class Draft:
         for tensor in tensors:
             self.tensors[tensor.site] = tensor
             self.readers.setdefault(tensor.site, ())
+        self.memo.clear()
         self.blocks[block.site] = block
         self._positions[block.site] = position
         self._touched.add(block.site)
@@ -135,6 +138,7 @@ class Draft:
 
     def remove(self, site: str) -> None:
         """Take a block out; its output tensors stay known until `forget`."""
+        self.memo.clear()
         block = self.blocks.pop(site)
         for t in set(block.inputs):
             self._change_readers(t, block, None)
@@ -156,6 +160,7 @@ class Draft:
 
     def redirect(self, old: str, new: str) -> None:
         """Let all readers of tensor `old` read `new`; they keep their sites."""
+        self.memo.clear()
         for site in dict.fromkeys(b.site for b, _ in self.readers[old]):
             before = self.blocks[site]
             inputs = tuple(new if t == old else t for t in before.inputs)
@@ -172,6 +177,7 @@ class Draft:
 
     def move(self, site: str, position: Position) -> None:
         """Give a block another place in program order."""
+        self.memo.clear()
         block = self.blocks[site]
         self._positions[site] = position
         self._touched.add(site)

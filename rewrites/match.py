@@ -38,6 +38,9 @@ Bound = dict[Any, Any]
 
 BOUNDARY = ("source", "sink")
 
+# What stands for one operand on a left side.
+TERMS = (Tensor, Op, Above)
+
 # Patterns of more levels are looked for from the blocks inside them.
 DEEP = 4
 
@@ -97,9 +100,9 @@ class Near(NamedTuple):
         """Whether a rule may fit in another way than before with its first root at a place."""
         if rule.name in self.above:
             return site in self.above[rule.name]
-        return self.distances.get(site, rule.depth + 1) <= rule.depth or (
-            len(rule.roots) > 1 and site in self.several
-        )
+        if len(rule.roots) > 1:
+            return site in self.several
+        return self.distances.get(site, rule.depth) < rule.depth
 
 
 def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
@@ -172,7 +175,7 @@ class Index:
         self.rules = rules
         self.deep = tuple(r for r in rules if r.depth > DEEP and len(r.roots) == 1)
         self.depth = max((r.depth for r in rules if r not in self.deep), default=0)
-        self.largest = max((sum(map(_size, r.roots)) for r in rules), default=0)
+        self.largest = max((sum(map(_size, r.roots)) for r in rules if r not in self.deep), default=0)
         self.paired = tuple(r for r in rules if len(r.roots) > 1)
         self._by_operator: dict[str, list[Rule]] = {}
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
@@ -251,7 +254,7 @@ def alternatives(
 ) -> Iterator[tuple[Move, Match]]:
     """Every way and choice of a rule at a place.
 
-    `reached` takes the last roots of matches of several roots, of those too that would make a cycle.
+    `reached` takes blocks between which a way may come or go, by which the match makes a cycle or no longer does.
 
     Raises:
         RuleError: the guard or the choices fail.
@@ -280,8 +283,8 @@ def _allowed(
             choices = ("",) if rule.choices is None else rule.choices(match)
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
-        if len(match.roots) > 1 and reached is not None:
-            reached.add(match.roots[-1].site)
+        if reached is not None:
+            reached.update(_reached(draft, rule, match))
         if _has_room(draft, rule, match):
             yield match, choices
 
@@ -329,6 +332,19 @@ def ways(draft: Draft, rule: Rule, place: str) -> Iterator[Match]:
             yield Match(draft, bound, tuple([bound[term] for term in rule.roots]), blocks)
 
 
+def _reached(draft: Draft, rule: Rule, match: Match) -> Iterator[str]:
+    """Blocks of a match between which a way through others may come or go: there, `_has_room` may change."""
+    if len(match.roots) > 1:
+        yield match.roots[-1].site
+    elif isinstance(rule.right, Fuse):
+        inside = set(match.blocks)
+        for block in match.blocks:
+            if block not in match.roots and any(
+                r not in inside for t in block.outputs for r, _ in draft.readers[t]
+            ):
+                yield block.site
+
+
 def _has_room(draft: Draft, rule: Rule, match: Match) -> bool:
     """Whether there is a place in program order for what the right side makes: no cycle arises."""
     roots, blocks = match.roots, match.blocks
@@ -367,7 +383,7 @@ def _linked(draft: Draft, term: Op, bound: Bound) -> list[Block] | None:
     """The blocks that a term may stand for beside tensors that are bound; None where none of them are its."""
     if term.name and term.name in bound:
         return [draft.producers[bound[term.name]]]
-    known = [bound[o.name] for o in term.operands if isinstance(o, Tensor | Rest) and o.name in bound]
+    known = [bound[o.name] for o in term.operands if isinstance(o, (Tensor, Rest)) and o.name in bound]
     sites = [t for found in known for t in ((found,) if isinstance(found, str) else found)]
     if sites:
         least = min(sites, key=lambda t: len(draft.readers[t]))
@@ -463,7 +479,7 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
         for count in counts:
             if bound.get(first.name, sites[:count]) == sites[:count]:
                 yield from _operands(draft, others, sites[count:], {**bound, first.name: sites[:count]})
-    elif sites and isinstance(first, Tensor | Op | Above):
+    elif sites and isinstance(first, TERMS):
         for found in _operand(draft, first, sites[0], bound):
             yield from _operands(draft, others, sites[1:], found)
 

@@ -6,7 +6,7 @@ parent's with the neighbourhood exchanged, and equal to what is found from nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from rewrites.draft import Draft, order_of
 from rewrites.match import Changes, Near, alternatives, index_of, near
 from rewrites.move import Move
 from rewrites.rule import Rule, RuleError
-from rewrites.ties import Kind, Offer, offer, tied
+from rewrites.ties import Kind, Offer, offer, renewed, tied
 from teg.graph import Block, Graph
 
 
@@ -28,7 +28,8 @@ class Failure(NamedTuple):
 class Place(NamedTuple):
     """What is offered where the first root is a certain block, in the order of the rules.
 
-    `reached` are the last roots of matches of several roots, of those too that would make a cycle.
+    `reached` are blocks of matches that might need each other by way of others: last roots of several, parts of a
+    fused block; of those too that do, and so make a cycle.
     """
 
     offers: tuple[Offer, ...]
@@ -47,7 +48,7 @@ class Tied(NamedTuple):
 class Offers:
     """All moves of some rules on a graph. A rule that fails at a place offers nothing there: see `failures`.
 
-    `pairs` are the places of rules with several roots.
+    `pairs` are the places with matches whose blocks might need each other by way of others.
     """
 
     graph: Graph
@@ -63,7 +64,7 @@ class Offers:
         found = ((b.site, _matched(draft, index, b)) for b in graph.blocks)
         places = {site: place for site, place in found if place is not None}
         pairs = frozenset(site for site, place in places.items() if place.reached)
-        return Offers(graph, index, places, _filed(graph, {}, {}, places, places), pairs)
+        return Offers(graph, index, places, _filed(graph, {}, {}, places, (), places), pairs)
 
     def after(self, graph: Graph, changes: Changes) -> Offers:
         """Those of the graph that a rewrite made of this one."""
@@ -80,25 +81,29 @@ class Offers:
                 places[site] = place
             else:
                 places.pop(site, None)
-        kinds = _filed(graph, self.kinds, self.places, places, (*gone, *affected.several))
+        touched = (*gone, *affected.several)
+        kinds = _filed(graph, self.kinds, self.places, places, self._moved(graph, changes), touched)
         pairs = self.pairs - gone - affected.several
         pairs |= {s for s in affected.several if s in places and places[s].reached}
         return Offers(graph, self.rules, places, kinds, pairs)
 
     def _entangled(self, draft: Draft, changes: Changes) -> set[str]:
-        """Places of several roots between which something changed: that they need each other may be new."""
+        """Places between whose blocks something changed: that they need each other may be new."""
         changed = [draft.position(s) for s in changes.blocks if s in draft.blocks]
         changed += [draft.position(draft.producers[t].site) for t in changes.tensors if t in draft.producers]
         found = set()
         for site in self.pairs:
             if site in draft.blocks:
-                ends = [draft.position(s) for s in self.places[site].reached if s in draft.blocks]
-                start = draft.position(site)
-                if len(ends) < len(self.places[site].reached) or any(
-                    start <= at <= max(ends) for at in changed
-                ):
+                sites = (site, *self.places[site].reached)
+                spots = [draft.position(s) for s in sites if s in draft.blocks]
+                if len(spots) < len(sites) or any(min(spots) <= at <= max(spots) for at in changed):
                     found.add(site)
         return found
+
+    def _moved(self, graph: Graph, changes: Changes) -> set[str]:
+        """The changed blocks that do not stand where they stood."""
+        before, after = order_of(self.graph).positions, order_of(graph).positions
+        return {s for s in changes.blocks if s in after and before.get(s) != after[s]}
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -154,7 +159,7 @@ def _matched(
     for rule in index_of(rules).rules_at(draft, block):
         if affected is not None and not affected.concerns(rule, block.site):
             if before is not None:
-                offers += (o for o in before.offers if o.move.rule == rule.name)
+                offers += (renewed(o, draft) for o in before.offers if o.move.rule == rule.name)
                 failures += (f for f in before.failures if f.rule == rule.name)
             continue
         try:
@@ -171,21 +176,23 @@ def _filed(
     kinds: Mapping[Kind, Tied],
     before: Mapping[str, Place],
     after: Mapping[str, Place],
+    moved: Collection[str],
     touched: Iterable[str],
 ) -> dict[Kind, Tied]:
-    """The file by kind, with the offers at touched places exchanged."""
+    """The file by kind, with the offers at touched places exchanged; `moved` ones stand elsewhere in the program."""
     positions = order_of(graph).positions
     left: dict[Kind, set[str]] = {}
     come: dict[Kind, set[str]] = {}
     for site in touched:
-        for file, places in ((left, before), (come, after)):
-            for each in places[site].offers if site in places else ():
-                file.setdefault(each.kind, set()).add(site)
+        old, new = _by_kind(before.get(site)), _by_kind(after.get(site))
+        for kind in old.keys() | new.keys():
+            if site in moved or old.get(kind) != new.get(kind):
+                left.setdefault(kind, set()).add(site)
+                if kind in new:
+                    come.setdefault(kind, set()).add(site)
     result = dict(kinds)
-    for kind in left.keys() | come.keys():
-        sites = {*(kinds[kind].places if kind in kinds else ())} - left.get(kind, set()) | come.get(
-            kind, set()
-        )
+    for kind, gone in left.items():
+        sites = {*(kinds[kind].places if kind in kinds else ())} - gone | come.get(kind, set())
         if sites:
             ordered = tuple(sorted(sites, key=positions.__getitem__))
             offers = (o for s in ordered for o in after[s].offers if o.kind == kind)
@@ -193,3 +200,11 @@ def _filed(
         else:
             del result[kind]
     return result
+
+
+def _by_kind(place: Place | None) -> dict[Kind, list[Offer]]:
+    """What is offered at a place, by kind."""
+    found: dict[Kind, list[Offer]] = {}
+    for each in () if place is None else place.offers:
+        found.setdefault(each.kind, []).append(each)
+    return found

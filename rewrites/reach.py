@@ -23,6 +23,13 @@ def blocks_above(draft: Draft, term: Above, site: str) -> dict[Any, Any] | None:
 
     None where no way leads up to an end, or where there are too many blocks.
     """
+    if (term, site) not in draft.memo:
+        draft.memo[term, site] = _blocks_above(draft, term, site)
+    found: dict[Any, Any] | None = draft.memo[term, site]
+    return found
+
+
+def _blocks_above(draft: Draft, term: Above, site: str) -> dict[Any, Any] | None:
     levels: dict[str, int] = {}
     ends: dict[str, Block] = {}
     edge = {draft.producers[site].site: draft.producers[site]}

@@ -339,6 +339,7 @@ class Rule:
     kind: str = "optimization"
     domain: str = "exact"
     saturating: bool = False
+    looks: int = 0
     together: bool = False
     roots: tuple[Op, ...] = field(init=False)
     results: tuple[Result | WholeSide, ...] = field(init=False)
@@ -364,7 +365,7 @@ class Rule:
         ]
         if unbound:
             raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")
-        object.__setattr__(self, "depth", max(map(_depth, self.roots)))
+        object.__setattr__(self, "depth", self.looks + max(map(_depth, self.roots)))
 
     def _results(self) -> tuple[Result | WholeSide, ...]:
         if isinstance(self.right, Computed | Fuse | SpellOut):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from rewrites.draft import Draft
 from rewrites.move import Move
 from rewrites.rule import Match
 
@@ -18,16 +19,25 @@ Kind = tuple[Any, ...]
 
 
 class Offer(NamedTuple):
-    """A move at one place, its kind, and the blocks that no move beside it may use."""
+    """A move at one place, its kind, the blocks that no move beside it may use, and what the match reads."""
 
     move: Move
     kind: Kind
     uses: frozenset[str]
+    reads: tuple[str, ...]
 
 
 def offer(move: Move, match: Match) -> Offer:
     """A move with what ties it to others of its kind."""
-    return Offer(move, (move.rule, move.choice, *_surroundings(match)), _uses(match))
+    reads = tuple([t for b in match.blocks for t in b.inputs])
+    kind = (move.rule, move.choice, *_surroundings(match), _makers(match.draft, reads))
+    return Offer(move, kind, _uses(match), reads)
+
+
+def renewed(known: Offer, draft: Draft) -> Offer:
+    """The offer where nothing changed but, perhaps, what makes the tensors it reads."""
+    makers = _makers(draft, known.reads)
+    return known if makers == known.kind[-1] else known._replace(kind=(*known.kind[:-1], makers))
 
 
 def tied(offers: Iterable[Offer]) -> tuple[Move, ...]:
@@ -57,9 +67,11 @@ def _uses(match: Match) -> frozenset[str]:
 
 
 def _surroundings(match: Match) -> Kind:
-    """What is matched and what it touches, without names."""
-    draft = match.draft
-    own = tuple(b.definition for b in match.blocks)
-    makers = tuple(draft.producers[t].definition for b in match.blocks for t in b.inputs)
-    readers = tuple(r.definition for b in match.roots for t in b.outputs for r, _ in draft.readers[t])
-    return own, makers, readers
+    """What is matched and what reads it, without names."""
+    readers = match.draft.readers
+    own = tuple([b.definition for b in match.blocks])
+    return own, tuple([r.definition for b in match.roots for t in b.outputs for r, _ in readers[t]])
+
+
+def _makers(draft: Draft, reads: tuple[str, ...]) -> Kind:
+    return tuple([draft.producers[t].definition for t in reads])

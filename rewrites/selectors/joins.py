@@ -221,6 +221,7 @@ JOINS: tuple[Rule, ...] = (
         left=op("concat", any_cell(rest("xs")), rest("others"), axis=attr("axis")),
         right=computed(_one_cell),
         where=_alike,
+        looks=1,
         doc="""
         Cells that do the same to parts that are then joined become one cell of the joined parts.
 
@@ -240,6 +241,7 @@ JOINS: tuple[Rule, ...] = (
             ]
         ),
         where=_common_view,
+        looks=1,
         doc="""
         What is seen the same way and then joined is joined first.
 
@@ -254,6 +256,7 @@ JOINS: tuple[Rule, ...] = (
         left=op("interleave", any_view(), rest("others"), axis=attr("axis")),
         right=X,
         when=_is_dealt_out,
+        looks=1,
         doc="""
         What was dealt out and is put together again is what it was.
 

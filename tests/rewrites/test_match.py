@@ -123,9 +123,10 @@ def test_a_failing_guard_is_named_with_its_rule() -> None:
 
 def test_find_near_looks_at_what_a_change_may_affect() -> None:
     changes = Changes(frozenset({"two"}), frozenset())
+    assert find_near(chain(), [rule(cell("exp", cell("neg", X)))], changes) == [Move("here", "three")]
     exps = rule(cell("exp", X))
-    assert find_near(chain(), [exps], changes) == [Move("here", "three")]
-    assert find_near(chain(), [exps], Changes(frozenset(), frozenset({"x"}))) == [Move("here", "one")]
+    assert find_near(chain(), [exps], changes) == [], "the change is not where this pattern looks"
+    assert find_near(chain(), [exps], Changes(frozenset(), frozenset({"one"}))) == [Move("here", "one")]
 
 
 def test_a_rule_is_checked_when_it_is_written() -> None:
