@@ -7,6 +7,7 @@ from rewrites.expansions.gathering import GATHERS
 from rewrites.expansions.normalisation import NORMALISATIONS
 from rewrites.expansions.pooling import POOLING
 from rewrites.expansions.reduction import STEPS
+from rewrites.expansions.scanning import SCANS
 from rewrites.expansions.softmax import SOFTMAXES
 from rewrites.expansions.striding import STRIDING
 from rewrites.rule import Rule
@@ -19,6 +20,7 @@ EXPANSIONS: tuple[Rule, ...] = (
     *POOLING,
     *CONVOLUTION,
     *STRIDING,
+    *SCANS,
     *GATHERS,
     *CELL_EXPANSIONS,
 )
