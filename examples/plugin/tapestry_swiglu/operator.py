@@ -45,6 +45,7 @@ def _sizes(labels: Any, inputs: Sequence[TensorType]) -> dict[str, int]:
 
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
+    """silu(x gate) * (x up), contracted as the labels say."""
     given = settings(attrs, ("labels", "output"))
     expect_inputs(inputs, ("x", "gate", "up"))
     sizes, output = _sizes(given["labels"], inputs), given["output"]
