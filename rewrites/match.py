@@ -200,7 +200,8 @@ class Index:
         found = self._by_makers.get(key)
         if found is None:
             there = set(makers)
-            found = tuple(r for r in self.rules_for(draft, block) if _wanted(r.roots[0]) <= there)
+            rules = [r for r in self.rules_for(draft, block) if _wanted(r.roots[0]) <= there]
+            found = tuple(r for r in rules if _may_begin(r.roots[0], there))
             _remember(self._by_makers, key, found)
         return found
 
@@ -210,6 +211,12 @@ class Index:
             known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
             self._by_operator[operator] = known
         return known
+
+
+def _may_begin(term: Op, makers: Collection[str]) -> bool:
+    """Whether what stands for all that makes an operand may begin with blocks of these operators."""
+    far = [o for o in term.operands if isinstance(o, Above)]
+    return all(not {*o.operators, *o.ends}.isdisjoint(makers) for o in far)
 
 
 def _remember(
@@ -239,7 +246,7 @@ def _plausible(term: Op, definition: Definition, types: Sequence[TensorType]) ->
         term.operator is not None or definition.operator in BOUNDARY
     ):
         return False
-    least = sum(not isinstance(t, Rest) for t in term.operands)
+    least = sum(not _is_row(t) for t in term.operands)
     if not term.places and (len(types) < least or (len(types) > least and least == len(term.operands))):
         return False
     aligned = ALIGNED.get(definition.operator, ()) if term.is_commutative else ()
@@ -415,6 +422,11 @@ def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound
                 yield found
 
 
+def _is_row(term: Term) -> bool:
+    """Whether a term stands for any number of operands."""
+    return isinstance(term, Rest) or (isinstance(term, Above) and term.all_operands)
+
+
 def _in_this_order(
     draft: Draft, term: Op, block: Block, order: Sequence[int] | None, bound: Bound
 ) -> Iterator[Bound]:
@@ -474,11 +486,14 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
         return
     first, others = terms[0], terms[1:]
     if isinstance(first, Rest):
-        least = sum(not isinstance(t, Rest) for t in others)
+        least = sum(not _is_row(t) for t in others)
         counts = range(len(sites) - least + 1) if others else (len(sites),)
         for count in counts:
             if bound.get(first.name, sites[:count]) == sites[:count]:
                 yield from _operands(draft, others, sites[count:], {**bound, first.name: sites[:count]})
+    elif isinstance(first, Above) and first.all_operands:
+        for found in _above(draft, first, sites, bound) if not others else ():
+            yield found
     elif sites and isinstance(first, TERMS):
         for found in _operand(draft, first, sites[0], bound):
             yield from _operands(draft, others, sites[1:], found)
@@ -486,9 +501,7 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
 
 def _operand(draft: Draft, term: Tensor | Op | Above, site: str, bound: Bound) -> Iterator[Bound]:
     if isinstance(term, Above):
-        found = {term: site} if term in bound else blocks_above(draft, term, site)
-        if found is not None and bound.get(term, site) == site:
-            yield {**bound, **found}
+        yield from _above(draft, term, (site,), bound)
         return
     if isinstance(term, Tensor):
         known = bound.get(term.name)
@@ -500,6 +513,17 @@ def _operand(draft: Draft, term: Tensor | Op | Above, site: str, bound: Bound) -
     block = draft.producers[site]
     if term.operator in (None, block.operator) and block.outputs[0] == site:
         yield from _block(draft, term, block, bound)
+
+
+def _above(draft: Draft, term: Above, sites: tuple[str, ...], bound: Bound) -> Iterator[Bound]:
+    """The match with what the term stands for; where the same term object stands twice, for the same tensors."""
+    known = bound.get(term)
+    if known is None:
+        found = blocks_above(draft, term, sites, [b for b in bound.values() if isinstance(b, Block)])
+        if found is not None:
+            yield {**bound, **found}
+    elif known == (sites if term.all_operands else sites[0]):
+        yield bound
 
 
 def _respects_readers(draft: Draft, bound: Bound, blocks: Sequence[Block]) -> bool:

@@ -6,7 +6,7 @@ pattern - a product, cells, a softmax, cells, a product - are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,45 +15,73 @@ from rewrites.rule import Above, Op, Rule
 from teg.graph import Block
 
 # Blocks that `above` takes at most: a kernel of more is none.
-MOST_BLOCKS = 32
+MOST_BLOCKS = 24
+
+# How far below its ends a match takes in what only it reads.
+MOST_PRIVATE = 2
 
 
-def blocks_above(draft: Draft, term: Above, site: str) -> dict[Any, Any] | None:
-    """What the term binds for a tensor: itself to the tensor's site, and `(term, n)` to the blocks.
+def blocks_above(
+    draft: Draft, term: Above, sites: Sequence[str], matched: Sequence[Block]
+) -> dict[Any, Any] | None:
+    """What the term binds for tensors: itself to their sites, and `(term, n)` to the blocks.
 
-    None where no way leads up to an end, or where there are too many blocks.
+    `matched` are the blocks matched so far, the root first. None where no way leads up to an end, or where
+    there are too many blocks.
     """
-    if (term, site) not in draft.memo:
-        draft.memo[term, site] = _blocks_above(draft, term, site)
-    found: dict[Any, Any] | None = draft.memo[term, site]
+    key = (term, tuple(sites), matched[0].site if term.all_operands else "")
+    if key not in draft.memo:
+        draft.memo[key] = _blocks_above(draft, term, sites, matched)
+    found: dict[Any, Any] | None = draft.memo[key]
     return found
 
 
-def _blocks_above(draft: Draft, term: Above, site: str) -> dict[Any, Any] | None:
-    levels: dict[str, int] = {}
+def _blocks_above(
+    draft: Draft, term: Above, sites: Sequence[str], matched: Sequence[Block]
+) -> dict[Any, Any] | None:
+    levels: dict[str, Block] = {}
     ends: dict[str, Block] = {}
-    edge = {draft.producers[site].site: draft.producers[site]}
+    edge = {draft.producers[t].site: draft.producers[t] for t in sites}
+    if not term.all_operands and any(b.operator in term.ends for b in edge.values()):
+        return None
     for level in range(term.most + 1):
         further: dict[str, Block] = {}
         for block in edge.values():
-            if not draft.is_free(block):
+            if not draft.is_free(block) or (term.takes and not term.takes(draft, block, matched[0])):
                 continue
             if block.operator in term.ends:
                 ends[block.site] = block
             elif block.operator in term.operators and level < term.most:
-                levels[block.site] = level
+                levels[block.site] = block
                 further.update((draft.producers[t].site, draft.producers[t]) for t in block.inputs)
         if len(levels) + len(ends) > MOST_BLOCKS:
             return None
         edge = {s: b for s, b in further.items() if s not in levels and s not in ends}
-    if not ends or draft.producers[site].site in ends:
+    if not ends:
         return None
     kept = dict(ends)
     for s in sorted(levels, key=draft.position):
-        block = draft.blocks[s]
-        if any(draft.producers[t].site in kept for t in block.inputs):
-            kept[s] = block
-    return {term: site, **{(term, n): block for n, block in enumerate(kept.values())}}
+        if any(draft.producers[t].site in kept for t in levels[s].inputs):
+            kept[s] = levels[s]
+    if term.private:
+        _take_private(draft, term, kept, matched)
+    bound = tuple(sites) if term.all_operands else sites[0]
+    return {term: bound, **{(term, n): block for n, block in enumerate(kept.values())}}
+
+
+def _take_private(draft: Draft, term: Above, kept: dict[str, Block], matched: Sequence[Block]) -> None:
+    """Take in what only matched blocks read, block by block upwards."""
+    inside = {b.site for b in matched} | kept.keys()
+    waiting = [(b, 0) for b in (*matched, *kept.values())]
+    while waiting and len(kept) < MOST_BLOCKS:
+        block, steps = waiting.pop()
+        for maker in dict.fromkeys(draft.producers[t] for t in block.inputs) if steps < MOST_PRIVATE else ():
+            if maker.site in inside or maker.operator not in term.private or not draft.is_free(maker):
+                continue
+            if all(r.site in inside for t in maker.outputs for r, _ in draft.readers[t]):
+                kept[maker.site] = maker
+                inside.add(maker.site)
+                waiting.append((maker, steps + 1))
 
 
 class Edge(NamedTuple):
@@ -120,7 +148,10 @@ def _shape(rule: Rule) -> Shape:
                 below, operators, most = [operand], tuple[str, ...](), 0
             elif isinstance(operand, Above):
                 below = [Op(end, (), ()) for end in operand.ends]
-                operators, most = operand.operators, operand.most
+                # What is private to the match may lie below its ends.
+                below += [Op(name, (), ()) for name in operand.private]
+                operators = (*operand.operators, *(operand.ends if operand.private else ()))
+                most = operand.most + (MOST_PRIVATE if operand.private else 0)
             else:
                 continue
             for child in below:

@@ -63,11 +63,18 @@ class Rest:
 
 @dataclass(frozen=True, eq=False)
 class Above:
-    """Left side only: a tensor, with the blocks of some operators that make it out of blocks of `ends`."""
+    """Left side only: a tensor, with the blocks of some operators that make it out of blocks of `ends`.
+
+    `all_operands`: all tensors in a row instead. `private`: operators of blocks that ends and others take in
+    besides, where nobody outside the match reads them. `takes(draft, block, root)` may refuse a block.
+    """
 
     operators: tuple[str, ...]
     ends: tuple[str, ...]
     most: int
+    all_operands: bool = False
+    private: tuple[str, ...] = ()
+    takes: Callable[[Draft, Block, Block], bool] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +209,21 @@ def above(*operators: str, ends: Sequence[str], most: int) -> Above:
     most `most` blocks of these operators. What else these blocks read is left outside.
     """
     return Above(operators, tuple(ends), most)
+
+
+def all_above(
+    *operators: str,
+    ends: Sequence[str],
+    most: int,
+    private: Sequence[str] = (),
+    takes: Callable[[Draft, Block, Block], bool] | None = None,
+) -> Above:
+    """Left: any operands in a row, and all blocks on the ways to them as for `above`; an end may be an operand.
+
+    Blocks of `private` operators that only matched blocks read are matched too; `takes(draft, block, root)`
+    may refuse blocks.
+    """
+    return Above(operators, tuple(ends), most, True, tuple(private), takes)
 
 
 def fuse(recomputes: bool = False, joined: Sequence[str] = ()) -> Fuse:
@@ -388,5 +410,5 @@ def _inner(term: Term) -> Sequence[Term]:
 
 def _depth(term: Term) -> int:
     """How many blocks lie on the longest way into the term."""
-    own = 1 if isinstance(term, Op) else term.most + 1 if isinstance(term, Above) else 0
+    own = 1 if isinstance(term, Op) else term.most + 3 if isinstance(term, Above) else 0
     return own + max((_depth(o) for o in _inner(term)), default=0)

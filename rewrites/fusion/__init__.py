@@ -3,8 +3,18 @@
 from rewrites.fusion.attention import ATTENTION_FUSION
 from rewrites.fusion.bodies import BODIES
 from rewrites.fusion.cells import CELL_FUSION
+from rewrites.fusion.epilogues import EPILOGUES
+from rewrites.fusion.normalisation import NORMALISATION_FUSION
+from rewrites.fusion.updates import UPDATE_FUSION
 from rewrites.rule import Rule
 
-FUSION: tuple[Rule, ...] = (*CELL_FUSION, *ATTENTION_FUSION, *BODIES)
+FUSION: tuple[Rule, ...] = (
+    *CELL_FUSION,
+    *ATTENTION_FUSION,
+    *EPILOGUES,
+    *NORMALISATION_FUSION,
+    *UPDATE_FUSION,
+    *BODIES,
+)
 
 __all__ = ["FUSION"]

@@ -1,0 +1,55 @@
+"""Normalisations as one block: rows, and what is computed from rows, are read once."""
+
+from __future__ import annotations
+
+import math
+
+from rewrites.cell_form import INPUT, MULTIPLY
+from rewrites.fusion.fitting import form_of, streams
+from rewrites.rule import Match, Rule, Sizes, all_above, fuse, op
+from rewrites.sketch import Sketch
+from teg.graph import Graph
+
+ROWS = all_above("cell", "view", ends=("reduce",), most=4, private=("cell",))
+
+
+def _is_normalisation(m: Match) -> bool:
+    """Whether whole rows are computed from statistics of rows, in parts that fit into fast memory."""
+    widest = math.prod(m.result().shape)
+    reductions = [b for b in m.blocks if b.operator == "reduce"]
+    if any(math.prod(m.draft.tensors[b.outputs[0]].shape) >= widest for b in reductions):
+        return False
+    form = form_of(m)
+    return form is not None and streams(form)
+
+
+def _example(size: Sizes) -> Graph:
+    """An RMS normalisation with its scale; the inverse root is read elsewhere too."""
+    b = Sketch("fuse_normalisation")
+    rows, columns = size(3, least=2), size(4, least=2)
+    x, scale = b.tensor("x", rows, columns), b.tensor("scale", columns)
+    squares = b.cell(("square", INPUT), {x: "rc"})
+    mean = b.op("reduce", squares, monoid="sum", labels=("r", "c"), output=("r",))
+    inverse = b.cell(("rsqrt", ("add", INPUT, ("const", 0.5))), {mean: "r"}, site="inverse")
+    y = b.cell(("mul", MULTIPLY, ("input", 2)), {x: "rc", inverse: "r", scale: "c"})
+    return b.result(y, inverse)
+
+
+NORMALISATION_FUSION: tuple[Rule, ...] = (
+    Rule(
+        name="fuse_normalisation",
+        left=op("cell", ROWS),
+        right=fuse(),
+        when=_is_normalisation,
+        doc="""
+        A normalisation that is spelled out becomes one block over rows.
+
+        cell(x, cell(reduce(cell(x))))  ->  fused(x)
+        However many statistics and cells there are, where a row fits into fast memory: layer, RMS and group
+        normalisations, softmax, their gradients. Statistics that others read become further outputs. The same
+        steps on the same numbers.
+        """,
+        source="persistent row kernels (Apex fused layer norm; Tillet et al., Triton, 2019)",
+        example=_example,
+    ),
+)
