@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
 from teg.builder import define
@@ -100,6 +100,18 @@ class Region(NamedTuple):
         if any(b.signature is None or b.definition.costs is not None for b in self.blocks):
             return False
         return self.late_inputs() is not None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the fused block is a function of, sites apart: cheap to hash, since definitions are interned."""
+        number = {t: k for k, t in enumerate(self.reads)}
+        types = tuple(self.draft.tensors[t].type for t in number)
+        wiring = []
+        for b in self.blocks:
+            wiring.append((b.definition, tuple([number[t] for t in b.inputs])))
+            for t in b.outputs:
+                number[t] = len(number)
+        return (*wiring, types, tuple(number[t] for t in self.results))
 
     def form(self) -> FusedForm:
         """The fused block."""

@@ -163,7 +163,7 @@ def _matched(
                 failures += (f for f in before.failures if f.rule == rule.name)
             continue
         try:
-            offers += [offer(*found) for found in alternatives(draft, rule, block.site, reached)]
+            offers += [offer(*found, rule) for found in alternatives(draft, rule, block.site, reached)]
         except RuleError as error:
             failures.append(Failure(rule.name, error.reason))
     return (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.move import Move
-from rewrites.rule import Match
+from rewrites.rule import Fuse, Match, Rule
 
 # What two moves share that do the same to equal surroundings.
 Kind = tuple[Any, ...]
@@ -27,11 +27,13 @@ class Offer(NamedTuple):
     reads: tuple[str, ...]
 
 
-def offer(move: Move, match: Match) -> Offer:
+def offer(move: Move, match: Match, rule: Rule) -> Offer:
     """A move with what ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
     kind = (move.rule, move.choice, *_surroundings(match), _makers(match.draft, reads))
-    return Offer(move, kind, _uses(match), reads)
+    whole = isinstance(rule.right, Fuse) and not rule.right.recomputes
+    uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
+    return Offer(move, kind, uses, reads)
 
 
 def renewed(known: Offer, draft: Draft) -> Offer:
@@ -67,10 +69,11 @@ def _uses(match: Match) -> frozenset[str]:
 
 
 def _surroundings(match: Match) -> Kind:
-    """What is matched and what reads it, without names."""
+    """What is matched and what reads it, without names (a sink may name the state that it carries on)."""
     readers = match.draft.readers
     own = tuple([b.definition for b in match.blocks])
-    return own, tuple([r.definition for b in match.roots for t in b.outputs for r, _ in readers[t]])
+    others = [r for b in match.roots for t in b.outputs for r, _ in readers[t]]
+    return own, tuple([r.operator if r.operator == "sink" else r.definition for r in others])
 
 
 def _makers(draft: Draft, reads: tuple[str, ...]) -> Kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewrites.cell_form import MULTIPLY
-from rewrites.fusion.fitting import form_of, streams
+from rewrites.fusion.fitting import judged
 from rewrites.laws import functions_of
 from rewrites.rule import Match, Rule, Sizes, above, fuse, op, tensor
 from rewrites.sketch import Sketch
@@ -36,19 +36,16 @@ def _is_forward(m: Match) -> bool:
     """One product of scores, and rows that are independent of each other."""
     if _products(m) != 2 or not _softens(m):
         return False
-    form = form_of(m, recomputes=True)
-    if form is None or not streams(form):
-        return False
-    signature = form.define()[0].signature
-    return signature is not None and all(d.kind == PARALLEL for d in signature.dims)
+    found = judged(m, recomputes=True)
+    return found is not None and found.streams and all(d.kind == PARALLEL for d in found.dims)
 
 
 def _is_backward(m: Match) -> bool:
     """Scores and the gradient of probabilities, from which those of queries, keys and values follow."""
     if _products(m) < 3 or not _softens(m) or m.roots[0].site != _first_reader(m):
         return False
-    form = form_of(m, recomputes=True, joined=PRODUCTS)
-    return form is not None and len(form.outputs) > 1 and streams(form)
+    found = judged(m, recomputes=True, joined=PRODUCTS)
+    return found is not None and found.outputs > 1 and found.streams
 
 
 def _first_reader(m: Match) -> str:

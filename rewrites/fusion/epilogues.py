@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 
 from rewrites.cell_form import INPUT, any_cell
-from rewrites.fusion.fitting import form_of, streams
+from rewrites.fusion.fitting import judged
 from rewrites.rule import Match, Rule, Sizes, fuse, op, rest
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.operators.expressions import cell_flops
 from teg.operators.fused_examples import EXAMPLES
+from teg.signature import PARALLEL, IndexDim
 
 SOURCE = "epilogue fusion (CUTLASS, epilogue visitor trees; Chen et al., TVM, 2018, section 3)"
 PROLOGUE_SOURCE = "injective producers are computed inside their reader (Chen et al., TVM, 2018, section 3)"
@@ -26,38 +27,28 @@ CHEAP_FLOPS = 8.0
 Example = Callable[[Sizes], Graph]
 
 
-def _dims(m: Match, site: str) -> int:
-    """How many dimensions of more than one step the maker of a tensor has, its reductions apart."""
+def _own_dims(m: Match, site: str) -> tuple[IndexDim, ...]:
+    """The index dimensions of the maker of a tensor."""
     signature = m.draft.producers[site].signature
-    return 0 if signature is None else sum(d.kind == "parallel" and d.size > 1 for d in signature.dims)
-
-
-def _keeps_dims(m: Match, site: str, everything: bool) -> bool:
-    """Whether the fused block has the dimensions of one of its blocks, and a part of it fits into fast memory."""
-    form = form_of(m)
-    if form is None:
-        return False
-    signature, own = form.define()[0].signature, m.draft.producers[site].signature
-    if signature is None or own is None:
-        return False
-    if everything:
-        return [(d.size, d.kind) for d in signature.dims] == [(d.size, d.kind) for d in own.dims]
-    parallel = sum(d.kind == "parallel" and d.size > 1 for d in signature.dims)
-    return parallel == _dims(m, site) and (parallel == 0 or streams(form))
+    return () if signature is None else signature.dims
 
 
 def _follows(m: Match) -> bool:
     """A cell element by element behind the result, which splits as before."""
-    return math.prod(m.shape("y")) == math.prod(m.result().shape) and _keeps_dims(m, m["y"], False)
+    if math.prod(m.shape("y")) != math.prod(m.result().shape):
+        return False
+    found, own = judged(m), _own_dims(m, m["y"])
+    parallel = sum(d.kind == PARALLEL and d.size > 1 for d in own)
+    return found is not None and found.parallel == parallel and (parallel == 0 or found.streams)
 
 
 def _precedes(m: Match) -> bool:
     """A cell element by element before an operand; all dimensions stay."""
     root = m.roots[0]
-    is_product = root.operator in ("contract", "conv")
-    if is_product and cell_flops(m["expr"]) > CHEAP_FLOPS:
+    if root.operator in ("contract", "conv") and cell_flops(m["expr"]) > CHEAP_FLOPS:
         return False
-    return _keeps_dims(m, root.outputs[0], True)
+    found, own = judged(m), _own_dims(m, root.outputs[0])
+    return found is not None and [(d.size, d.kind) for d in found.dims] == [(d.size, d.kind) for d in own]
 
 
 def _following(operator: str) -> Example:

@@ -3,43 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from typing import Any, NamedTuple
 
-from rewrites.fused_form import FusedForm, region
+from rewrites.fused_form import Region, region
 from rewrites.rule import Match
-from teg.graph import Definition
 from teg.operators import body_of
 from teg.operators.fused_space import space_of
 from teg.operators.fused_values import between_bytes
-from teg.signature import PARALLEL
+from teg.signature import PARALLEL, IndexDim
 from teg.zspace import ZRange
 
 # What one part may keep between steps: the fast memory of a core, give or take.
 MOST_BETWEEN_BYTES = 1 << 20
 
+# Equal layers are judged once; a long search meets new ones without end.
+MOST_JUDGED = 1 << 14
 
-def form_of(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> FusedForm | None:
+
+class Judgement(NamedTuple):
+    """A fused block before it exists: its index dimensions, what its smallest part keeps between steps, its results."""
+
+    dims: tuple[IndexDim, ...]
+    between_bytes: int
+    outputs: int
+
+    @property
+    def parallel(self) -> int:
+        """How many dimensions split it into independent parts."""
+        return sum(d.kind == PARALLEL and d.size > 1 for d in self.dims)
+
+    @property
+    def streams(self) -> bool:
+        """Whether it falls into independent parts whose values between steps stay in fast memory."""
+        return self.parallel > 0 and self.between_bytes <= MOST_BETWEEN_BYTES
+
+
+_judged: dict[tuple[Any, ...], Judgement | None] = {}
+
+
+def judged(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> Judgement | None:
     """The matched blocks as one fused block; None where they cannot be one."""
-    form = region(m.draft, m.roots, m.blocks, recomputes, joined).form()
+    whole = region(m.draft, m.roots, m.blocks, recomputes, joined)
+    key = whole.key
+    if key not in _judged:
+        if len(_judged) >= MOST_JUDGED:
+            _judged.clear()
+        _judged[key] = _judge(whole)
+    return _judged[key]
+
+
+def _judge(whole: Region) -> Judgement | None:
+    form = whole.form()
     try:
-        form.define()
+        definition, _ = form.define()
     except ValueError:
         return None
-    return form
-
-
-def streams(form: FusedForm) -> bool:
-    """Whether the block falls into independent parts whose values between steps stay in fast memory."""
-    definition, _ = form.define()
-    signature = definition.signature
-    if signature is None or not any(d.kind == PARALLEL and d.size > 1 for d in signature.dims):
-        return False
-    return least_between_bytes(definition) <= MOST_BETWEEN_BYTES
-
-
-@lru_cache(maxsize=4096)
-def least_between_bytes(fused: Definition) -> int:
-    """What the smallest part of a fused block keeps between steps."""
-    body = body_of(fused)
+    body = body_of(definition)
     space = space_of(body)
-    return between_bytes(body, space, ZRange.of_shape([min(1, n) for n in space.index_range.shape]))
+    smallest = ZRange.of_shape([min(1, n) for n in space.index_range.shape])
+    return Judgement(space.signature.dims, between_bytes(body, space, smallest), len(form.outputs))

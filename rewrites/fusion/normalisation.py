@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rewrites.cell_form import INPUT, MULTIPLY
-from rewrites.fusion.fitting import form_of, streams
+from rewrites.fusion.fitting import judged
 from rewrites.rule import Match, Rule, Sizes, all_above, fuse, op
 from rewrites.sketch import Sketch
 from teg.graph import Graph
@@ -19,8 +19,8 @@ def _is_normalisation(m: Match) -> bool:
     reductions = [b for b in m.blocks if b.operator == "reduce"]
     if any(math.prod(m.draft.tensors[b.outputs[0]].shape) >= widest for b in reductions):
         return False
-    form = form_of(m)
-    return form is not None and streams(form)
+    found = judged(m)
+    return found is not None and found.streams
 
 
 def _example(size: Sizes) -> Graph:
