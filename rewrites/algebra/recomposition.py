@@ -1,4 +1,4 @@
-"""Operators that programs spell out are found again: softmax, its logarithm, layer normalisation.
+"""Operators that programs spell out are found again: softmax, its logarithm, sums in the logarithmic domain.
 
 Exports and traced programs write them as reductions and cells. What is normalised over is any group of
 dimensions, and what is done with the result in the same cell stays around it. Not for saturation: a search that
@@ -10,68 +10,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rewrites.algebra.normalisations import NORMALISATIONS
 from rewrites.equations import equation
 from rewrites.rule import Rule
 
 SOFTMAX = "Milakov and Gimelshein, Online normalizer calculation for softmax, 2018, algorithm 2"
-LAYER_NORM = "Ba, Kiros and Hinton, Layer Normalization, 2016, equation 3"
-MOMENTS = "Var x = E[x^2] - (E x)^2 (König-Huygens)"
 LOG_SUM = "Blanchard, Higham and Higham, Accurately computing the log-sum-exp, 2021"
 
 ROWS = {"x": "m k"}
-AFFINE = {"x": "m k", "s": "k", "t": "k"}
-EPS = {"eps": 1.1e-5}
 
 
 def _exponential(x: Any) -> Any:
     return (x - x.max("k")).exp()
 
 
-def _centred_variance(x: Any) -> Any:
-    return (x - x.mean("k")).square().mean("k")
+def _finite(peak: Any) -> Any:
+    return peak.is_inf().where(0.0, peak)
 
 
-def _moments_variance(x: Any) -> Any:
-    return x.square().mean("k") - x.mean("k").square()
+def _finite_number(peak: Any) -> Any:
+    return (peak.is_inf() | peak.is_nan()).where(0.0, peak)
 
 
-def _clamped_variance(x: Any) -> Any:
-    return _moments_variance(x).relu()
+def _same(x: Any) -> Any:
+    return x
 
 
-def _times(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-    return (x - mean) * (variance + eps).rsqrt()
+def _absolute(x: Any) -> Any:
+    return x.abs()
 
 
-def _over(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-    return (x - mean) / (variance + eps).sqrt()
+def _guarded_sum(peak: Callable[[Any], Any], total: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A sum in the logarithmic domain around this function of the maximum."""
+
+    def left(x: Any) -> Any:
+        m = peak(x.max("k"))
+        return m + total((x - m).exp().sum("k")).log()
+
+    return left
 
 
-def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
-    """The root of the variance taken anew for every element, in the cell that scales it."""
-
-    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-        return x.fused("normalised", lambda a, b, c: end(a, b, c, eps), mean, variance)
-
-    return normalised
-
-
-VARIANCES = (
-    ("centred", _centred_variance, "mean_k((x - mean_k x)^2)", LAYER_NORM),
-    ("moments", _moments_variance, "mean_k(x^2) - (mean_k x)^2", MOMENTS),
-    ("clamped_moments", _clamped_variance, "relu(mean_k(x^2) - (mean_k x)^2)", MOMENTS),
-)
-ENDS = (
-    ("", _times, "* rsqrt", ""),
-    ("_over_root", _over, "/ sqrt", ""),
-    ("_in_a_cell", _in_one_cell(_times), "* rsqrt", ", the root in the cell of the elements"),
-    ("_over_root_in_a_cell", _in_one_cell(_over), "/ sqrt", ", the root in the cell of the elements"),
-)
-
-
-def _layer_norm(variance: Callable[[Any], Any], end: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A layer normalisation by this variance, its root taken like this."""
-    return lambda x, eps: end(x, x.mean("k"), variance(x), eps)
+def _sum_guarded_in_cells(x: Any) -> Any:
+    m = x.max("k")
+    total = x.fused("exp", lambda a, peak: (a - _finite(peak)).exp(), m).sum("k")
+    return total.fused("log", lambda a, peak: a.log() + _finite(peak), m)
 
 
 RECOMPOSITION: tuple[Rule, ...] = (
@@ -181,34 +163,23 @@ RECOMPOSITION: tuple[Rule, ...] = (
     ),
     *(
         equation(
-            f"layer_norm_of_{name}{suffix}",
-            left=_layer_norm(variance, end),
-            right=lambda x, eps: x.layer_norm("k", eps=eps),
+            f"logsumexp_of_finite_parts{suffix}",
+            left=left,
+            right=lambda x: x.logsumexp("k"),
             tensors=ROWS,
-            numbers=EPS,
             doc=f"""
-            A spelled out layer normalisation is named.
+            A sum in the logarithmic domain that minds infinite maxima is one reduction.
 
-            (x - mean_k x) {root}({form} + eps)  ->  layer_norm_k(x)
-            Over any dimensions{where}; scale and bias, where there are some, stay around it.
+            m + log({form}) with m = max_k x where that is {what}, else 0  ->  logsumexp_k(x)
+            Over any dimensions: the operator minds them too.
             """,
-            source=source,
+            source=LOG_SUM,
         )
-        for name, variance, form, source in VARIANCES
-        for suffix, end, root, where in ENDS
+        for suffix, left, form, what in (
+            ("", _guarded_sum(_finite, _same), "sum_k exp(x - m)", "finite"),
+            ("_of_numbers", _guarded_sum(_finite_number, _absolute), "|sum_k exp(x - m)|", "a finite number"),
+            ("_in_cells", _sum_guarded_in_cells, "sum_k exp(x - m)", "finite, in each cell anew,"),
+        )
     ),
-    equation(
-        "layer_norm_of_scale",
-        left=lambda x, s, t, eps: x.layer_norm("k", eps=eps) * s + t,
-        right=lambda x, s, t, eps: x.layer_norm("k", scale=s, bias=t, eps=eps),
-        tensors=AFFINE,
-        numbers=EPS,
-        doc="""
-        The scale and bias behind a layer normalisation become part of it.
-
-        layer_norm_k(x) s + t  ->  layer_norm_k(x, s, t)
-        Where s and t vary along the dimensions that are normalised over: the operator's own order of things.
-        """,
-        source=LAYER_NORM,
-    ),
+    *NORMALISATIONS,
 )

@@ -28,7 +28,7 @@ FOUND: Mapping[str, str] = {
     "batch norm folded": r"fold_into_conv",
     "activation named": r"gelu.*|silu|softplus|sigmoid.*",
     "softmax found again": r"(log_)?softmax_of_.*",
-    "normalisation found again": r"layer_norm_of_(?!scale).*",
+    "normalisation found again": r"layer_norm_of_(?!scale|bias).*",
     "cells fused": r"fuse_cells",
 }
 
@@ -39,10 +39,7 @@ def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
     found = []
     for package in (import_module(f"rewrites.{m.name}") for m in iter_modules(rewrites.__path__) if m.ispkg):
         files = [import_module(f"{package.__name__}.{m.name}") for m in iter_modules(package.__path__)]
-        rules = [(file, [r for r in _rules(file) if r in left]) for file in files]
-        for _, own in rules:
-            for rule in own:
-                left.pop(rule, None)
+        rules = [(file, [r for r in dict.fromkeys(_rules(file)) if left.pop(r, r) is None]) for file in files]
         found.append((package, [(file, own) for file, own in rules if own]))
     if left:
         raise ValueError(f"no file of a family has a tuple with the rules {[r.name for r in left]}")

@@ -104,3 +104,24 @@ def test_a_layer_norm_is_found_by_any_variance_with_its_scale(variance: Callable
 def test_a_layer_norm_is_found_by_any_root(over: Callable[[Any], Any]) -> None:
     assert operators(lambda x: centred(x, "c") * over(VARIANCES[0](x))) == {"layer_norm": 1}
     assert operators(lambda x: centred(x, "c") / (VARIANCES[0](x) + 1e-5).sqrt()) == {"layer_norm": 1}
+
+
+@pytest.mark.parametrize(
+    "rule, operator, function",
+    [
+        ("expand_softmax", "softmax", lambda x: x.softmax("b")),
+        ("expand_log_softmax", "log_softmax", lambda x: x.log_softmax("a", "b")),
+        ("expand_layer_norm", "layer_norm", lambda x: x.layer_norm("c")),
+        ("expand_logsumexp", "reduce", lambda x: x.logsumexp("b", "c")),
+    ],
+)
+def test_what_is_expanded_can_be_found_again(
+    rule: str, operator: str, function: Callable[[Any], Any]
+) -> None:
+    p = teg.program()
+    p.output("y", function(p.input("x", a=3, b=4, c=5)))
+    (move,) = [m for m in find(p.graph, RULES) if m.rule == rule]
+    expanded = apply_all(p.graph, [move]).graph
+    assert len(expanded.blocks) > len(p.graph.blocks)
+    after = recomposed(expanded)
+    assert [b.operator for b in after.blocks] == ["source", operator, "sink"]

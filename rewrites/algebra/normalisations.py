@@ -1,0 +1,139 @@
+"""Layer normalisations that programs spell out are found again, however they write the variance and its root.
+
+The mean of squares of what is centred, or the difference of two moments, clamped or not; times the reciprocal root or
+over the root, computed per row or in the cell of the elements. Group normalisations of reshaped images are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rewrites.equations import equation
+from rewrites.rule import Rule
+
+LAYER_NORM = "Ba, Kiros and Hinton, Layer Normalization, 2016, equation 3"
+MOMENTS = "Var x = E[x^2] - (E x)^2 (König-Huygens)"
+
+ROWS = {"x": "m k"}
+EPS = {"eps": 1.1e-5}
+
+
+def _centred_variance(x: Any) -> Any:
+    return (x - x.mean("k")).square().mean("k")
+
+
+def _moments_variance(x: Any) -> Any:
+    return x.square().mean("k") - x.mean("k").square()
+
+
+def _clamped_variance(x: Any) -> Any:
+    return _moments_variance(x).relu()
+
+
+def _times(centred: Any, variance: Any, eps: Any) -> Any:
+    return centred * (variance + eps).rsqrt()
+
+
+def _over(centred: Any, variance: Any, eps: Any) -> Any:
+    return centred / (variance + eps).sqrt()
+
+
+def _per_row(end: Callable[..., Any]) -> Callable[..., Any]:
+    """The root of the variance taken once per row."""
+    return lambda x, mean, variance, eps: end(x - mean, variance, eps)
+
+
+def _behind_centred(end: Callable[..., Any]) -> Callable[..., Any]:
+    """The root of the variance taken anew for every element, in a cell that reads the centred values."""
+
+    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+        return (x - mean).fused("normalised", lambda c, v: end(c, v, eps), variance)
+
+    return normalised
+
+
+def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
+    """The root of the variance taken anew for every element, in the cell that scales it."""
+
+    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+        return x.fused("normalised", lambda a, b, v: end(a - b, v, eps), mean, variance)
+
+    return normalised
+
+
+VARIANCES = (
+    ("centred", _centred_variance, "mean_k((x - mean_k x)^2)", LAYER_NORM),
+    ("moments", _moments_variance, "mean_k(x^2) - (mean_k x)^2", MOMENTS),
+    ("clamped_moments", _clamped_variance, "relu(mean_k(x^2) - (mean_k x)^2)", MOMENTS),
+)
+ENDS = (
+    ("", _per_row(_times), "* rsqrt", ""),
+    ("_over_root", _per_row(_over), "/ sqrt", ""),
+    ("_in_a_cell", _in_one_cell(_times), "* rsqrt", ", the root in the cell of the elements"),
+    ("_over_root_in_a_cell", _in_one_cell(_over), "/ sqrt", ", the root in the cell of the elements"),
+)
+SHARED_ENDS = (
+    ("_behind_centred", _behind_centred(_times), "* rsqrt", ", the root in a cell behind the centred values"),
+    (
+        "_over_root_behind_centred",
+        _behind_centred(_over),
+        "/ sqrt",
+        ", the root in a cell behind the centred values",
+    ),
+)
+
+
+def _layer_norm(variance: Callable[[Any], Any], end: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A layer normalisation by this variance, its root taken like this."""
+    return lambda x, eps: end(x, x.mean("k"), variance(x), eps)
+
+
+NORMALISATIONS: tuple[Rule, ...] = (
+    *(
+        equation(
+            f"layer_norm_of_{name}{suffix}",
+            left=_layer_norm(variance, end),
+            right=lambda x, eps: x.layer_norm("k", eps=eps),
+            tensors=ROWS,
+            numbers=EPS,
+            doc=f"""
+            A spelled out layer normalisation is named.
+
+            (x - mean_k x) {root}({form} + eps)  ->  layer_norm_k(x)
+            Over any dimensions{where}; scale and bias, where there are some, stay around it.
+            """,
+            source=source,
+        )
+        for name, variance, form, source in VARIANCES
+        for suffix, end, root, where in (*ENDS, *(SHARED_ENDS if name == "centred" else ()))
+    ),
+    equation(
+        "layer_norm_of_scale",
+        left=lambda x, s, eps: x.layer_norm("k", eps=eps) * s,
+        right=lambda x, s, eps: x.layer_norm("k", scale=s, eps=eps),
+        tensors={"x": "m k", "s": "k"},
+        numbers=EPS,
+        doc="""
+        The scale behind a layer normalisation becomes part of it.
+
+        layer_norm_k(x) s  ->  layer_norm_k(x, s)
+        Where s varies along the dimensions that are normalised over: the operator's own order of things.
+        """,
+        source=LAYER_NORM,
+    ),
+    equation(
+        "layer_norm_of_bias",
+        left=lambda x, s, t, eps: x.layer_norm("k", scale=s, eps=eps) + t,
+        right=lambda x, s, t, eps: x.layer_norm("k", scale=s, bias=t, eps=eps),
+        tensors={"x": "m k", "s": "k", "t": "k"},
+        numbers=EPS,
+        doc="""
+        The bias behind a layer normalisation becomes part of it.
+
+        layer_norm_k(x, s) + t  ->  layer_norm_k(x, s, t)
+        Where t varies along the dimensions that are normalised over: the operator's own order of things.
+        """,
+        source=LAYER_NORM,
+    ),
+)
