@@ -1,6 +1,5 @@
-"""Rules on real models: values stay, saturation shrinks, moves of many layers are found in no time."""
+"""Rules on real models: values stay, saturation shrinks, moves of many layers are found and made at once."""
 
-import time
 from functools import cache
 from pathlib import Path
 
@@ -94,22 +93,3 @@ def test_tied_moves_change_all_layers_at_once(rng: np.random.Generator) -> None:
     assert sum(len(m.places) for m in tied) == len(find(graph, RULES))
     for move in tied:
         apply_move(graph, move)
-
-
-def best_of(count: int, work) -> float:  # type: ignore[no-untyped-def]
-    times = []
-    for _ in range(count):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def test_moves_of_a_model_of_32_layers_are_found_and_made_in_no_time() -> None:
-    graph = model("llama2_7b_32layer_b1_s2048")
-    offers = Offers.of(graph, RULES)
-    some = offers.moves()[::20]
-    assert best_of(3, lambda: Offers.of(graph, RULES)) < 0.5
-    assert best_of(3, lambda: [apply_move(graph, m) for m in some]) / len(some) < 0.005
-    applied = [apply_all(graph, [m]) for m in some]
-    assert best_of(3, lambda: [offers.after(*a).moves() for a in applied]) / len(some) < 0.01
