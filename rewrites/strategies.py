@@ -1,4 +1,5 @@
-"""Strategies of application beyond the single move: saturation by rules that end."""
+"""Strategies of application beyond the single move: a pass per rule, passes up to a bound, and saturation by rules
+that end."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.match import Changes, alternatives, in_order, index_of, near
+from rewrites.match import Changes, alternatives, find, in_order, index_of, near
 from rewrites.measure import rises
 from rewrites.move import Move
 from rewrites.replacement import carry_out
@@ -61,6 +62,69 @@ def saturate(
         draft.changed, draft.reread = set(), set()
         places = near(draft, rules, new).several
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
+
+
+class Repeated(NamedTuple):
+    """A graph after passes that were stopped; `unfinished` are the rules that fit there still."""
+
+    graph: Graph
+    moves: list[Move]
+    unfinished: tuple[str, ...]
+
+
+def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
+    """One pass per rule, one after the other: at each block, in program order, the first move that fits.
+
+    What a rule makes is not visited again by the same rule, so this ends.
+
+    Raises:
+        RuleError: a rule fails; it says which.
+    """
+    draft, fired = Draft(graph), list[Move]()
+    for rule in rules:
+        fired += _pass(draft, rule)
+    return Saturated(draft.graph(), _in_runs(fired), _changes(draft))
+
+
+def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repeated:
+    """Passes as long as a rule fits, stopped after `most` moves (by default four for each block and 100 more).
+
+    Saturating rules among them are applied until none fits, before and after each pass.
+
+    Raises:
+        RuleError: a rule fails; it says which.
+    """
+    bound = 100 + 4 * len(graph.blocks) if most is None else most
+    ending, others = [r for r in rules if r.saturating], [r for r in rules if not r.saturating]
+    fired, count = list[Move](), 0
+    while True:
+        simple = saturate(graph, ending)
+        fired += simple.moves
+        draft, done = Draft(simple.graph), list[Move]()
+        for rule in others:
+            done += _pass(draft, rule, bound - count - len(done))
+        graph = draft.graph()
+        fired += _in_runs(done)
+        count += len(done)
+        if not done or count >= bound:
+            return Repeated(graph, fired, tuple(dict.fromkeys(m.rule for m in find(graph, others))))
+
+
+def _pass(draft: Draft, rule: Rule, most: int | None = None) -> list[Move]:
+    """One pass of a rule over the blocks there are, of at most so many moves."""
+    fired: list[Move] = []
+    index = index_of((rule,))
+    for block in in_order(draft, draft.blocks):
+        if most is not None and len(fired) >= most:
+            break
+        if draft.blocks.get(block.site) is block and index.rules_for(draft, block):
+            move = _first(draft, rule, block.site)
+            fired += [] if move is None else [move]
+    return fired
+
+
+def _changes(draft: Draft) -> Changes:
+    return Changes(frozenset(draft.changed), frozenset(draft.reread))
 
 
 class _Ending:

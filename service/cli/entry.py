@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "service.cli.commands.demo",
     "optimize": "service.cli.commands.optimize",
     "import": "service.cli.commands.import_graph",
+    "rewrite": "service.cli.commands.rewrite",
     "simulate": "service.cli.commands.simulate",
     "serve": "service.cli.commands.serve",
     "worker": "service.cli.commands.worker",

@@ -98,6 +98,11 @@ def build_parser() -> Parser:
         command("optimize", "search the Pareto frontier of a program on a machine, verify it and store it")
     )
     _import(command("import", "read a program, say what is in it, and write it as a TEG document"))
+    _rewrite(
+        command(
+            "rewrite", "list the moves that rules offer on a program, or apply rules and write the result"
+        )
+    )
     _simulate(command("simulate", "run a plan on the device simulator: counts against predictions, values"))
     _serve(command("serve", "serve the HTTP API and the dashboard, with a worker beside them"))
     _worker(command("worker", "search and execute what is queued in the database, until asked to end"))
@@ -276,6 +281,27 @@ def _optimize(parser: Parser) -> None:
 
 def _import(parser: Parser) -> None:
     _graph(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
+    )
+    _json(parser)
+
+
+def _rewrite(parser: Parser) -> None:
+    _graph(parser)
+    parser.add_argument("--list", action="store_true", help="list what fits, and change nothing")
+    parser.add_argument(
+        "--rules",
+        type=names,
+        metavar="A,B,C",
+        help="the rules (default: those that end by themselves; listed: all)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("once", "fixpoint"),
+        help="one pass per rule in the order given, or until nothing fits (default)",
+    )
+    parser.add_argument("--pipeline", metavar="NAME", help="stages with rules of their own: standard")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
     )

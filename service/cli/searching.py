@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from hardware import CatalogueError, Mesh, load_mesh
 from optimizer import Budget, Plan, ProcessIslands, Result, optimize
@@ -21,6 +22,7 @@ from service.graphs import GraphFileError, load_graph
 from service.provenance import host, versions
 from service.settings import database_url
 from service.store import FinishedRun, Store, StoreError
+from teg.document import DocumentError, save
 from teg.graph import Graph
 
 
@@ -204,3 +206,19 @@ def exit_interrupted() -> int:
     """Say once more that the search was cut short; its exit code."""
     print("tapestry: interrupted; the frontier found until then was kept", file=sys.stderr)
     return INTERRUPTED
+
+
+def write_graph(graph: Graph, path: str) -> None:
+    """Write the program as a TEG document.
+
+    Raises:
+        CommandError: the file cannot be written.
+    """
+    if not Path(path).resolve().parent.is_dir():
+        raise CommandError(f"cannot write {path!r}: there is no such folder")
+    try:
+        save(graph, path)
+    except DocumentError as error:
+        raise CommandError(f"cannot write {path!r}: {error.issues[0]}") from error
+    except OSError as error:
+        raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
-from service.cli.errors import OK, CommandError
+from service.cli.errors import OK
 from service.cli.output import print_json, print_table, quantity
-from service.cli.searching import read_graph
+from service.cli.searching import read_graph, write_graph
 from service.graphs import GraphSummary, SourceSummary, summarise
-from teg.document import DocumentError, save
-from teg.graph import Graph
 
 
 def run(arguments: Namespace) -> int:
     """Read, write if asked to, and sum up."""
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     if arguments.output is not None:
-        _write(graph, arguments.output)
+        write_graph(graph, arguments.output)
     summary = summarise(graph)
     if arguments.json:
         print_json(
@@ -28,17 +25,6 @@ def run(arguments: Namespace) -> int:
     if arguments.output is not None:
         print(f"\nwritten to {arguments.output}")
     return OK
-
-
-def _write(graph: Graph, path: str) -> None:
-    if not Path(path).resolve().parent.is_dir():
-        raise CommandError(f"cannot write {path!r}: there is no such folder")
-    try:
-        save(graph, path)
-    except DocumentError as error:
-        raise CommandError(f"cannot write {path!r}: {error.issues[0]}") from error
-    except OSError as error:
-        raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
 def _print(summary: GraphSummary) -> None:

@@ -1,0 +1,131 @@
+"""Staged pipelines: which rules, how far, in what order; what misbehaves is left out by name.
+
+A stage applies its rules in one of three ways: "once" is a pass over the program per rule, in program order,
+and ends because the program does; "fixpoint" goes on until no rule fits, which for saturating rules ends
+because the measure falls and for others is stopped at a bound; "search" hands the program to whoever chooses
+among moves by cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rewrites.fusion import FUSION
+from rewrites.move import Move
+from rewrites.rule import Rule, RuleError
+from rewrites.rules import catalogue
+from rewrites.strategies import Repeated, Saturated, apply_once, repeat, saturate
+from teg.graph import Graph
+
+HOW = ("once", "fixpoint", "search")
+
+# Operators that are as simple as they get: rules that spell these out are for a search to choose.
+SIMPLE = (None, "cell", "contract", "reduce", "conv", "pool", "gather", "view", "concat", "fused", "source")
+
+# What a search makes of a program: another one, and the moves that lead there.
+Search = Callable[[Graph, Sequence[Rule]], tuple[Graph, Sequence[Move]]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some rules and how they are applied; `most` bounds the moves of a fixpoint of rules that need not end."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    how: str
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.how not in HOW:
+            raise ValueError(f"stage {self.name!r}: how is one of {', '.join(HOW)}, not {self.how!r}")
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage did: its moves, why rules were left out, and which rules still fit where it was stopped."""
+
+    stage: str
+    moves: tuple[Move, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
+
+
+class Rewritten(NamedTuple):
+    """A program at the end of a pipeline, and what each stage did."""
+
+    graph: Graph
+    stages: tuple[StageReport, ...]
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """All moves, in order: they replay from the program that was given."""
+        return tuple(move for stage in self.stages for move in stage.moves)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Why rules were left out."""
+        return {rule: reason for stage in self.stages for rule, reason in stage.refused.items()}
+
+
+def run_pipeline(graph: Graph, stages: Sequence[Stage], search: Search | None = None) -> Rewritten:
+    """Stage after stage; those that search are passed over where there is nobody to search.
+
+    A rule that fails or does not end is left out from then on.
+    """
+    reports: list[StageReport] = []
+    refused: dict[str, str] = {}
+    for stage in stages:
+        rules = [r for r in stage.rules if r.name not in refused]
+        if stage.how == "search":
+            if search is not None:
+                graph, moves = search(graph, rules)
+                reports.append(StageReport(stage.name, tuple(moves)))
+            continue
+        graph, report = _run(graph, stage, rules)
+        refused |= report.refused
+        reports.append(report)
+    return Rewritten(graph, tuple(reports))
+
+
+def _run(graph: Graph, stage: Stage, rules: Sequence[Rule]) -> tuple[Graph, StageReport]:
+    """A stage; begun again without each rule that misbehaves."""
+    refused: dict[str, str] = {}
+    while True:
+        usable = [r for r in rules if r.name not in refused]
+        try:
+            done = _applied(graph, stage, usable)
+        except RuleError as error:
+            refused[error.rule] = error.reason
+            continue
+        unfinished = done.unfinished if isinstance(done, Repeated) else ()
+        return done.graph, StageReport(stage.name, tuple(done.moves), refused, unfinished)
+
+
+def _applied(graph: Graph, stage: Stage, rules: Sequence[Rule]) -> Saturated | Repeated:
+    if stage.how == "once":
+        return apply_once(graph, rules)
+    if all(rule.saturating for rule in rules):
+        return saturate(graph, rules)
+    return repeat(graph, rules, stage.most)
+
+
+def standard_pipeline() -> tuple[Stage, ...]:
+    """Spell out composite operators, simplify, search, and fuse what is left."""
+    rules = tuple(catalogue().values())
+    fusions = {r.name for r in FUSION if r.kind != "semantic"}
+    return (
+        Stage("expand", tuple(r for r in rules if _spells_out(r)), "fixpoint"),
+        Stage("simplify", tuple(r for r in rules if r.saturating), "fixpoint"),
+        Stage("search", tuple(r for r in rules if not r.saturating), "search"),
+        Stage("fuse", tuple(r for r in rules if r.saturating or r.name in fusions), "fixpoint"),
+    )
+
+
+def _spells_out(rule: Rule) -> bool:
+    """Whether a rule says what a composite operator means, in one way."""
+    return rule.kind == "semantic" and rule.choices is None and rule.roots[0].operator not in SIMPLE
+
+
+PIPELINES: Mapping[str, Callable[[], tuple[Stage, ...]]] = {"standard": standard_pipeline}

@@ -1,0 +1,118 @@
+"""`tapestry rewrite`: the moves that a program offers, or the program after some of them."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from optimizer.rules import choose_rules
+from rewrites import Move, Offers, Rule
+from rewrites.pipelines import PIPELINES, Rewritten, Stage, run_pipeline
+from service.cli.errors import OK, CommandError
+from service.cli.output import print_json, print_table
+from service.cli.searching import read_graph, write_graph
+from teg.graph import Graph
+
+SHOWN = 3
+
+
+def run(arguments: Namespace) -> int:
+    """List what fits, or apply rules and write the program."""
+    rules = _rules(arguments)
+    graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
+    if arguments.list:
+        return _list(graph, rules, arguments.json)
+    done = run_pipeline(graph, _stages(arguments, rules))
+    if arguments.output is not None:
+        write_graph(done.graph, arguments.output)
+    for rule, reason in done.refused.items():
+        _warn(rule, reason)
+    if arguments.json:
+        print_json(_document(graph, done, arguments.output))
+    else:
+        _print(graph, done, arguments.output)
+    return OK
+
+
+def _rules(arguments: Namespace) -> tuple[Rule, ...]:
+    if arguments.pipeline is not None and (arguments.rules is not None or arguments.mode is not None):
+        raise CommandError("--pipeline brings its own rules and modes along; leave --rules and --mode out")
+    try:
+        return choose_rules(arguments.rules)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def _stages(arguments: Namespace, rules: tuple[Rule, ...]) -> Sequence[Stage]:
+    if arguments.pipeline is not None:
+        if arguments.pipeline not in PIPELINES:
+            raise CommandError(f"unknown pipeline {arguments.pipeline!r}; known are {', '.join(PIPELINES)}")
+        return PIPELINES[arguments.pipeline]()
+    mode = arguments.mode or "fixpoint"
+    if arguments.rules is None:
+        # Rules that need not end are chosen by name, or by a search.
+        rules = tuple(rule for rule in rules if rule.saturating)
+    return (Stage(mode, rules, mode),)
+
+
+def _list(graph: Graph, rules: Sequence[Rule], as_json: bool) -> int:
+    offers = Offers.of(graph, rules)
+    for failure in offers.failures:
+        _warn(failure.rule, failure.message)
+    moves = offers.tied()
+    if as_json:
+        failures = {failure.rule: failure.message for failure in offers.failures}
+        print_json({"graph": graph.name, "moves": [m.to_json() for m in moves], "refused": failures})
+        return OK
+    places = sum(len(move.places) for move in moves)
+    print(f"{graph.name}: {len(moves):,} moves at {places:,} places, those of equal layers as one\n")
+    _table(moves)
+    return OK
+
+
+def _document(graph: Graph, done: Rewritten, output: str | None) -> dict[str, Any]:
+    return {
+        "graph": graph.name,
+        "blocks": {"before": len(graph.blocks), "after": len(done.graph.blocks)},
+        "stages": [
+            {
+                "stage": stage.stage,
+                "moves": [move.to_json() for move in stage.moves],
+                "refused": dict(stage.refused),
+                "unfinished": list(stage.unfinished),
+            }
+            for stage in done.stages
+        ],
+        "structural_hash": done.graph.structural_hash,
+        "output": output,
+    }
+
+
+def _print(graph: Graph, done: Rewritten, output: str | None) -> None:
+    print(
+        f"{graph.name}: {len(graph.blocks):,} blocks, {len(done.graph.blocks):,} after {len(done.moves):,} moves"
+    )
+    for stage in done.stages:
+        if stage.moves:
+            print(f"\n{stage.stage}")
+            _table(stage.moves)
+        if stage.unfinished:
+            print(f"\nstopped before its end, {', '.join(stage.unfinished)} would go on")
+    if output is not None:
+        print(f"\nwritten to {output}")
+
+
+def _table(moves: Sequence[Move]) -> None:
+    rows = [(m.rule, str(len(m.places)), _places(m), m.choice) for m in moves]
+    print_table(("rule", "places", "where", "choice"), rows, right=(1,))
+
+
+def _places(move: Move) -> str:
+    more = f" and {len(move.places) - SHOWN} more" if len(move.places) > SHOWN else ""
+    return ", ".join(move.places[:SHOWN]) + more
+
+
+def _warn(rule: str, reason: str) -> None:
+    print(f"tapestry: rule {rule!r} was left out: {' '.join(reason.split())}", file=sys.stderr)

@@ -1,0 +1,81 @@
+"""`tapestry rewrite`: moves are listed, applied and written; what cannot be is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rewrites import Move, Rule, catalogue, replay
+from rewrites.rule import op, tensor
+from teg.document import load, save
+from teg.graph import Graph
+from tests.rewrites.test_pipelines import failing, program
+from tests.service.conftest import Run, complaint
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "program.json"
+    save(program(), path)
+    return path
+
+
+def moves_of(told: dict[str, object]) -> list[Move]:
+    return [Move.from_json(m) for stage in told["stages"] for m in stage["moves"]]  # type: ignore[attr-defined]
+
+
+def test_what_fits_is_listed(tapestry: Run, document: Path) -> None:
+    told = tapestry("rewrite", document, "--list", "--rules", "expand_softmax", "--json").json
+    assert told["moves"] == [
+        {"rule": "expand_softmax", "place": site, "choice": ""} for site in ("one", "two")
+    ]
+    lines = tapestry("rewrite", document, "--list", "--rules", "expand_softmax").out.splitlines()
+    assert lines[0] == "program: 2 moves at 2 places, those of equal layers as one"
+
+
+def test_the_result_is_written_and_its_moves_replay(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    names = ("--rules", "expand_softmax", "--mode", "once")
+    told = tapestry("rewrite", document, *names, "-o", out, "--json").json
+    after: Graph = load(out)
+    assert told["blocks"] == {"before": len(program().blocks), "after": len(after.blocks)}
+    assert replay(program(), moves_of(told)) == after
+    assert told["structural_hash"] == after.structural_hash
+
+
+def test_a_pipeline_has_stages(tapestry: Run, document: Path) -> None:
+    told = tapestry("rewrite", document, "--pipeline", "standard", "--json").json
+    assert [stage["stage"] for stage in told["stages"]] == ["expand", "simplify", "fuse"]
+    assert "\nexpand\n" in tapestry("rewrite", document, "--pipeline", "standard").out
+
+
+def test_a_bad_rule_is_left_out_with_a_warning(
+    tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor("x")
+    bad = Rule("bad", op("cell", x), x, "", "", lambda size: program(), when=failing)
+    monkeypatch.setitem(catalogue(), "bad", bad)
+    answer = tapestry("rewrite", document, "--rules", "bad,expand_softmax", "--mode", "once", "--json")
+    assert answer.code == 0
+    assert answer.err.startswith("tapestry: rule 'bad' was left out: its guard or choices fail at 'minus'")
+    assert list(answer.json["stages"][0]["refused"]) == ["bad"]
+    assert [m.rule for m in moves_of(answer.json)] == ["expand_softmax"]
+    listed = tapestry("rewrite", document, "--list", "--rules", "bad,expand_softmax", "--json")
+    assert "rule 'bad' was left out" in listed.err
+    assert len(listed.json["moves"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--rules", "expand_softmx"), "unknown rule 'expand_softmx'; did you mean expand_softmax"),
+        (("--pipeline", "standad"), "unknown pipeline 'standad'; known are standard"),
+        (("--pipeline", "standard", "--mode", "once"), "--pipeline brings its own rules and modes along"),
+        (("-o", "/no/such/folder/x.json"), "there is no such folder"),
+    ],
+)
+def test_wrong_requests_are_refused(
+    tapestry: Run, document: Path, options: tuple[str, ...], said: str
+) -> None:
+    assert said in complaint(tapestry("rewrite", document, *options), 2)
