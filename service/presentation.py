@@ -60,6 +60,7 @@ def result_document(result: Any, checked: Checked) -> dict[str, Any]:
             rule: {"applied": applied, "improved": improved}
             for rule, (applied, improved) in result.rules.items()
         },
+        "refused_rules": dict(result.refused),
         "frontier": [
             plan_document(
                 plan.id,

@@ -151,8 +151,15 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
+    for rule, reason in result.refused.items():
+        warn_of_rule(rule, reason)
     distinct = {plan.id: plan for plan in reversed(result.frontier)}
     return replace(result, frontier=tuple(reversed(distinct.values())))
+
+
+def warn_of_rule(rule: str, reason: str) -> None:
+    """Say on standard error that a rule misbehaved and was not used any more."""
+    print(f"tapestry: rule {rule!r} was left out: {' '.join(reason.split())}", file=sys.stderr)
 
 
 def _nothing_found(result: Result) -> str:

@@ -79,3 +79,25 @@ def test_wrong_requests_are_refused(
     tapestry: Run, document: Path, options: tuple[str, ...], said: str
 ) -> None:
     assert said in complaint(tapestry("rewrite", document, *options), 2)
+
+
+def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tensor("x")
+    left = op("softmax", x)
+    bad = Rule("bad", left, x, "", "", lambda size: program(), when=failing, saturating=True)
+    monkeypatch.setitem(catalogue(), "bad", bad)
+    options = (
+        "--mesh",
+        "dgx-h100",
+        "--evaluations",
+        "2000",
+        "--islands",
+        "1",
+        "--verify",
+        "none",
+        "--quiet",
+    )
+    answer = tapestry("optimize", document, *options, "--rules", "bad", "--json", "--no-store")
+    assert answer.code == 0
+    assert "tapestry: rule 'bad' was left out: its guard or choices fail at 'one'" in answer.err
+    assert list(answer.json["refused_rules"]) == ["bad"]

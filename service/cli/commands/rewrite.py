@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from rewrites import Move, Offers, Rule
 from rewrites.pipelines import PIPELINES, Rewritten, Stage, run_pipeline
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, print_table
-from service.cli.searching import read_graph, write_graph
+from service.cli.searching import read_graph, warn_of_rule, write_graph
 from teg.graph import Graph
 
 SHOWN = 3
@@ -28,7 +27,7 @@ def run(arguments: Namespace) -> int:
     if arguments.output is not None:
         write_graph(done.graph, arguments.output)
     for rule, reason in done.refused.items():
-        _warn(rule, reason)
+        warn_of_rule(rule, reason)
     if arguments.json:
         print_json(_document(graph, done, arguments.output))
     else:
@@ -60,7 +59,7 @@ def _stages(arguments: Namespace, rules: tuple[Rule, ...]) -> Sequence[Stage]:
 def _list(graph: Graph, rules: Sequence[Rule], as_json: bool) -> int:
     offers = Offers.of(graph, rules)
     for failure in offers.failures:
-        _warn(failure.rule, failure.message)
+        warn_of_rule(failure.rule, failure.message)
     moves = offers.tied()
     if as_json:
         failures = {failure.rule: failure.message for failure in offers.failures}
@@ -112,7 +111,3 @@ def _table(moves: Sequence[Move]) -> None:
 def _places(move: Move) -> str:
     more = f" and {len(move.places) - SHOWN} more" if len(move.places) > SHOWN else ""
     return ", ".join(move.places[:SHOWN]) + more
-
-
-def _warn(rule: str, reason: str) -> None:
-    print(f"tapestry: rule {rule!r} was left out: {' '.join(reason.split())}", file=sys.stderr)
