@@ -14,6 +14,7 @@ import argparse
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     mesh = one_device(given.mesh)
     warm_up_s = warm_up(mesh)
     found = []
-    print(HEADER)
+    print(HEADER, flush=True)
     for path in given.graphs:
         found.append(compare(path, mesh, limits, given.ilp_seconds, given.evaluations, given.seed))
         print(row(found[-1]), flush=True)
@@ -165,6 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             {
                 "benchmark": "rewriting",
                 "device": mesh.device.name,
+                "egglog": version("egglog"),
                 "limits": {
                     **asdict(limits),
                     "ilp_seconds": given.ilp_seconds,

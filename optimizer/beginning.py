@@ -31,7 +31,7 @@ from teg.operators import plug_ins as operators
 Report = Callable[[str], None]
 
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
-MOST_REWRITTEN = 12
+MOST_REWRITTEN, DETOURS = 12, 6
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -93,6 +93,8 @@ def _plant_rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], 
         plant(variant, variant.space.abstract_genes().strategies[None, :])
         state.variants.append(variant)
         structural.improved[found.moves[-1].rule] += 1
+    if sounding.judged < sounding.most:  # what was promising is tried: a few rounds of detours are enough
+        state.stand_still(DETOURS)
 
 
 def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:

@@ -73,6 +73,14 @@ class SearchState:
         """Whether the front has stood still for long enough."""
         return self.stale_rounds >= STALE_ROUNDS
 
+    def stand_still(self, rounds: int) -> None:
+        """Take the front for one that has stood still until so many rounds before it counts as converged."""
+        values, _ = self.all_values()
+        if len(values):
+            self.reference = _corner(values)
+            self.best_volume = hypervolume(values, self.reference)
+            self.stale_rounds = STALE_ROUNDS - rounds
+
     def note_round(self, budget: Budget) -> Progress:
         """Take stock after a round: a point of history, and whether the front still moves."""
         values, _ = self.all_values()

@@ -1,8 +1,8 @@
 """A program out of an e-graph: egglog's greedy extraction, and an acyclic integer program over all of it.
 
 The integer program is tensat's (Yang et al., Equality Saturation for Tensor Graph Superoptimization, MLSys 2021,
-section 4.2): one binary per e-node, the root chosen, operands of what is chosen chosen, and levels that rise
-along operands. Levels are asked for inside the strongly connected components of the e-classes only: elsewhere
+section 4.2): one binary per e-node, the root made, operands of what is chosen made, and levels that rise from
+operands to readers. Levels are asked for inside the strongly connected components of the e-classes only: elsewhere
 there is no cycle to forbid.
 """
 
@@ -215,39 +215,57 @@ def optimal(classes: Classes, cost: Cost, seconds: float, most: int) -> Solution
     """
     began = time.process_time()
     classes = reduced(classes, cost, most)
-    members = classes.members()
-    nodes, count = len(classes.kinds), len(members)
+    nodes, count = len(classes.kinds), max(classes.owner) + 1
     inside = _components(classes)
-    rows: list[dict[int, float]] = []
-    lower: list[float] = []
     depth = float(max(np.bincount(inside)))
-    for node, of in enumerate(classes.owner):
-        for operand in dict.fromkeys(classes.operands[node]):
-            rows.append({**dict.fromkeys(members[operand], 1.0)})
-            rows[-1][node] = rows[-1].get(node, 0.0) - 1.0
-            lower.append(0.0)
-            if inside[operand] == inside[of]:
-                if operand == of:
-                    rows.append({node: -1.0})
-                    lower.append(0.0)
-                else:
-                    rows.append({nodes + of: 1.0, nodes + operand: -1.0, node: -(depth + 1.0)})
-                    lower.append(1.0 - (depth + 1.0))
-    rows.append(dict.fromkeys(members[classes.root], 1.0))
-    lower.append(1.0)
-    costs = np.array([cost(k) for k in classes.kinds] + [0] * count, dtype=np.float64)
-    scale = max(costs.max(), 1.0) / 1e4
+    own = np.array([cost(k) for k in classes.kinds], dtype=np.float64)
+    scale = max(own.max(), 1.0) / 1e4
+    matrix, lower = _constraints(classes, inside, depth)
     found = milp(
-        costs / scale,
-        constraints=LinearConstraint(_matrix(rows, nodes + count), np.array(lower), np.inf),
-        integrality=np.array([1] * nodes + [0] * count),
-        bounds=Bounds(0, np.array([1.0] * nodes + [depth] * count)),
+        np.concatenate([own / scale, np.zeros(2 * count)]),
+        constraints=LinearConstraint(matrix, lower, np.inf),
+        integrality=np.concatenate([np.ones(nodes), np.zeros(2 * count)]),
+        bounds=Bounds(0, np.concatenate([np.ones(nodes + count), np.full(count, depth)])),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
+    members = classes.members()
     chosen = None if found.x is None else _chosen_nodes(classes, members, found.x[:nodes] > 0.5)
     status = {0: "optimal", 1: "time limit", 2: "infeasible"}.get(found.status, found.message)
     gap = None if found.x is None else float(found.mip_gap)
-    return Solution(chosen, status, gap, nodes, len(rows), time.process_time() - began)
+    return Solution(chosen, status, gap, nodes, len(lower), time.process_time() - began)
+
+
+def _constraints(classes: Classes, inside: np.ndarray, depth: float) -> tuple[coo_array, np.ndarray]:
+    """Rows of `matrix @ (e-nodes, classes, levels) >= lower`.
+
+    A class is made by exactly one of its e-nodes, so all of them that read a class together need it at most once:
+    one row per pair of classes says so, which bounds tighter than one per e-node.
+    """
+    nodes, count = len(classes.kinds), max(classes.owner) + 1
+    rows: list[list[tuple[int, float]]] = []
+    lower: list[float] = []
+    readers: dict[tuple[int, int], list[int]] = {}
+    for node, (of, operands) in enumerate(zip(classes.owner, classes.operands, strict=True)):
+        for operand in dict.fromkeys(operands):
+            readers.setdefault((of, operand), []).append(node)
+    for (of, operand), reading in readers.items():
+        if operand == of:
+            rows.append([(n, -1.0) for n in reading])
+            lower.append(0.0)
+            continue
+        rows.append([(nodes + operand, 1.0), *((n, -1.0) for n in reading)])
+        lower.append(0.0)
+        if inside[operand] == inside[of]:
+            levels = [(nodes + count + of, 1.0), (nodes + count + operand, -1.0)]
+            rows.append([*levels, *((n, -(depth + 1.0)) for n in reading)])
+            lower.append(-depth)
+    for of, making in enumerate(classes.members()):
+        rows.append([*((n, 1.0) for n in making), (nodes + of, -1.0)])
+        rows.append([*((n, -1.0) for n in making), (nodes + of, 1.0)])
+        lower += [0.0, 0.0]
+    rows.append([(nodes + classes.root, 1.0)])
+    lower.append(1.0)
+    return _matrix(rows, nodes + 2 * count), np.array(lower)
 
 
 def _components(classes: Classes) -> np.ndarray:
@@ -259,9 +277,10 @@ def _components(classes: Classes) -> np.ndarray:
     return np.asarray(connected_components(graph, connection="strong")[1])
 
 
-def _matrix(rows: Sequence[Mapping[int, float]], width: int) -> coo_array:
-    places = [(r, c, v) for r, row in enumerate(rows) for c, v in row.items()]
-    row, column, value = zip(*places, strict=True)
+def _matrix(rows: Sequence[Sequence[tuple[int, float]]], width: int) -> coo_array:
+    row = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+    column = np.array([c for r in rows for c, _ in r])
+    value = np.array([v for r in rows for _, v in r])
     return coo_array((value, (row, column)), shape=(len(rows), width)).tocsr()
 
 

@@ -8,7 +8,6 @@ may square the number of applications (as in tensat, whose limit this is).
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +51,7 @@ class Report:
     egglog_s: float = 0.0
     laws_s: float = 0.0
     loading_s: float = 0.0
-    applied: Counter[str] = field(default_factory=Counter)
+    applied: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
 
 
@@ -221,7 +220,7 @@ class Saturation:
             pattern = known[row[0]]
             for template in self.laws.templates(pattern, row[1:]):
                 lines += self._adding(row, pattern, template)
-                self.report.applied[pattern.rule.name] += 1
+                self.report.applied[pattern.rule.name] = 1 + self.report.applied.get(pattern.rule.name, 0)
         self.report.laws_s += time.process_time() - began
         self._load(*lines)
 
