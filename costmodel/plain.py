@@ -161,7 +161,8 @@ class _Plain:
         if key in self.sink_buffers:
             return True
         if key in self.program.sources:
-            return self.graph.producers[key].definition.get("role") in LIVES_ON
+            lasts = self.graph.producers[key].definition.get("role") in LIVES_ON
+            return lasts and all(s.definition.get("carries") != key for s in self.graph.sinks)
         return False
 
     def _sizes(self, key: str) -> list[int]:

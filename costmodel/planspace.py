@@ -246,7 +246,9 @@ class _Compiler:
                 offsets[2],
                 keys,
                 tensor.type.size_bytes,
-                gene >= slot_count and owner.blocks[gene].definition.get("role") in LIVES_ON,
+                gene >= slot_count
+                and owner.blocks[gene].definition.get("role") in LIVES_ON
+                and site not in graph.carried,
             )
             for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
                 columns[name][t] = value

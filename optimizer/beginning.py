@@ -177,7 +177,7 @@ def fingerprint_of(
         "settings": asdict(state.settings),
         "rules": [rule.name for rule in state.structural.rules],
         "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],
-        "parts": [machine.devices for machine in state.machines],
+        "parts": list(dict.fromkeys(machine.devices for machine in state.machines)),
         "islands": state.islands,
         "seed": state.seed,
     }

@@ -39,7 +39,7 @@ class Costing:
         self._axes = default_view(self.shape.part(devices)).axes
         self._tables: dict[tuple[str, bool], TableCache] = {}
         self._counted: dict[str, Counted] = {}
-        self._spaces: dict[tuple[str, str, bool], PlanSpace] = {}
+        self._spaces: dict[tuple[str, str, str, bool], PlanSpace] = {}
 
     def cost(self, graph: Graph, placements: Placements) -> dict[str, float]:
         """Every objective the device has figures for, in its unit: what a search would say of this plan.
@@ -64,7 +64,7 @@ class Costing:
     def _space(self, graph: Graph, placements: Placements, used: Mesh) -> PlanSpace:
         """The graph compiled for a view; where nothing is placed yet, for one in which nothing can be split."""
         devices, is_bare = placements.devices, not placements.blocks
-        key = (structure_of(graph), devices, is_bare)
+        key = (structure_of(graph), devices, placements.order, is_bare)
         if key not in self._spaces:
             while len(self._spaces) >= MOST_SPACES:
                 del self._spaces[next(iter(self._spaces))]
@@ -75,6 +75,7 @@ class Costing:
                 replace(graph, data={}) if graph.data else graph,
                 used,
                 View(part, () if is_bare else axes),
+                order=placements.order,
                 compute_dtype=self.compute_dtype,
                 cache=self._tables.setdefault((devices, is_bare), TableCache()),
             )

@@ -32,6 +32,7 @@ from optimizer.workers import InlineExecutor
 from teg.graph import Graph
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import ORDERS
 from teg.validate import check
 
 LAYOUTS = ("chosen", "native")
@@ -105,7 +106,7 @@ def optimize(
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
     state = SearchState(
-        _machines(mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
+        _machines(graph, mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
         Settings(
             inputs=inputs,
             outputs=outputs,
@@ -174,17 +175,19 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 
 
 def _machines(
-    mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
+    graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
 ) -> tuple[Machine, ...]:
-    """The mesh and, unless all of it must work, its parts."""
+    """The mesh and, unless all of it must work, its parts; the mesh again with early updates where there are any."""
     shape = MeshShape(mesh.axis_sizes)
+    kinds = [(devices, ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
+    if graph.carried:
+        kinds += [(kinds[0][0], order) for order in ORDERS[1:]]
     machines = []
-    for devices in shape.parts()[: 1 if whole else None]:
+    for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
-        machines.append(
-            Machine(devices, used, default_view(part), goal_of(objectives, constraints, used, EPSILON))
-        )
+        goal = goal_of(objectives, constraints, used, EPSILON)
+        machines.append(Machine(devices, used, default_view(part), goal, order=order))
     return tuple(machines)
 
 

@@ -32,20 +32,20 @@ COARSER = 1.5
 
 @dataclass(frozen=True)
 class Machine:
-    """A part of the mesh that a plan may use (`devices`, empty for all of it), compiled for."""
+    """A part of the mesh that a plan may use (`devices`, empty for all of it), compiled for; `order` of issue."""
 
     devices: str
     mesh: Mesh
     view: View
     goal: Goal
     cache: TableCache = field(default_factory=TableCache, compare=False)
+    order: str = "program"
 
 
 @dataclass(frozen=True)
 class Settings:
     """What all variants of one search share: genes that are given, not searched."""
 
-    order: str = "program"
     inputs: str = "chosen"
     outputs: str = "sharded"
     compute_dtype: str | None = None
@@ -94,7 +94,7 @@ def new_variant(
         graph,
         machine.mesh,
         machine.view,
-        order=settings.order,
+        order=machine.order,
         inputs=settings.inputs,
         outputs=settings.outputs,
         compute_dtype=settings.compute_dtype,

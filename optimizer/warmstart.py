@@ -15,7 +15,7 @@ from optimizer.variants import LARGEST_VARIANTS, Variant, new_variant, structure
 from rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from teg.graph import Graph
 from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
+from teg.sharding.placement import ORDERS, Placement, Placements
 from teg.sharding.strategy import Strategy
 
 PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
@@ -42,7 +42,7 @@ def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) ->
             graphs[moves] = _replayed(graph, moves)
         replayed = graphs[moves]
         if replayed is not None and replayed.structural_hash == plan.graph.structural_hash:
-            groups.setdefault((moves, _machine(state, plan.placements.devices)), []).append(plan)
+            groups.setdefault((moves, _machine(state, plan)), []).append(plan)
     if not groups:
         raise ValueError(
             f"start_from: none of the {len(plans)} plans is of the program {graph.name!r}; "
@@ -65,9 +65,12 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
         return None
 
 
-def _machine(state: SearchState, devices: str) -> int:
-    """The part of the mesh of that name, else the whole mesh."""
-    return next((k for k, machine in enumerate(state.machines) if machine.devices == devices), 0)
+def _machine(state: SearchState, plan: Plan) -> int:
+    """The part of the mesh and the order that a plan names, else the whole mesh in that order."""
+    wanted = plan.placements
+    machines = [(machine.devices, machine.order) for machine in state.machines]
+    likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, ORDERS[0]))
+    return next((machines.index(kind) for kind in likely if kind in machines), 0)
 
 
 def _variant(

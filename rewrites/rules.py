@@ -8,13 +8,14 @@ from functools import cache
 from rewrites.algebra import ALGEBRA
 from rewrites.expansions import EXPANSIONS
 from rewrites.fusion import FUSION
+from rewrites.in_place import IN_PLACE
 from rewrites.plugged import RULE_GROUP
 from rewrites.rule import Rule
 from rewrites.selectors import SELECTORS
 from rewrites.sharding import SHARDING
 from teg.plugins import Loaded, load, once
 
-RULES: tuple[Rule, ...] = (*ALGEBRA, *SELECTORS, *FUSION, *EXPANSIONS, *SHARDING)
+RULES: tuple[Rule, ...] = (*ALGEBRA, *SELECTORS, *FUSION, *EXPANSIONS, *SHARDING, *IN_PLACE)
 
 
 @once

@@ -169,6 +169,12 @@ class Graph:
         return tuple(b for b in self.blocks if b.operator == "sink")
 
     @cached_property
+    def carried(self) -> frozenset[str]:
+        """The tensors of sources whose next value a sink takes: nobody needs the old one after its last reader."""
+        names = (b.definition.get("carries") for b in self.sinks)
+        return frozenset(t for name in names if name in self.by_site for t in self.by_site[name].outputs)
+
+    @cached_property
     def sequence_points(self) -> tuple[Block, ...]:
         return tuple(b for b in self.blocks if b.operator == "sequence_point")
 

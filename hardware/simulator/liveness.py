@@ -13,7 +13,8 @@ class Liveness:
 
     A block's read counts once per input, a copy once as reader of its source, from its issue until it has
     been waited for. Parameters, buffers, constants and optimizer state, sources that nobody reads and
-    buffers that sinks read are never given up.
+    buffers that sinks read are never given up - but state whose next value a sink takes is: its old value is of no
+    use to the next run.
     """
 
     def __init__(self, program: ExplicitGraph) -> None:
@@ -28,9 +29,11 @@ class Liveness:
                 self.uses[read.buffer] += 1
                 if slot.step.definition.operator == "sink":
                     self.kept.add(read.buffer)
+        carried = {s.definition.get("carries") for s in program.abstract.sinks}
         for site, key in program.sources.items():
-            role = program.abstract.producers[site].definition["role"]
-            if role != "activation" or self.uses[key] == 0:
+            maker = program.abstract.producers[site]
+            lasts = maker.definition["role"] != "activation" and maker.site not in carried
+            if lasts or self.uses[key] == 0:
                 self.kept.add(key)
 
     def after_waits(self, slot: Slot) -> Iterator[str]:

@@ -24,6 +24,7 @@ from teg.evaluate import evaluate
 from teg.graph import Block, Graph, index_sizes
 from teg.operators import catalogue, operator_named
 from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from teg.sharding.materialise import origin_of
 
 LASTING = ("parameter", "buffer", "constant", "optimizer_state")
 Place = tuple[str, int]
@@ -128,9 +129,14 @@ class _Run:
 
     def _keep(self) -> None:
         """One more reader, who never comes, for what stays to the end; and one per remote reader at the origin."""
+        carried = {s.definition.get("carries") for s in self.graph.sinks}
         for block in self.graph.blocks:
             device = self.devices[block.site]
-            if block.operator == "source" and block.definition.get("role") in LASTING:
+            lasts = block.definition.get("role") in LASTING and not carried & {
+                block.site,
+                origin_of(block.site),
+            }
+            if block.operator == "source" and lasts:
                 self.waiting[block.outputs[0], device] += 1
             if block.operator == "sink":
                 self.waiting[block.inputs[0], device] += 1

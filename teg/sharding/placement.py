@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from teg.graph import Block, Graph
 from teg.sharding.spec import WHOLE
 from teg.sharding.strategy import Strategy
+from teg.signature import PARALLEL
 
-ORDERS = ("program",)
+ORDERS = ("program", "update-early")
 
 
 @dataclass(frozen=True)
@@ -81,4 +82,36 @@ def issue_order(graph: Graph, order: str) -> tuple[Block, ...]:
     """
     if order not in ORDERS:
         raise ValueError(f"unknown issue order {order!r}; known are {', '.join(ORDERS)}")
-    return tuple(b for b in graph.blocks if b.operator not in ("source", "view"))
+    blocks = _updates_early(graph) if order == "update-early" else graph.blocks
+    return tuple(b for b in blocks if b.operator not in ("source", "view"))
+
+
+def _is_parallel(block: Block) -> bool:
+    return block.signature is not None and all(d.kind == PARALLEL for d in block.signature.dims)
+
+
+def _updates_early(graph: Graph) -> list[Block]:
+    """The blocks, each update of carried state as soon as what it takes from the rest of the program is there.
+
+    An update is what serves carried state alone and combines nothing: moments, new values, casts. It moves forward
+    to where the last of its gradients is made, so that gradients do not wait for each other in memory.
+    """
+    named = {site for block in graph.blocks for site in block.after}
+    serves: dict[str, bool] = {}
+    for block in reversed(graph.blocks):
+        readers = {r.site for t in block.outputs for r, _ in graph.readers[t]}
+        last = block.operator == "sink" and block.definition.get("carries") is not None
+        only = last or (bool(readers) and all(serves[r] for r in readers) and _is_parallel(block))
+        serves[block.site] = only and block.site not in named
+    ready: dict[str, int] = {}
+    for number, block in enumerate(graph.blocks):
+        before = [*(graph.producers[t].site for t in block.inputs), *block.after]
+        ready[block.site] = max((ready[s] for s in before), default=-1) if serves[block.site] else number
+    due: dict[str, int] = {}
+    for block in reversed(graph.blocks):
+        readers = {r.site for t in block.outputs for r, _ in graph.readers[t]}
+        due[block.site] = min((due[r] for r in readers), default=ready[block.site])
+        if not serves[block.site]:
+            due[block.site] = ready[block.site]
+    places = enumerate(graph.blocks)
+    return [b for _, _, _, b in sorted((due[b.site], serves[b.site], k, b) for k, b in places)]

@@ -1,0 +1,20 @@
+"""In place: programs in which a new value takes the room of the old one. One story per file, added up here.
+
+How much of this is a property of plans and needs no rule:
+
+| what compilers call | is here |
+| --- | --- |
+| donation of an input | a source whose next value a sink takes (`carries`) is given up after its last reader |
+| updates right behind their gradients | the issue order `update-early` (`set_option order`), which the search tries |
+| copies into state, or of it | gone by `identity_view`, `cell_to_view`, `identity_reshape`, `concat_of_one` |
+| reading what was just written | `slice_of_concat`: a slice of a joined update is the update |
+
+The rules here avoid temporaries of the size of the whole where a part changes.
+"""
+
+from rewrites.in_place.updates import UPDATES
+from rewrites.rule import Rule
+
+IN_PLACE: tuple[Rule, ...] = (*UPDATES,)
+
+__all__ = ["IN_PLACE"]

@@ -1,0 +1,92 @@
+"""Carried state: the old value goes with its last reader, and updates may be issued as soon as they can run."""
+
+import numpy as np
+import pytest
+
+import teg
+from costmodel.kernel import PEAK, TIME
+from costmodel.plain import plain_cost
+from costmodel.planspace import PlanSpace
+from hardware import load_mesh
+from hardware.simulator import simulate
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.sharding.expand import expand
+from teg.sharding.placement import Placements, issue_order
+from tests.costmodel.programs import random_genes
+
+MESH = load_mesh("dgx-h100")
+
+
+MATRIX_BYTES = 8 * 8 * 4
+
+
+def training(layers: int, carries: bool = True) -> Graph:
+    """Products in a row, their gradients, and then all updates with momentum, as frameworks export them."""
+    with teg.program("training") as p:
+        x = p.input("x", batch=4, f0=8)
+        sizes = [{f"f{k}": 8, f"f{k + 1}": 8} for k in range(layers)]
+        weights = [p.parameter(f"w{k}", **s) for k, s in enumerate(sizes)]
+        moments = [p.parameter(f"m{k}", role="optimizer_state", **s) for k, s in enumerate(sizes)]
+        values = [x]
+        for w in weights:
+            values.append(values[-1] @ w)
+        error, gradients = values[-1], []
+        for k in reversed(range(layers)):
+            gradients.append(values[k].contract(error, "batch"))
+            error = error.contract(weights[k], f"f{k + 1}")
+        for k, (w, m, g) in enumerate(zip(weights, moments, reversed(gradients), strict=True)):
+            momentum = m * 0.9 + g
+            for name, old, new in (("m", m, momentum), ("w", w, w - momentum * 0.1)):
+                if carries:
+                    p.update(old, new)
+                else:
+                    p.output(f"new {name}{k}", new)
+    return p.graph
+
+
+def peak_bytes(graph: Graph, order: str = "program") -> int:
+    """Counted alike by the fast path, the plain model and the simulator, for some plans; that of the first."""
+    space = PlanSpace(graph, MESH, order=order)
+    rng = np.random.default_rng(3)
+    plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(4)))
+    peaks = []
+    for genes in plans:
+        placements = space.placements(genes)
+        cost = space.evaluate(genes)
+        assert cost.tolist() == plain_cost(graph, placements, MESH).vector().tolist()
+        run = simulate(expand(graph, placements, space.layout), MESH, dry=True)
+        assert (int(run.peak_memory_bytes.max()), run.makespan_ticks) == (cost[PEAK], cost[TIME])
+        peaks.append(int(cost[PEAK]))
+    return peaks[0]
+
+
+def test_the_old_value_of_carried_state_goes_with_its_last_reader() -> None:
+    assert peak_bytes(training(3)) <= peak_bytes(training(3, carries=False)) - 2 * MATRIX_BYTES
+
+
+def test_early_updates_do_not_let_gradients_wait_for_each_other() -> None:
+    graph = training(10)
+    assert peak_bytes(graph, "update-early") <= peak_bytes(graph) - 4 * MATRIX_BYTES
+
+
+@pytest.mark.parametrize("order", ["program", "update-early"])
+def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Generator) -> None:
+    graph = training(3)
+    inputs = random_inputs(graph, rng)
+    space = PlanSpace(graph, MESH)
+    program = expand(graph, Placements(order=order), space.layout)
+    outputs = simulate(program, MESH, inputs).outputs
+    for site, value in evaluate(graph, inputs).items():
+        np.testing.assert_allclose(outputs[site], value, rtol=1e-5, atol=1e-4)
+
+
+def test_updates_come_as_soon_as_all_they_need_is_there() -> None:
+    graph = training(3)
+    order = [b.site for b in issue_order(graph, "update-early")]
+    assert sorted(order) == sorted(b.site for b in issue_order(graph, "program"))
+    made = {t: k for k, s in enumerate(order) for t in graph.by_site[s].outputs}
+    for k, site in enumerate(order):
+        assert all(made.get(t, -1) < k for t in graph.by_site[site].inputs)
+    first_update = min(k for k, s in enumerate(order) if graph.by_site[s].operator == "sink")
+    assert first_update < len(order) / 2
