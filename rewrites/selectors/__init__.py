@@ -1,13 +1,15 @@
 """Selectors: what moves elements and computes nothing. One story per file, added up here."""
 
 from rewrites.rule import Rule
+from rewrites.selectors.broadcasts import BROADCASTS
 from rewrites.selectors.cuts import CUTS
 from rewrites.selectors.distribution import DISTRIBUTION
 from rewrites.selectors.joins import JOINS
+from rewrites.selectors.lookups import LOOKUPS
 from rewrites.selectors.pads import PADS
 from rewrites.selectors.reshapes import RESHAPES
 from rewrites.selectors.views import VIEWS
 
-SELECTORS: tuple[Rule, ...] = (*VIEWS, *CUTS, *DISTRIBUTION, *JOINS, *RESHAPES, *PADS)
+SELECTORS: tuple[Rule, ...] = (*VIEWS, *CUTS, *DISTRIBUTION, *JOINS, *RESHAPES, *PADS, *LOOKUPS, *BROADCASTS)
 
 __all__ = ["SELECTORS"]
