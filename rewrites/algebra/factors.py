@@ -7,6 +7,7 @@ from typing import Any
 
 from rewrites.algebra.affine import factors, has_index, is_coefficient, multiplied
 from rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
+from rewrites.equations import equation
 from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
 from rewrites.sketch import Sketch, sure
 from teg.dtypes import is_float
@@ -123,5 +124,19 @@ FACTORS: tuple[Rule, ...] = (
         source=LINEAR,
         example=_image_example,
         domain="real",
+    ),
+    equation(
+        "norm_affine_into_contract",
+        left=lambda x, s, t, w, eps: x.layer_norm("k", scale=s, bias=t, eps=eps).contract(w, "k"),
+        right=lambda x, s, t, w, eps: x.layer_norm("k", eps=eps).contract(w * s, "k") + t.contract(w, "k"),
+        tensors={"x": "m k", "s": "k", "t": "k", "w": "k n"},
+        numbers={"eps": 1.1e-5},
+        doc="""
+        Scale and bias of a layer normalisation move through the linear layer behind it.
+
+        layer_norm(x, s, t) w  ->  layer_norm(x) (s w) + t w
+        Where nobody else reads the normalised values: what is made of s, t and w depends on parameters only.
+        """,
+        source=LINEAR,
     ),
 )
