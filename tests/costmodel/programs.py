@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from costmodel.planspace import Genes, PlanSpace
 from teg.builder import GraphBuilder
 from teg.costs import cost_table
-from teg.graph import Graph
+from teg.graph import Attributes, Graph, attributes
+from teg.operators.fused_examples import EXAMPLES
 from teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
 from tests.hardware.simulator.programs import cell, view
 
@@ -172,9 +174,38 @@ def priced() -> Graph:
     return b.build()
 
 
+def fusions() -> Graph:
+    """Fused blocks, four times as large as their examples: a product and its bias, attention, an update."""
+    b = GraphBuilder("fusions")
+    for number, example in enumerate((EXAMPLES[0], EXAMPLES[3], EXAMPLES[4])):
+        reads = [
+            b.source(f"x{number}.{k}", tuple(4 * n for n in kind.shape), kind.dtype)
+            for k, kind in enumerate(example.inputs)
+        ]
+        for made in b.add("fused", reads, larger(example.attributes, 4), site=f"block{number}"):
+            b.sink(made)
+    return b.build()
+
+
+def larger(attrs: Attributes, factor: int) -> Attributes:
+    """The attributes of a fused block with all sizes multiplied."""
+
+    def scaled(name: str, value: Any) -> Any:
+        if name == "dims":
+            return tuple((d, factor * n) for d, n in value)
+        return value
+
+    given = dict(attrs)
+    body = tuple(
+        (operator, tuple((k, scaled(k, v)) for k, v in own), reads) for operator, own, reads in given["body"]
+    )
+    types = tuple((tuple(factor * n for n in shape), dtype) for shape, dtype in given["types"])
+    return attributes(body=body, types=types, results=given["results"])
+
+
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
     make.__name__: make
-    for make in (perceptron, convolutions, attention, embedding, joints, leftovers, observed, priced)
+    for make in (perceptron, convolutions, attention, embedding, joints, leftovers, observed, priced, fusions)
 }
 
 MESHES = ("dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node")
