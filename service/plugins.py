@@ -17,6 +17,7 @@ from teg import operators
 from teg.operators.plugged import OPERATOR_GROUP
 from teg.plugins import Fault, PlugIn
 
+PREFIX = "plugin:"
 AUTHOR = "a promise of its kind is broken: its author should see `broken_promises` in docs/plugins.md"
 
 
@@ -52,7 +53,7 @@ def _with(plug_in: PlugIn, broken: Mapping[str, Sequence[str]]) -> PlugIn:
 def versions(found: Iterable[PlugIn] | None = None) -> dict[str, str]:
     """Version by name of the distributions of which something was let in, with the word `plugin:` in front."""
     chosen = plug_ins() if found is None else found
-    return {f"plugin:{p.distribution or p.value}": p.version for p in chosen if p.members}
+    return {f"{PREFIX}{p.distribution or p.value}": p.version for p in chosen if p.members}
 
 
 def document(plug_in: PlugIn) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,6 +25,15 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found | plugins.versions()
+
+
+def plug_ins_of(found: Mapping[str, str]) -> list[str]:
+    """The plug-ins among the versions of a run: `tapestry-swiglu 0.1.0`."""
+    return [
+        f"{name.removeprefix(plugins.PREFIX)} {version}".rstrip()
+        for name, version in found.items()
+        if name.startswith(plugins.PREFIX)
+    ]
 
 
 def host() -> dict[str, Any]:

@@ -207,11 +207,13 @@ def test_what_a_plug_in_had_a_part_in_is_shown_without_it_and_refused_by_name(
     run = json.loads(made.stdout)
     (plan, *_) = [p["id"] for p in run["frontier"] if "find_swiglu" in {m["rule"] for m in p["moves"]}]
 
+    told = tapestry("show", run["run"], *home, folders=())
     shown = tapestry("show", f"{run['run']}/{plan}", "--json", *home, folders=())
     executed = tapestry("simulate", "--plan", f"{run['run']}/{plan}", *home, folders=())
     again = tapestry(*asked, *home, folders=())
     elsewhere = tapestry(*asked[:3], "dgx-h100", *asked[4:], *home, folders=())
 
+    assert "plug-ins: tapestry-swiglu 0.1.0" in told.stdout.splitlines()
     assert "find_swiglu" in {move["rule"] for move in json.loads(shown.stdout)["moves"]}
     assert (executed.returncode, again.returncode, elsewhere.returncode) == (2, 2, 2)
     assert "the stored plan cannot be made again here: find_swiglu at " in executed.stderr

@@ -12,6 +12,7 @@ from service.cli.output import print_json, print_table, quantity
 from service.cli.searching import open_store
 from service.lifecycle import is_ended
 from service.presentation import TITLES, run_document, stored_plan_document
+from service.provenance import plug_ins_of
 from service.store import Store, StoredPlan, StoredRun, StoreError
 
 NEWEST = 20
@@ -105,6 +106,8 @@ def _run(found: StoredRun, as_json: bool) -> None:
         f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s, seed {summary.seed}, {islands}"
     )
     print(f"bounds: {', '.join(summary.constraints) or 'none'}")
+    if took_part := plug_ins_of(found.versions):
+        print(f"plug-ins: {', '.join(took_part)}")
     if summary.problem is not None:
         print(f"{summary.problem['title']}: {summary.problem['detail']}")
     print()
