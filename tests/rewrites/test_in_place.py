@@ -1,0 +1,80 @@
+"""In place: what the rules about updates of a part save, counted by the simulator."""
+
+import numpy as np
+
+from hardware import load_mesh
+from hardware.simulator import simulate
+from rewrites import RULES, Move, apply_move, find, saturate
+from rewrites.cell_form import INPUT
+from rewrites.sketch import Sketch
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.operators.selectors import sliced
+from teg.sharding.expand import expand
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placements
+
+MESH = load_mesh("dgx-h100")
+ROWS, COLUMNS = 8, 64
+WHOLE_BYTES = ROWS * COLUMNS * 4
+
+
+def peak_bytes(graph: Graph) -> int:
+    """The peak of a run on one node, in which every device does everything; its values are the program's."""
+    program = expand(graph, Placements(), MeshShape(MESH.axis_sizes))
+    inputs = random_inputs(graph, np.random.default_rng(0))
+    run = simulate(program, MESH, inputs)
+    for site, value in evaluate(graph, inputs).items():
+        np.testing.assert_array_equal(run.outputs[site], value)
+    return int(run.peak_memory_bytes.max())
+
+
+def rewritten(graph: Graph, rule: str) -> Graph:
+    (move,) = (m for m in find(graph, RULES) if m.rule == rule)
+    assert isinstance(move, Move)
+    return apply_move(graph, move)
+
+
+def state_with(b: Sketch) -> str:
+    return b.tensor("cache", ROWS, COLUMNS, role="buffer")
+
+
+def carried(b: Sketch, new: str) -> Graph:
+    b.sink(new, site="cache.next", carries="cache")
+    return b.build()
+
+
+def test_what_is_added_to_a_part_makes_no_padded_copy() -> None:
+    b = Sketch("a row is added to")
+    cache = state_with(b)
+    padded = b.op("pad", b.tensor("row", 1, COLUMNS), low=(3, 0), high=(ROWS - 4, 0))
+    graph = carried(b, b.cell(("add", ("input", 0), ("input", 1)), {cache: "rc", padded: "rc"}))
+
+    row_bytes = WHOLE_BYTES // ROWS
+    assert peak_bytes(graph) == 3 * WHOLE_BYTES
+    assert peak_bytes(rewritten(graph, "add_to_part")) == 2 * WHOLE_BYTES + row_bytes
+
+
+def test_a_part_that_changes_where_it_is_makes_no_part_of_its_own() -> None:
+    b = Sketch("half is rectified")
+    cache, half = state_with(b), ROWS // 2
+    shape = b.shape(cache)
+    first = b.view(cache, sliced(shape, (0, 0), (half, COLUMNS)))
+    last = b.view(cache, sliced(shape, (half, 0), shape))
+    graph = carried(b, b.op("concat", first, b.cell(("relu", INPUT), {last: "rc"}), axis=0))
+
+    assert peak_bytes(graph) == 2 * WHOLE_BYTES + WHOLE_BYTES // 2
+    assert peak_bytes(rewritten(graph, "update_of_part")) == 2 * WHOLE_BYTES
+
+
+def test_copies_into_state_and_of_it_disappear() -> None:
+    b = Sketch("copied in and out")
+    cache = state_with(b)
+    copy = b.cell(INPUT, {cache: "rc"}, site="copy in")
+    new = b.cell(("mul", ("input", 0), ("input", 1)), {copy: "rc", cache: "rc"})
+    graph = carried(b, b.op("reshape", new, shape=(ROWS, COLUMNS)))
+
+    done = saturate(graph, [r for r in RULES if r.saturating]).graph
+    assert [x.operator for x in done.blocks] == ["source", "cell", "sink"]
+    assert peak_bytes(graph) == 3 * WHOLE_BYTES
+    assert peak_bytes(done) == 2 * WHOLE_BYTES
