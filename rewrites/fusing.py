@@ -11,7 +11,8 @@ from hashlib import blake2b
 from rewrites.draft import Draft
 from rewrites.fused_form import region, spelled_out
 from rewrites.move import Move
-from rewrites.rule import Fuse, Match, Rule, RuleError
+from rewrites.regions import Fuse
+from rewrites.rule import Match, Rule, RuleError
 from teg.graph import Block, Definition, Tensor
 
 

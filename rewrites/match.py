@@ -16,21 +16,8 @@ from rewrites.draft import Draft
 from rewrites.fused_form import region
 from rewrites.move import SEVERAL, Move
 from rewrites.reach import blocks_above, roots_above
-from rewrites.rule import (
-    ALIGNED,
-    TOGETHER,
-    Above,
-    Attribute,
-    Fuse,
-    Match,
-    Op,
-    Rest,
-    Rule,
-    RuleError,
-    Tensor,
-    Term,
-    terms,
-)
+from rewrites.regions import Above, Fuse
+from rewrites.rule import ALIGNED, TOGETHER, Attribute, Match, Op, Rest, Rule, RuleError, Tensor, Term, terms
 from teg.graph import Block, Definition, Graph, TensorType
 
 # Names to values, and the rule's applications to the blocks they match.
@@ -173,7 +160,7 @@ class Index:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self.deep = tuple(r for r in rules if r.depth > DEEP and len(r.roots) == 1)
+        self.deep = tuple(r for r in rules if len(r.roots) == 1 and _is_deep(r))
         self.depth = max((r.depth for r in rules if r not in self.deep), default=0)
         self.largest = max((sum(map(_size, r.roots)) for r in rules if r not in self.deep), default=0)
         self.paired = tuple(r for r in rules if len(r.roots) > 1)
@@ -211,6 +198,11 @@ class Index:
             known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
             self._by_operator[operator] = known
         return known
+
+
+def _is_deep(rule: Rule) -> bool:
+    """Whether a pattern is looked for from the blocks inside it."""
+    return rule.depth > DEEP or any(isinstance(o, Above) for o in rule.roots[0].operands)
 
 
 def _may_begin(term: Op, makers: Collection[str]) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from rewrites.match import find
-from rewrites.rule import Computed, Fuse, Nothing, Op, Rule, Sizes, SpellOut, terms
+from rewrites.regions import Fuse, SpellOut
+from rewrites.rule import Computed, Nothing, Op, Rule, Sizes, terms
 from teg.operators import catalogue as operators
 from teg.operators import plug_ins as operator_plug_ins
 from teg.plugins import Group, Refused, require, require_name, sequence_of

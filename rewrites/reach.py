@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.rule import Above, Op, Rule
+from rewrites.regions import Above
+from rewrites.rule import Op, Rule
 from teg.graph import Block
 
 # Blocks that `above` takes at most: a kernel of more is none.

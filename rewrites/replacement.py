@@ -18,12 +18,11 @@ from rewrites.draft import Draft
 from rewrites.fusing import put_fused, put_spelled_out
 from rewrites.match import late_blocks
 from rewrites.move import Move
+from rewrites.regions import Above, Fuse, SpellOut
 from rewrites.rule import (
-    Above,
     Attribute,
     Case,
     Computed,
-    Fuse,
     Match,
     Nothing,
     Op,
@@ -33,7 +32,6 @@ from rewrites.rule import (
     Result,
     Rule,
     RuleError,
-    SpellOut,
     Term,
 )
 from rewrites.rule import Tensor as AnyTensor

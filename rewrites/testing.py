@@ -28,7 +28,8 @@ from rewrites.match import find, find_near
 from rewrites.measure import measure
 from rewrites.move import Move
 from rewrites.offers import Offers, find_tied
-from rewrites.rule import NOTHING, Computed, Fuse, Match, Nothing, Rule, Sizes, SpellOut, computed, op
+from rewrites.regions import Fuse, SpellOut
+from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
 from teg.builder import define
 from teg.dtypes import is_float
 from teg.evaluate import evaluate, random_inputs

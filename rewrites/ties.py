@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.move import Move
-from rewrites.rule import Fuse, Match, Rule
+from rewrites.regions import Fuse
+from rewrites.rule import Match, Rule
 
 # What two moves share that do the same to equal surroundings.
 Kind = tuple[Any, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rewrites.cell_form import MULTIPLY
 from rewrites.fusion.fitting import judged
 from rewrites.laws import functions_of
-from rewrites.rule import Match, Rule, Sizes, above, fuse, op, tensor
+from rewrites.regions import above, fuse
+from rewrites.rule import Match, Rule, Sizes, op, tensor
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.signature import PARALLEL

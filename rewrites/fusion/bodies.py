@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rewrites.rule import Rule, Sizes, SpellOut, op, rest
+from rewrites.regions import SpellOut
+from rewrites.rule import Rule, Sizes, op, rest
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.operators.fused_body import FUSED

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from rewrites.cell_form import INPUT, any_cell
 from rewrites.fusion.fitting import judged
-from rewrites.rule import Match, Rule, Sizes, fuse, op, rest
+from rewrites.regions import fuse
+from rewrites.rule import Match, Rule, Sizes, op, rest
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.operators.expressions import cell_flops

@@ -6,7 +6,8 @@ import math
 
 from rewrites.cell_form import INPUT, MULTIPLY
 from rewrites.fusion.fitting import judged
-from rewrites.rule import Match, Rule, Sizes, all_above, fuse, op
+from rewrites.regions import all_above, fuse
+from rewrites.rule import Match, Rule, Sizes, op
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rewrites.draft import Draft
-from rewrites.rule import Match, Rule, Sizes, all_above, fuse, op
+from rewrites.regions import all_above, fuse
+from rewrites.rule import Match, Rule, Sizes, op
 from rewrites.sketch import Sketch
 from teg.graph import Block, Graph
 

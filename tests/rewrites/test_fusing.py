@@ -6,7 +6,8 @@ import numpy as np
 
 from rewrites import Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named
 from rewrites.cell_form import ADD, INPUT
-from rewrites.rule import above, fuse, op, rest, tensor
+from rewrites.regions import above, fuse
+from rewrites.rule import op, rest, tensor
 from rewrites.sketch import Sketch
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
