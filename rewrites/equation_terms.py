@@ -135,7 +135,7 @@ class _Terms:
         if name == "view":
             return self.value(step.operands[0])
         if name == "cell":
-            labels = self.expanded(self.traced.letters(step.site))
+            labels = self._as_read(step, self.expanded(self.traced.letters(step.site)))
             return Value(self._cell(step, labels, ()), labels, step.dtype)
         if name == "contract":
             return self._contract(step, wanted)
@@ -155,6 +155,11 @@ class _Terms:
             dims=tuple(zip(fill, sizes, strict=True)),
             dtype=step.dtype,
         )
+
+    def _as_read(self, step: Step, labels: Labels) -> Labels:
+        """The labels in the order in which an operand has all of them, if one has: nothing is transposed."""
+        operands = (self.value(k).labels for k in step.operands)
+        return next((own for own in operands if sorted(own) == sorted(labels)), labels)
 
     def _contract(self, step: Step, wanted: Labels) -> Value:
         values = [self.value(k) for k in step.operands]

@@ -53,6 +53,17 @@ def _behind_centred(end: Callable[..., Any]) -> Callable[..., Any]:
     return normalised
 
 
+def _apart(end: Callable[..., Any]) -> Callable[..., Any]:
+    """The root taken once per row, the mean taken away anew in the cell that scales by it."""
+
+    def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+        root = (variance + eps).rsqrt() if end is _times else (variance + eps).sqrt()
+        scale = "mul" if end is _times else "div"
+        return x.fused("normalised", lambda a, b, r: (a - b).function(scale, r), mean, root)
+
+    return normalised
+
+
 def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
     """The root of the variance taken anew for every element, in the cell that scales it."""
 
@@ -74,6 +85,8 @@ ENDS = (
     ("_over_root_in_a_cell", _in_one_cell(_over), "/ sqrt", ", the root in the cell of the elements"),
 )
 SHARED_ENDS = (
+    ("_taken_away_twice", _apart(_times), "* rsqrt", ", the mean taken away in both cells"),
+    ("_over_root_taken_away_twice", _apart(_over), "/ sqrt", ", the mean taken away in both cells"),
     ("_behind_centred", _behind_centred(_times), "* rsqrt", ", the root in a cell behind the centred values"),
     (
         "_over_root_behind_centred",

@@ -8,11 +8,15 @@ expands an operator, to split its rows or to fuse its parts, shall keep what it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from rewrites.algebra.normalisations import NORMALISATIONS
 from rewrites.equations import equation
-from rewrites.rule import Rule
+from rewrites.rule import Match, Rule, Sizes
+from rewrites.sketch import Sketch
+from teg.dtypes import is_float
+from teg.graph import Graph
 
 SOFTMAX = "Milakov and Gimelshein, Online normalizer calculation for softmax, 2018, algorithm 2"
 LOG_SUM = "Blanchard, Higham and Higham, Accurately computing the log-sum-exp, 2021"
@@ -56,6 +60,22 @@ def _sum_guarded_in_cells(x: Any) -> Any:
     return total.fused("log", lambda a, peak: a.log() + _finite(peak), m)
 
 
+def _is_exponential(m: Match) -> bool:
+    """Whether a cell makes `e` as exponentials, for the matched blocks only."""
+    maker = m.draft.producers[m["e"]]
+    if maker.operator != "cell" or maker.definition["expr"][0] != "exp" or not is_float(m.dtype("e")):
+        return False
+    return all(reader in m.blocks for reader, _ in m.draft.readers[m["e"]])
+
+
+def _exponentials_example(size: Sizes) -> Graph:
+    b = Sketch("softmax_of_exponentials")
+    x = b.tensor("x", size(3, least=2), size(4, least=2))
+    e = b.cell(("exp", ("mul", ("input", 0), ("const", 0.25))), {x: "mk"}, site="e")
+    s = b.op("reduce", e, monoid="sum", labels=("m", "k"), output=("m",))
+    return b.result(b.cell(("div", ("input", 0), ("input", 1)), {e: "mk", s: "m"}))
+
+
 RECOMPOSITION: tuple[Rule, ...] = (
     equation(
         "softmax_of_parts",
@@ -70,18 +90,23 @@ RECOMPOSITION: tuple[Rule, ...] = (
         """,
         source=SOFTMAX,
     ),
-    equation(
-        "softmax_of_exponentials",
-        left=lambda x: x.exp() / x.exp().sum("k"),
-        right=lambda x: x.softmax("k"),
-        tensors=ROWS,
-        doc="""
-        A softmax without a shift is named.
+    replace(
+        equation(
+            "softmax_of_exponentials",
+            left=lambda e: e / e.sum("k"),
+            right=lambda e: e.log().softmax("k"),
+            tensors={"e": "m k"},
+            when=_is_exponential,
+            doc="""
+        Exponentials over their sum are a softmax of what stood in the exponent.
 
-        exp(x) / sum_k exp(x)  ->  softmax_k(x)
-        Over any dimensions: a shift of all exponents cancels; where an exponential overflows it is even right.
+        e / sum_k e  ->  softmax_k(log e)
+        Where a cell makes e as an exponential, which nobody else reads: its logarithm falls away. A shift of all
+        exponents cancels, so where one overflows this is even right.
         """,
-        source=SOFTMAX,
+            source=SOFTMAX,
+        ),
+        example=_exponentials_example,
     ),
     equation(
         "gradient_of_quotient",

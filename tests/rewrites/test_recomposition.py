@@ -53,6 +53,8 @@ def test_a_softmax_is_found_over_any_dimensions(dims: tuple[str, ...]) -> None:
     e = lambda x: exponential(x, *dims)  # noqa: E731
     assert operators(lambda x: e(x) / e(x).sum(*dims, keep=True)) == {"softmax": 1}
     assert operators(lambda x: x.exp() / x.exp().sum(*dims, keep=True)) == {"softmax": 1}
+    scaled = lambda x: (x * 0.25).exp()  # noqa: E731
+    assert operators(lambda x: scaled(x) / scaled(x).sum(*dims, keep=True)) == {"cell": 1, "softmax": 1}
 
 
 def test_a_scaled_and_masked_softmax_is_found_behind_its_scale() -> None:
