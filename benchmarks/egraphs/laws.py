@@ -18,8 +18,9 @@ from rewrites.match import alternatives, index_of
 from rewrites.rule import Op, Rest, RuleError, Tensor, Term
 from teg.graph import Graph
 
-# Per operator the most operands that an e-node may have: laws that flatten would go on for ever.
-MOST_OPERANDS = {"contract": 3, "concat": 8, "cell": 24}
+# Per operator the most operands that an e-node may have, unless the program has more: laws that flatten would
+# go on for ever.
+MOST_OPERANDS: Mapping[str, int] = {"contract": 3, "concat": 8, "cell": 24}
 
 FLATTENING = ("flatten_contract", "concat_of_concat", "fuse_cells", "fuse_broadcast_cell", "fuse_generator")
 
@@ -63,23 +64,25 @@ class Partial(NamedTuple):
         return Partial({**self.bound, name: refs}, self.nodes, self.leaves + count)
 
 
-def patterns(rule: Rule, arities: Mapping[str, Collection[int]]) -> list[Pattern]:
+def patterns(
+    rule: Rule, arities: Mapping[str, Collection[int]], most: Mapping[str, int] = MOST_OPERANDS
+) -> list[Pattern]:
     """All patterns of a rule over applications with these numbers of operands, each once."""
     found = dict.fromkeys(
         Pattern(rule, part.nodes, tuple(ref[1] for root in rule.roots for ref in part.bound[root]))
         for part in _terms(rule.roots, Partial({}, (), 0), arities)
     )
-    distinct = [p for p in found if len(set(p.roots)) == len(p.roots) and not _is_too_long(p)]
+    distinct = [p for p in found if len(set(p.roots)) == len(p.roots) and not _is_too_long(p, most)]
     if rule.name not in ASK_FOR_REPEATS:
         return distinct
     return [*distinct, *dict.fromkeys(q for p in distinct for q in _with_repeats(p))]
 
 
-def _is_too_long(pattern: Pattern) -> bool:
+def _is_too_long(pattern: Pattern, most: Mapping[str, int]) -> bool:
     """Whether the right side, which puts all leaves into one application, would have too many operands."""
     root = pattern.nodes[pattern.roots[0]].operator
     leaves = {r for n in pattern.nodes for r in n.operands if r[0] == "leaf"}
-    return pattern.rule.name in FLATTENING and len(leaves) > MOST_OPERANDS[root]
+    return pattern.rule.name in FLATTENING and len(leaves) > most[root]
 
 
 def _with_repeats(pattern: Pattern) -> Iterator[Pattern]:
@@ -143,6 +146,13 @@ class Laws:
         self.kinds = kinds
         self.normal = tuple(normal)
         self.skipped: dict[str, int] = {}
+        self.most = dict(MOST_OPERANDS)
+
+    def allow(self, graph: Graph) -> None:
+        """Let applications have as many operands as the longest of their operator in a program."""
+        for block in graph.blocks:
+            if block.operator in self.most:
+                self.most[block.operator] = max(self.most[block.operator], len(block.inputs))
 
     def templates(self, pattern: Pattern, numbers: Sequence[int]) -> list[Template]:
         """The right sides of a pattern over these kinds, one per way and choice; none where a guard forbids it."""
@@ -189,7 +199,7 @@ class Laws:
             if block.operator == "source":
                 refs[block.outputs[0]] = ("leaf", int(block.site.removeprefix("leaf")))
             elif block.operator != "sink":
-                if len(block.inputs) > MOST_OPERANDS.get(block.operator, len(block.inputs)):
+                if len(block.inputs) > self.most.get(block.operator, len(block.inputs)):
                     return None
                 refs[block.outputs[0]] = ("made", len(numbers))
                 numbers.append(self.kinds.number(kind_of(graph, block.site)))

@@ -107,6 +107,7 @@ class Saturation:
 
     def _terms(self, graph: Graph, prefix: str) -> list[str]:
         """The program's blocks as terms; returns those of its sinks, in order of their sites."""
+        self.laws.allow(graph)
         names: dict[str, str] = {}
         lines: list[str] = []
         for block in graph.blocks:
@@ -184,7 +185,7 @@ class Saturation:
         began = time.process_time()
         lines = []
         for rule in self.rules:
-            for pattern in patterns(rule, self._arities):
+            for pattern in patterns(rule, self._arities, self.laws.most):
                 if pattern not in self._patterns:
                     self._patterns[pattern] = len(self._patterns)
                     lines += self._asking(pattern)

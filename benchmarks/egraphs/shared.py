@@ -27,6 +27,7 @@ LAWS = (
     "concat_of_slices",
     "fuse_cells",
     "fuse_broadcast_cell",
+    "fuse_shared_cell",
     "fuse_generator",
     "merge_reads",
 )

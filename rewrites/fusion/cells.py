@@ -45,6 +45,11 @@ def _is_cheap(m: Match) -> bool:
     return cell_flops(m["inner_expr"]) <= CHEAP_FLOPS
 
 
+def _is_shared(m: Match) -> bool:
+    """Whether the inner cell has inputs, and another reader than the root."""
+    return bool(m["ys"]) and any(reader is not m.roots[0] for reader, _ in m.draft.readers[m["y"]])
+
+
 def _chain_example(size: Sizes) -> Graph:
     b = Sketch("fuse_cells")
     x = b.tensor("x", size(3), size(4))
@@ -58,6 +63,14 @@ def _broadcast_example(size: Sizes) -> Graph:
     x = b.tensor("x", size(3, least=2), size(4))
     shift = b.cell(("neg", ("input", 0)), {b.tensor("v", 1, b.shape(x)[1]): "rc"})
     return b.result(b.cell(ADD, {x: "rc", shift: "-c"}))
+
+
+def _shared_example(size: Sizes) -> Graph:
+    b = Sketch("fuse_shared_cell")
+    x, y = b.tensor("x", size(3)), b.tensor("y", size(4))
+    apart = b.cell(("sub", ("input", 0), ("input", 1)), {x: "r", y: "c"})
+    squares = b.op("reduce", apart, monoid="sum", labels=("r", "c"), output=("r",))
+    return b.result(b.cell(("relu", ("input", 0)), {apart: "rc"}), squares)
 
 
 def _generator_example(size: Sizes) -> Graph:
@@ -109,6 +122,21 @@ CELL_FUSION: tuple[Rule, ...] = (
         """,
         source=SOURCE,
         example=_broadcast_example,
+    ),
+    Rule(
+        name="fuse_shared_cell",
+        left=any_cell(rest("before"), INNER, rest("after")),
+        right=cell(_fused),
+        when=lambda m: _is_first_read(m) and _is_cheap(m) and _is_shared(m),
+        doc="""
+        A cheap cell that others read too is computed again inside one of its readers.
+
+        y = cell[f](x), cell[g](y, z), h(y)  ->  cell[g o f](x, z), h(y)
+        Where it costs few flops per element and reads something. Not for saturation: it pays where what it reads
+        is smaller than what it makes, or where all its readers take it in; the search decides.
+        """,
+        source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
+        example=_shared_example,
     ),
     Rule(
         name="fuse_generator",
