@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.egraphs.peer import Limits, Peer, judged
-from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
+from benchmarks.egraphs.shared import LAWS, normal_rules, searched_rules, shared_rules
 from benchmarks.setting import find_models, write
 from hardware import load_mesh
 from hardware.mesh import Mesh
@@ -77,8 +77,7 @@ def compare(
     """One graph: egglog's programs, our frontiers, and their ratios."""
     graph = from_onnx(path)
     simple = saturate(graph, [r for r in (*shared_rules(), *normal_rules()) if r.saturating]).graph
-    names = list(dict.fromkeys((*LAWS, *(r.name for r in normal_rules()))))
-    ours = searched(graph, mesh, names, evaluations, seed)
+    ours = searched(graph, mesh, searched_rules(), evaluations, seed)
     whole = searched(graph, mesh, None, evaluations, seed)
     peer = Peer(simple, mesh).run(limits, ilp_s)
     return {
