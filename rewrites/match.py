@@ -103,7 +103,9 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
     )
     distances = dict.fromkeys(edge, 0)
     starts = edge | {b.site for b in made}
-    above = {r.name: frozenset(roots_above(draft, r, starts)) for r in index.deep}
+    found = {r.roots: r for r in index.deep}
+    reached = {roots: frozenset(roots_above(draft, r, starts)) for roots, r in found.items()}
+    above = {r.name: reached[r.roots] for r in index.deep}
     for distance in range(1, index.depth + 1):
         readers = {b.site for s in edge for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
         edge = readers - distances.keys()

@@ -17,6 +17,8 @@ SOURCE = "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention,
 BETWEEN = ("cell", "view", "softmax", "reduce")
 SQUARE = above(*BETWEEN, ends=("contract",), most=12)
 PRODUCTS = ("contract",)
+# Whatever is weighted or differentiated; one left side for both rules is looked for once.
+WEIGHTED = op("contract", SQUARE, tensor("x")).commutative()
 EXPONENTIALS = frozenset(("exp", "exp2"))
 
 
@@ -94,7 +96,7 @@ def _gradient_example(size: Sizes) -> Graph:
 ATTENTION_FUSION: tuple[Rule, ...] = (
     Rule(
         name="fuse_attention",
-        left=op("contract", SQUARE, tensor("v")).commutative(),
+        left=WEIGHTED,
         right=fuse(recomputes=True),
         when=_is_forward,
         doc="""
@@ -110,7 +112,7 @@ ATTENTION_FUSION: tuple[Rule, ...] = (
     ),
     Rule(
         name="fuse_attention_gradient",
-        left=op("contract", SQUARE, tensor("x")).commutative(),
+        left=WEIGHTED,
         right=fuse(recomputes=True, joined=PRODUCTS),
         when=_is_backward,
         doc="""

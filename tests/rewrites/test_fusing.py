@@ -1,19 +1,24 @@
 """Right sides that make one fused block: what becomes of values others read, of late inputs, of fused blocks in it."""
 
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
+import pytest
 
-from rewrites import Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named
+from rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named, saturate
 from rewrites.cell_form import ADD, INPUT
 from rewrites.regions import above, fuse
 from rewrites.rule import op, rest, tensor
 from rewrites.sketch import Sketch
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
+from teg.importers import from_onnx
 from teg.operators import body_of
 from teg.validate import check
 
+GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 TANH = ("tanh", INPUT)
 PRODUCT = op("contract", rest("xs"))
 
@@ -147,3 +152,33 @@ def test_an_example_of_every_fusion_gets_one_block_less_or_more_outputs() -> Non
         graph = rule.example(Sizes())
         after = apply_move(graph, find(graph, [rule])[0])
         assert [x.operator for x in after.blocks].count("fused") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("tiny_gpt2_small_b1_s1024", {"fuse_attention": 2, "fuse_after_contract": 10}),
+        ("tiny_llama2_7b_1layer_b1_s2048", {"fuse_attention": 2, "fuse_normalisation": 5}),
+        (
+            "tiny_train_gpt2_small_b8_s1024_adam",
+            {"fuse_attention": 2, "fuse_attention_gradient": 2, "fuse_update": 28},
+        ),
+    ],
+)
+def test_fusions_are_found_in_exported_models(name: str, found: Mapping[str, int]) -> None:
+    graph = saturate(from_onnx(GRAPHS / f"{name}.onnx"), [r for r in RULES if r.saturating]).graph
+    moves = Counter(m.rule for m in find(graph, [rule_named(rule) for rule in found]))
+    assert moves == found
+
+
+def test_a_training_step_whose_fusions_are_all_made_means_the_same() -> None:
+    graph = saturate(
+        from_onnx(GRAPHS / "tiny_train_gpt2_small_b8_s1024_adam.onnx"), [r for r in RULES if r.saturating]
+    ).graph
+    after = graph
+    for name in ("fuse_attention", "fuse_attention_gradient", "fuse_update", "fuse_after_contract"):
+        while moves := find_tied(after, [rule_named(name)]):
+            after = apply_move(after, moves[0])
+    check(after)
+    assert len(after.blocks) < 0.85 * len(graph.blocks)
+    assert_same(graph, after)
