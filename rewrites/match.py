@@ -60,7 +60,7 @@ def find_near(graph: Graph, rules: Sequence[Rule], changes: Changes) -> list[Mov
     """The moves at places that a rewrite may have affected."""
     draft = Draft(graph)
     affected = near(draft, rules, changes)
-    return list(_moves(draft, rules, in_order(draft, affected.several), affected))
+    return list(_moves(draft, rules, in_order(draft, affected.places), affected))
 
 
 def first_root(draft: Draft, move: Move) -> str | None:
@@ -75,25 +75,34 @@ def first_root(draft: Draft, move: Move) -> str | None:
 class Near(NamedTuple):
     """The places whose matches may have changed.
 
-    `distances`: how many blocks lie between a place and the nearest change below it; `several`: first roots of
-    matches of several roots, these places included; `above`: the places of deep rules, by rule.
+    `distances`: how many blocks lie between a place and the nearest change below it; `apart`: by rule the places
+    of those with several roots or deep patterns, for which distances do not count; `entangled`: places whose
+    matches may need themselves by way of others, or no longer.
     """
 
     distances: Mapping[str, int]
-    several: frozenset[str]
-    above: Mapping[str, frozenset[str]]
+    apart: Mapping[str, frozenset[str]]
+    entangled: frozenset[str] = frozenset()
 
     def concerns(self, rule: Rule, site: str) -> bool:
         """Whether a rule may fit in another way than before with its first root at a place."""
-        if rule.name in self.above:
-            return site in self.above[rule.name]
-        if len(rule.roots) > 1:
-            return site in self.several
+        if site in self.entangled and can_loop(rule):
+            return True
+        if rule.name in self.apart:
+            return site in self.apart[rule.name]
         return self.distances.get(site, rule.depth) < rule.depth
+
+    @property
+    def places(self) -> frozenset[str]:
+        """All places that concern any rule, or whose surroundings have changed."""
+        return self.entangled.union(self.distances, *self.apart.values())
 
 
 def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
-    """The places whose matches may have changed with a rewrite."""
+    """The places whose matches may have changed with a rewrite.
+
+    Of deep patterns those that may be new: where one was, and is no more, only who knew it can tell.
+    """
     index = index_of(tuple(rules))
     made = [draft.producers[t] for t in changes.tensors if t in draft.producers]
     edge = {s for s in changes.blocks if s in draft.blocks}
@@ -102,21 +111,25 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
         b.site for b in made if len({r for t in b.outputs for r, _ in draft.readers[t]}) <= index.largest
     )
     distances = dict.fromkeys(edge, 0)
-    starts = edge | {b.site for b in made}
-    found = {r.roots: r for r in index.deep}
-    reached = {roots: frozenset(roots_above(draft, r, starts)) for roots, r in found.items()}
-    above = {r.name: reached[r.roots] for r in index.deep}
+    starts = {*edge, *(b.site for b in made)}
     for distance in range(1, index.depth + 1):
-        readers = {b.site for s in edge for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
-        edge = readers - distances.keys()
+        edge = readers_of(draft, edge) - distances.keys()
         distances.update(dict.fromkeys(edge, distance))
     distances.update((b.site, 0) for b in made)
-    several = set(distances).union(*above.values())
+    deep = {r.roots: r for r in index.deep}
+    above = {roots: frozenset(roots_above(draft, r, starts)) for roots, r in deep.items()}
+    apart = {r.name: above[r.roots] for r in index.deep}
     for rule in index.paired:
-        for site, distance in distances.items():
-            for k in range(1, len(rule.roots)) if distance <= rule.depth else ():
-                several.update(_firsts(draft, rule, k, draft.blocks[site]))
-    return Near(distances, frozenset(several), above)
+        own = {site for site, distance in distances.items() if distance <= rule.depth}
+        others = range(1, len(rule.roots))
+        found = (_firsts(draft, rule, k, draft.blocks[site]) for site in own for k in others)
+        apart[rule.name] = frozenset(own.union(*found))
+    return Near(distances, apart)
+
+
+def readers_of(draft: Draft, sites: Iterable[str]) -> set[str]:
+    """The blocks that read what these blocks make."""
+    return {b.site for s in sites for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
 
 
 def _firsts(draft: Draft, rule: Rule, k: int, block: Block) -> Iterator[str]:
@@ -338,12 +351,16 @@ def _reached(draft: Draft, rule: Rule, match: Match) -> Iterator[str]:
     if len(match.roots) > 1:
         yield match.roots[-1].site
     elif isinstance(rule.right, Fuse):
-        inside = set(match.blocks)
+        inside, end = set(match.blocks), draft.position(match.roots[0].site)
         for block in match.blocks:
-            if block not in match.roots and any(
-                r not in inside for t in block.outputs for r, _ in draft.readers[t]
-            ):
+            readers = (r for t in block.outputs for r, _ in draft.readers[t] if r not in inside)
+            if block not in match.roots and any(draft.position(r.site) < end for r in readers):
                 yield block.site
+
+
+def can_loop(rule: Rule) -> bool:
+    """Whether matches of a rule may need themselves by way of other blocks."""
+    return len(rule.roots) > 1 or isinstance(rule.right, Fuse)
 
 
 def _has_room(draft: Draft, rule: Rule, match: Match) -> bool:

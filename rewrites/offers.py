@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rewrites.draft import Draft, order_of
-from rewrites.match import Changes, Near, alternatives, index_of, near
+from rewrites.match import Changes, Near, alternatives, index_of, near, readers_of
 from rewrites.move import Move
 from rewrites.rule import Rule, RuleError
 from rewrites.ties import Kind, Offer, offer, renewed, tied
@@ -28,12 +28,12 @@ class Failure(NamedTuple):
 class Place(NamedTuple):
     """What is offered where the first root is a certain block, in the order of the rules.
 
-    `reached` are blocks of matches that might need each other by way of others: last roots of several, parts of a
-    fused block; of those too that do, and so make a cycle.
+    `reached` are, each with its rule, blocks of matches that might need each other by way of others: last roots of
+    several, parts of a fused block; of those too that do, and so make a cycle.
     """
 
     offers: tuple[Offer, ...]
-    reached: frozenset[str]
+    reached: frozenset[tuple[str, str]]
     failures: tuple[Failure, ...]
 
 
@@ -48,7 +48,8 @@ class Tied(NamedTuple):
 class Offers:
     """All moves of some rules on a graph. A rule that fails at a place offers nothing there: see `failures`.
 
-    `pairs` are the places with matches whose blocks might need each other by way of others.
+    `pairs` are the places with matches whose blocks might need each other by way of others, `deep` those with
+    offers of deep patterns.
     """
 
     graph: Graph
@@ -56,6 +57,7 @@ class Offers:
     places: Mapping[str, Place]
     kinds: Mapping[Kind, Tied]
     pairs: frozenset[str]
+    deep: frozenset[str]
 
     @staticmethod
     def of(graph: Graph, rules: Sequence[Rule]) -> Offers:
@@ -63,29 +65,34 @@ class Offers:
         draft, index = Draft(graph), tuple(rules)
         found = ((b.site, _matched(draft, index, b)) for b in graph.blocks)
         places = {site: place for site, place in found if place is not None}
-        pairs = frozenset(site for site, place in places.items() if place.reached)
-        return Offers(graph, index, places, _filed(graph, {}, {}, places, (), places), pairs)
+        kinds = _filed(graph, {}, {}, places, (), places)
+        return Offers(graph, index, places, kinds, _with_pairs(places), _with_deep(places, index))
 
     def after(self, graph: Graph, changes: Changes) -> Offers:
         """Those of the graph that a rewrite made of this one."""
         draft = Draft(graph)
         gone = self.places.keys() - graph.by_site.keys()
         affected = near(draft, self.rules, changes)
-        affected = affected._replace(several=affected.several | self._entangled(draft, changes))
+        deep = {rule.name for rule in index_of(self.rules).deep}
+        shaken = self._shaken(draft, changes, deep)
+        apart = {name: sites | shaken if name in deep else sites for name, sites in affected.apart.items()}
+        affected = Near(affected.distances, apart, frozenset(self._entangled(draft, changes)))
+        concerned = affected.places
         places = dict(self.places)
         for site in gone:
             del places[site]
-        for site in affected.several:
+        for site in concerned:
             place = _matched(draft, self.rules, draft.blocks[site], self.places.get(site), affected)
             if place is not None:
                 places[site] = place
             else:
                 places.pop(site, None)
-        touched = (*gone, *affected.several)
+        touched = (*gone, *concerned)
         kinds = _filed(graph, self.kinds, self.places, places, self._moved(graph, changes), touched)
-        pairs = self.pairs - gone - affected.several
-        pairs |= {s for s in affected.several if s in places and places[s].reached}
-        return Offers(graph, self.rules, places, kinds, pairs)
+        now = {s: places[s] for s in concerned if s in places}
+        pairs = (self.pairs - gone - concerned) | _with_pairs(now)
+        others = (self.deep - gone - concerned) | _with_deep(now, self.rules)
+        return Offers(graph, self.rules, places, kinds, pairs, others)
 
     def _entangled(self, draft: Draft, changes: Changes) -> set[str]:
         """Places between whose blocks something changed: that they need each other may be new."""
@@ -94,11 +101,28 @@ class Offers:
         found = set()
         for site in self.pairs:
             if site in draft.blocks:
-                sites = (site, *self.places[site].reached)
+                sites = (site, *(reached for _, reached in self.places[site].reached))
                 spots = [draft.position(s) for s in sites if s in draft.blocks]
                 if len(spots) < len(sites) or any(min(spots) <= at <= max(spots) for at in changed):
                     found.add(site)
         return found
+
+    def _shaken(self, draft: Draft, changes: Changes, rules: Collection[str]) -> set[str]:
+        """Places of deep patterns in which, or right below which, something changed."""
+        starts = {s for s in changes.blocks if s in draft.blocks}
+        starts.update(draft.producers[t].site for t in changes.tensors if t in draft.producers)
+        touched = starts | readers_of(draft, starts)
+        return {
+            site
+            for site in self.deep
+            if site in draft.blocks
+            and any(
+                s in touched or s not in draft.blocks
+                for o in self.places[site].offers
+                if o.move.rule in rules
+                for s in o.within
+            )
+        }
 
     def _moved(self, graph: Graph, changes: Changes) -> set[str]:
         """The changed blocks that do not stand where they stood."""
@@ -133,6 +157,15 @@ class Offers:
         return [move for _, found in sorted(self.kinds.items(), key=rank) for move in found.moves]
 
 
+def _with_pairs(places: Mapping[str, Place]) -> frozenset[str]:
+    return frozenset(site for site, place in places.items() if place.reached)
+
+
+def _with_deep(places: Mapping[str, Place], rules: tuple[Rule, ...]) -> frozenset[str]:
+    names = {rule.name for rule in index_of(rules).deep}
+    return frozenset(s for s, place in places.items() if any(o.move.rule in names for o in place.offers))
+
+
 def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     """All moves of these rules, those of equal layers as one; each move's places can be carried out together.
 
@@ -155,17 +188,20 @@ def _matched(
     """What the rules offer at a block; those that nothing `affected` concerns offer what they did `before`."""
     offers: list[Offer] = []
     failures: list[Failure] = []
-    reached: set[str] = set()
+    reached: set[tuple[str, str]] = set()
     for rule in index_of(rules).rules_at(draft, block):
         if affected is not None and not affected.concerns(rule, block.site):
             if before is not None:
                 offers += (renewed(o, draft) for o in before.offers if o.move.rule == rule.name)
                 failures += (f for f in before.failures if f.rule == rule.name)
+                reached.update(r for r in before.reached if r[0] == rule.name)
             continue
+        ends: set[str] = set()
         try:
-            offers += [offer(*found, rule) for found in alternatives(draft, rule, block.site, reached)]
+            offers += [offer(*found, rule) for found in alternatives(draft, rule, block.site, ends)]
         except RuleError as error:
             failures.append(Failure(rule.name, error.reason))
+        reached.update((rule.name, end) for end in ends)
     return (
         Place(tuple(offers), frozenset(reached), tuple(failures)) if offers or reached or failures else None
     )

@@ -109,13 +109,12 @@ def roots_above(draft: Draft, rule: Rule, starts: Iterable[str]) -> set[str]:
     """The blocks that may be the rule's first root in a match in which one of these blocks takes part."""
     shape = _shape(rule)
     waiting: list[State] = []
-    for site in starts:
-        # Anything may have stood here before, also where an operand of the match is made.
-        waiting += ((site, term, 0) for term in shape.up)
-        waiting += ((site, edge, edge.most - 1) for edge in shape.chains)
-        for reader in (r for t in draft.blocks[site].outputs for r, _ in draft.readers[t]):
-            waiting += ((reader.site, t, 0) for t in shape.up if t.operator in (None, reader.operator))
-            waiting += ((reader.site, e, e.most - 1) for e in shape.chains if reader.operator in e.operators)
+    # What makes an operand of a match counts as well, so the readers of these blocks are looked at too.
+    blocks = {draft.blocks[site] for site in starts}
+    blocks |= {r for b in blocks for t in b.outputs for r, _ in draft.readers[t]}
+    for block in blocks:
+        waiting += ((block.site, t, 0) for t in shape.up if t.operator in (None, block.operator))
+        waiting += ((block.site, e, e.most - 1) for e in shape.chains if block.operator in e.operators)
     room: dict[tuple[str, Op | Edge], int] = {}
     while waiting:
         site, at, left = waiting.pop()

@@ -48,7 +48,7 @@ def saturate(
         )
     draft, fired = Draft(graph), list[Move]()
     ending = _Ending(1000 + 20 * len(graph.blocks) if limit is None else limit)
-    places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes).several
+    places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes).places
     blocks, tensors = set[str](), set[str]()
     while places:
         for rule, sites in _by_rule(draft, rules, places).items():
@@ -60,7 +60,7 @@ def saturate(
         blocks |= new.blocks
         tensors |= new.tensors
         draft.changed, draft.reread = set(), set()
-        places = near(draft, rules, new).several
+        places = near(draft, rules, new).places
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 

@@ -20,12 +20,14 @@ Kind = tuple[Any, ...]
 
 
 class Offer(NamedTuple):
-    """A move at one place, its kind, the blocks that no move beside it may use, and what the match reads."""
+    """A move at one place, its kind, the blocks that no move beside it may use, and what
+    the match reads and consists of."""
 
     move: Move
     kind: Kind
     uses: frozenset[str]
     reads: tuple[str, ...]
+    within: tuple[str, ...]
 
 
 def offer(move: Move, match: Match, rule: Rule) -> Offer:
@@ -34,7 +36,7 @@ def offer(move: Move, match: Match, rule: Rule) -> Offer:
     kind = (move.rule, move.choice, *_surroundings(match), _makers(match.draft, reads))
     whole = isinstance(rule.right, Fuse) and not rule.right.recomputes
     uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
-    return Offer(move, kind, uses, reads)
+    return Offer(move, kind, uses, reads, tuple([b.site for b in match.blocks]))
 
 
 def renewed(known: Offer, draft: Draft) -> Offer:
