@@ -31,7 +31,11 @@ from teg.operators import plug_ins as operators
 Report = Callable[[str], None]
 
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
-MOST_REWRITTEN, DETOURS = 12, 6
+# Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
+# of the effort is spent.
+MOST_REWRITTEN, MOST_JOINING, SHARED_EFFORT = 12, 2, 0.2
+# Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
+DETOURS = 6
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -69,7 +73,7 @@ def begin(
             state.evaluations += plant_seeds(variant, left)
         else:
             state.evaluations += plant(variant, variant.space.abstract_genes().strategies[None, :])
-    if seeds and state.machines[0].mesh.device_count == 1:
+    if seeds:
         _plant_rewritten(state, simple, moves, limit)
     for variant in state.variants:
         weigh_parents(variant.archive)
@@ -77,23 +81,31 @@ def begin(
 
 
 def _plant_rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None) -> None:
-    """On one device there is nothing to place: the best of many rewritten graphs are where the search begins."""
+    """The best of many rewritten graphs, as judged on one device of the machine, are where the search begins.
+
+    On one device there is nothing to place, and that is most of the search. Where there are more, the judgement
+    leaves out how things are shared and sent, so a few that stand out join the program as it was given.
+    """
     left = None if limit is None else max(0, limit - state.evaluations)
     machine, structural = state.machines[0], state.structural
-    sounding = structural.sounding(graph, moves, machine.mesh.device, state.settings, left)
-    front = sounding.run()
+    is_alone = machine.mesh.device_count == 1
+    effort, most = (1.0, MOST_REWRITTEN) if is_alone else (SHARED_EFFORT, MOST_JOINING)
+    sounding = structural.sounding(graph, moves, machine.mesh.device, state.settings, left, effort)
+    front = [s for s in sounding.run() if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
-    for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_REWRITTEN)).astype(int)):
+    for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int)):
         found = front[k]
-        if found.graph.structural_hash in structural.known:
-            continue
         structural.known.add(found.graph.structural_hash)
         number = 1 + max(v.number for v in state.variants)
         variant = new_variant(number, machine, found.graph, found.moves, state.settings)
-        plant(variant, variant.space.abstract_genes().strategies[None, :])
+        if is_alone:
+            plant(variant, variant.space.abstract_genes().strategies[None, :])
+        else:
+            left = None if limit is None else max(0, limit - state.evaluations)
+            state.evaluations += plant_seeds(variant, left)
         state.variants.append(variant)
         structural.improved[found.moves[-1].rule] += 1
-    if sounding.judged < sounding.most:  # what was promising is tried: a few rounds of detours are enough
+    if is_alone and sounding.judged < sounding.most:  # what was promising is tried: a few rounds of detours are enough
         state.stand_still(DETOURS)
 
 

@@ -118,7 +118,7 @@ class Coordinator:
             if self.state.rounds % structural_period(self.state.variants[0]) == 0 and (
                 left is None or left > planned
             ):
-                child = self._structural_move()
+                child = self._structural_move(None if left is None else left - planned)
             # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
             results = [future.result() for future in futures]
         except BaseException:
@@ -166,11 +166,11 @@ class Coordinator:
         share = np.where(choice, share, 0.0) if choice.any() else share
         return variants[int(self.state.rng.choice(len(variants), p=share / share.sum()))]
 
-    def _structural_move(self) -> tuple[Variant, str] | None:
+    def _structural_move(self, left: int | None) -> tuple[Variant, str] | None:
         state = self.state
         number = max(v.number for v in state.variants) + 1
         parent = self._choose_variant()
-        child, rule, spent = try_child(state.structural, parent, number, state.settings, state.rng)
+        child, rule, spent = try_child(state.structural, parent, number, state.settings, state.rng, left)
         state.evaluations += spent
         return None if child is None else (child, rule)
 

@@ -61,7 +61,8 @@ class Sounded:
 class Sounding:
     """A search over rewritten graphs; `front` holds those that none beats in time and memory, `judged` counts.
 
-    `rewrite` carries a move out. At most `limit` graphs are judged, and no more than the program's size warrants.
+    `rewrite` carries a move out. At most `limit` graphs are judged, and no more than a share `effort` of what the
+    program's size warrants.
     """
 
     def __init__(
@@ -72,9 +73,10 @@ class Sounding:
         rules: Sequence[Rule],
         rewrite: Rewrite,
         limit: int | None = None,
+        effort: float = 1.0,
     ) -> None:
         self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
-        most = min(MOST, max(FEWEST, BLOCKS // max(1, len(graph.blocks))))
+        most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
         start = Sounded(graph, moves, costs.cost(graph))
         self.front = [start]

@@ -86,16 +86,25 @@ class StructuralSearch:
         return graph, tuple(moves)
 
     def sounding(
-        self, graph: Graph, moves: tuple[Move, ...], device: Device, settings: Settings, limit: int | None
+        self,
+        graph: Graph,
+        moves: tuple[Move, ...],
+        device: Device,
+        settings: Settings,
+        limit: int | None,
+        effort: float = 1.0,
     ) -> Sounding:
-        """A search over what rewriting alone makes of a graph on one device; pinned blocks stay."""
+        """A search over what rewriting alone makes of a graph on one device; pinned blocks stay.
+
+        `effort` is the share of what the program's size warrants.
+        """
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
             after = self._rewritten(before, move)
             return after if after is not None and settings.keeps_pins(after.graph) else None
 
         return Sounding(
-            graph, moves, UnshardedCosts(device, settings.compute_dtype), self.endless, rewrite, limit
+            graph, moves, UnshardedCosts(device, settings.compute_dtype), self.endless, rewrite, limit, effort
         )
 
     def propose(
@@ -197,9 +206,17 @@ def _blocks(graph: Graph) -> int:
 
 
 def try_child(
-    structural: StructuralSearch, parent: Variant, number: int, settings: Settings, rng: np.random.Generator
+    structural: StructuralSearch,
+    parent: Variant,
+    number: int,
+    settings: Settings,
+    rng: np.random.Generator,
+    limit: int | None,
 ) -> tuple[Variant | None, str, int]:
-    """Propose, compile and polish one child; returns it (or None), its rule and the evaluations spent."""
+    """Propose, compile and polish one child; returns it (or None), its rule and the evaluations spent.
+
+    `limit` bounds the evaluations spent on what it inherits.
+    """
     proposal = structural.propose(parent, number, rng)
     if proposal is None:
         return None, "", 0
@@ -207,4 +224,4 @@ def try_child(
     if not settings.keeps_pins(graph):
         return None, "", 0
     child = new_variant(number, parent.machine, graph, moves, settings)
-    return child, rule, inherit(child, parent)
+    return child, rule, inherit(child, parent, limit)

@@ -129,10 +129,10 @@ def plant(variant: Variant, strategies: np.ndarray) -> int:
     return len(strategies)
 
 
-def inherit(child: Variant, parent: Variant) -> int:
+def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     """Give a child its parent's plans: survivors keep their genes, new blocks take their best response.
 
-    Returns: plans evaluated.
+    Returns: plans evaluated, few more than `limit`.
     """
     goal = child.machine.goal
     count = int(parent.archive.size[0])
@@ -144,6 +144,8 @@ def inherit(child: Variant, parent: Variant) -> int:
     rows, prefetch, regather = [], [], []
     respond = (child.space.space, child.space.state, goal)
     for i in order:
+        if limit is not None and evaluated >= limit:
+            break
         genes = np.zeros(child.space.gene_count, np.int16)
         known = origin >= 0
         genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
