@@ -105,7 +105,9 @@ def _plant_rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], 
             state.evaluations += plant_seeds(variant, left)
         state.variants.append(variant)
         structural.improved[found.moves[-1].rule] += 1
-    if is_alone and sounding.judged < sounding.most:  # what was promising is tried: a few rounds of detours are enough
+    if (
+        is_alone and sounding.judged < sounding.most
+    ):  # what was promising is tried: a few rounds of detours are enough
         state.stand_still(DETOURS)
 
 
