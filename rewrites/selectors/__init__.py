@@ -7,9 +7,20 @@ from rewrites.selectors.distribution import DISTRIBUTION
 from rewrites.selectors.joins import JOINS
 from rewrites.selectors.lookups import LOOKUPS
 from rewrites.selectors.pads import PADS
+from rewrites.selectors.refactoring import REFACTORING
 from rewrites.selectors.reshapes import RESHAPES
 from rewrites.selectors.views import VIEWS
 
-SELECTORS: tuple[Rule, ...] = (*VIEWS, *CUTS, *DISTRIBUTION, *JOINS, *RESHAPES, *PADS, *LOOKUPS, *BROADCASTS)
+SELECTORS: tuple[Rule, ...] = (
+    *VIEWS,
+    *CUTS,
+    *DISTRIBUTION,
+    *JOINS,
+    *RESHAPES,
+    *PADS,
+    *LOOKUPS,
+    *BROADCASTS,
+    *REFACTORING,
+)
 
 __all__ = ["SELECTORS"]
