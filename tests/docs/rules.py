@@ -112,9 +112,10 @@ def short_table() -> str:
 
 
 def _found(rules: Mapping[str, list[int]], pattern: str) -> int:
-    """How often rules of these names fired; of those that a search chooses, at how many places they fit."""
+    """How often rules of these names fired; where none did, at how many places they fit."""
     rows = [row for name, row in rules.items() if re.fullmatch(pattern, name)]
-    return sum(fired or max(saturated, recomposed) for _, fired, saturated, recomposed in rows)
+    fired = sum(row[1] for row in rows)
+    return fired or sum(max(row[2:]) for row in rows)
 
 
 def full_table() -> str:
