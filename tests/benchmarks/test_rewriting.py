@@ -17,15 +17,18 @@ from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.laws import Laws, patterns
 from benchmarks.egraphs.peer import Peer, judged
 from benchmarks.egraphs.saturation import Limits, Saturation
-from benchmarks.egraphs.shared import normal_rules, shared_rules
+from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
 from benchmarks.rewriting import one_device
+from benchmarks.setting import find_models
 from rewrites import catalogue
 from rewrites.rule import Sizes
 from rewrites.sketch import Sketch
 from teg.evaluate import evaluate
 from teg.graph import Graph
+from teg.importers import from_onnx
 
 MESH = one_device("dgx-h100")
+LIMITS = Limits()
 
 
 def two_projections() -> Graph:
@@ -37,12 +40,12 @@ def two_projections() -> Graph:
     return b.result(b.cell(("relu", ("input", 0)), {total: "mn"}))
 
 
-def saturated(graph: Graph, *names: str) -> tuple[Saturation, Kinds]:
+def saturated(graph: Graph, *names: str, limits: Limits = LIMITS) -> tuple[Saturation, Kinds]:
     kinds = Kinds(MESH)
     known = catalogue()
     saturation = Saturation([known[n] for n in names], kinds, Laws(kinds, normal_rules()))
     saturation.insert(graph)
-    saturation.saturate(Limits())
+    saturation.saturate(limits)
     return saturation, kinds
 
 
@@ -151,6 +154,20 @@ def test_every_shared_rule_means_in_the_e_graph_what_it_means_to_the_search() ->
         saturation, kinds = saturated(graph, rule.name)
         assert saturation.report.applied[rule.name] > 0, rule.name
         decoded(graph, kinds, greedy(saturation.egraph, saturation.root, kinds.ticks))
+
+
+@pytest.mark.parametrize("name", ["tiny_taso_bert_8layer_s64.winputs", "tiny_taso_nasrnn_h512_t5.winputs"])
+def test_what_is_taken_out_has_the_values_of_the_program(name: str) -> None:
+    (path,) = find_models([name])
+    graph = from_onnx(path)
+    saturation, kinds = saturated(graph, *LAWS, limits=Limits(passes=3, nodes=4000))
+    taken = greedy(saturation.egraph, saturation.root, kinds.ticks)
+    classes = classes_of(saturation.egraph, saturation.frozen(), saturation.root)
+    solution = optimal(classes, kinds.ticks, 5, taken.total(kinds.ticks))
+    expected = values(graph)
+    for chosen in (taken, solution.chosen or taken):
+        found = values(decoded(graph, kinds, chosen))
+        assert np.allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_the_peer_reports_what_it_did() -> None:
