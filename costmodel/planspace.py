@@ -25,7 +25,7 @@ from hardware.mesh import Mesh
 from teg.graph import Block, Graph
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placement, Placements, issue_order
-from teg.sharding.strategy import read_of
+from teg.sharding.strategy import Strategy, read_of
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 
@@ -39,8 +39,12 @@ class Genes:
     regather: np.ndarray
 
 
+# Strategies and orders of one block, where they are known beforehand.
+Given = tuple[tuple[Strategy, ...], tuple[Orders, ...]]
+
+
 class PlanSpace:
-    """All plans of `graph` on `mesh` over one view, and their costs.
+    """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only what that lists.
 
     Attributes: `slots` (blocks in issue order), `sources`, `families` per gene (slots, then sources),
     `edges` as `(slot, input position, root tensor)`.
@@ -59,13 +63,14 @@ class PlanSpace:
         pins: Mapping[str, str] | None = None,
         layouts: str = "chosen",
         cache: TableCache | None = None,
+        given: Mapping[str, Given] | None = None,
     ) -> None:
         self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
         self.layout = MeshShape(mesh.axis_sizes)
         self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.layout, layouts)
         self.view = view or default_view(self.layout)
         self.cache = cache or TableCache()
-        self.pins = dict(pins or {})
+        self.pins, self.given = dict(pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
         self.slots = issue_order(graph, order)
         self.sources = graph.sources
@@ -94,16 +99,20 @@ class PlanSpace:
         whole = (block.operator == "sink" and self.outputs == "gathered") or (
             block.operator == "source" and self.inputs == "replicated"
         )
-        key = (block.definition, tuple(reads), inputs, outputs, granules, pin, whole, self.storage.layouts)
+        given = self.given.get(block.site)
+        kind = (block.definition, tuple(reads), inputs, outputs, granules)
+        key = (*kind, pin, whole, self.storage.layouts, given)
         if key not in self.cache.families:
             read_values = tuple(
                 (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
                 for k in range(len(block.inputs))
             )
             kinds = BlockKinds(block.definition, read_values, inputs, outputs)
-            orders = self.storage.orders(kinds)
+            strategies, orders = given or ((), self.storage.orders(kinds))
             ranks = tuple(len(t.shape) for t in outputs)
-            family = StrategyFamily(block.definition, read_values, ranks, granules, self.view, orders)
+            family = StrategyFamily(
+                block.definition, read_values, ranks, granules, self.view, orders, strategies
+            )
             if whole:
                 family.keep([0])
             if pin is not None:

@@ -32,7 +32,7 @@ class StrategyFamily:
 
     `needed[k][s]` is what strategy `s` needs of the root of input `k`, `made[k][s]` the spec of output `k`.
     Every strategy comes with every choice of `orders`: gene value `s * len(orders) + o` is strategy `s` with
-    tensors in the orders `o`, of which 0 is the program's own.
+    tensors in the orders `o`, of which 0 is the program's own. Instead of all of the view's, `strategies` may be given.
     """
 
     def __init__(
@@ -43,9 +43,10 @@ class StrategyFamily:
         granules: tuple[int, ...],
         view: View,
         orders: Sequence[Orders] = (),
+        strategies: Sequence[Strategy] = (),
     ) -> None:
         self.definition = definition
-        self.strategies = enumerate_strategies(definition, granules, view)
+        self.strategies = list(strategies) or enumerate_strategies(definition, granules, view)
         self.orders = tuple(orders) or (program_orders(len(reads), len(ranks)),)
         signature = definition.signature
         self.needed = [

@@ -1,85 +1,113 @@
-"""Exact costs of many plans of one program that differ in structure and in placements, as a history of moves has them.
+"""Exact costs of plans that differ in structure and in placements, as those of a history of moves do.
 
-Structures are compiled to a `PlanSpace` each, with one cache of tables for all of a machine; what no space of the
-history's view knows is costed by the plain model.
+Plans of one structure are compiled to one `PlanSpace`, which knows just the strategies and layouts that they use;
+equal blocks and tensors share their tables across structures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from costmodel.layoutchoices import Orders
 from costmodel.plain import Counted, plain_cost
-from costmodel.planspace import PlanSpace
+from costmodel.planspace import Given, PlanSpace
 from costmodel.tablerows import TableCache
-from costmodel.view import View, default_view
+from costmodel.view import View
 from hardware.mesh import Mesh
 from optimizer.report import costs_of
 from optimizer.variants import structure_of
 from teg.graph import Graph
 from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.strategy import Strategy
 
-MOST_SPACES = 32
 LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
+
+State = tuple[Graph, Placements]
 
 
 class Costing:
-    """Costs on one machine; `devices` is the part of it for whose plans the tables are made.
+    """Costs on one machine.
 
     `compiled` says whether structures are compiled (False: the plain model does it all); by default where that
     pays. The costs are the same.
     """
 
-    def __init__(
-        self, mesh: Mesh, compute_dtype: str | None = None, devices: str = "", compiled: bool | None = None
-    ) -> None:
+    def __init__(self, mesh: Mesh, compute_dtype: str | None = None, compiled: bool | None = None) -> None:
         self.mesh, self.compute_dtype, self.compiled = mesh, compute_dtype, compiled
         self.shape = MeshShape(mesh.axis_sizes)
-        self._axes = default_view(self.shape.part(devices)).axes
-        self._tables: dict[tuple[str, bool], TableCache] = {}
+        self._tables: dict[str, TableCache] = {}
         self._counted: dict[str, Counted] = {}
-        self._spaces: dict[tuple[str, str, str, bool], PlanSpace] = {}
 
-    def cost(self, graph: Graph, placements: Placements) -> dict[str, float]:
-        """Every objective the device has figures for, in its unit: what a search would say of this plan.
+    def costs(
+        self, plans: Sequence[State], on_plan: Callable[[int], None] = lambda done: None
+    ) -> list[dict[str, float]]:
+        """Of each plan every objective the device has figures for: what a search would say of it.
 
-        Raises:
-            ValueError: the placements do not fit the graph or the machine.
+        `on_plan(done)` hears how many are costed. The placements must fit the graphs and the machine.
         """
-        used = self.mesh.part(self.shape.part(placements.devices).axes)
-        work = len(graph.blocks) * self.shape.device_count**2
-        compiled = work > LITTLE_WORK if self.compiled is None else self.compiled
-        try:
-            space = self._space(graph, placements, used) if compiled else None
-            genes = None if space is None else space.genes_of(placements)
-        except ValueError:
-            space = genes = None
-        if space is None or genes is None:
-            counted = self._counted.setdefault(placements.devices, {})
-            tally = plain_cost(graph, placements, self.mesh, self.compute_dtype, counted)
-            return costs_of(tally.vector(), used)
-        return costs_of(space.evaluate(genes), used)
+        found: dict[int, dict[str, float]] = {}
+        for numbers in self._alike(plans):
+            graph = plans[numbers[0]][0]
+            work = len(graph.blocks) * self.shape.device_count**2
+            if work > LITTLE_WORK if self.compiled is None else self.compiled:
+                space = self._space(graph, [plans[k][1] for k in numbers])
+                for k in numbers:
+                    raw = space.evaluate(space.genes_of(plans[k][1]))
+                    found[k] = costs_of(raw, space.mesh)
+                    on_plan(len(found))
+            else:
+                for k in numbers:
+                    found[k] = self._plain(graph, plans[k][1])
+                    on_plan(len(found))
+        return [found[k] for k in range(len(plans))]
 
-    def _space(self, graph: Graph, placements: Placements, used: Mesh) -> PlanSpace:
-        """The graph compiled for a view; where nothing is placed yet, for one in which nothing can be split."""
-        devices, is_bare = placements.devices, not placements.blocks
-        key = (structure_of(graph), devices, placements.order, is_bare)
-        if key not in self._spaces:
-            while len(self._spaces) >= MOST_SPACES:
-                del self._spaces[next(iter(self._spaces))]
-            part = self.shape.part(devices)
-            known = set(part.positions)
-            axes = tuple(kept for axis in self._axes if (kept := tuple(a for a in axis if a in known)))
-            self._spaces[key] = PlanSpace(
-                replace(graph, data={}) if graph.data else graph,
-                used,
-                View(part, () if is_bare else axes),
-                order=placements.order,
-                compute_dtype=self.compute_dtype,
-                cache=self._tables.setdefault((devices, is_bare), TableCache()),
-            )
-        return self._spaces[key]
+    def _alike(self, plans: Sequence[State]) -> list[list[int]]:
+        """The plans of one structure in one issue order on one part of the machine, by their numbers."""
+        structures: dict[int, str] = {}
+        classes: dict[tuple[str, ...], list[int]] = {}
+        for k, (graph, placements) in enumerate(plans):
+            if id(graph) not in structures:
+                structures[id(graph)] = structure_of(graph)
+            classes.setdefault((structures[id(graph)], placements.devices, placements.order), []).append(k)
+        return list(classes.values())
+
+    def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
+        counted = self._counted.setdefault(placements.devices, {})
+        tally = plain_cost(graph, placements, self.mesh, self.compute_dtype, counted)
+        return costs_of(tally.vector(), self.mesh.part(self.shape.part(placements.devices).axes))
+
+    def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
+        """The graph compiled for these plans."""
+        part = self.shape.part(plans[0].devices)
+        return PlanSpace(
+            replace(graph, data={}) if graph.data else graph,
+            self.mesh.part(part.axes),
+            View(part, ()),
+            order=plans[0].order,
+            compute_dtype=self.compute_dtype,
+            cache=self._tables.setdefault(plans[0].devices, TableCache()),
+            given=_used(graph, plans),
+        )
+
+
+def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
+    """Per block the strategies and orders that the plans give it."""
+    used: dict[str, Given] = {}
+    for block in graph.blocks:
+        strategies: dict[Strategy, None] = {}
+        orders: dict[Orders, None] = {}
+        seen: set[Placement] = set()
+        for placements in plans:
+            placement = placements.of(block)
+            if placement not in seen:
+                seen.add(placement)
+                reads = tuple(placement.read_layout_of(k) for k in range(len(block.inputs)))
+                makes = tuple(placement.layout_of(k) for k in range(len(block.outputs)))
+                strategies[placement.strategy] = orders[Orders(reads, makes)] = None
+        used[block.site] = (tuple(strategies), tuple(orders))
+    return used
 
 
 def differences(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:

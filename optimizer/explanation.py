@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from hardware.mesh import Mesh
-from optimizer.costing import Costing, differences
+from optimizer.costing import Costing, State, differences
 from rewrites import (
     PLACEMENT,
     Move,
@@ -68,9 +68,6 @@ class Explanation:
         return self.steps[-1].cost if self.steps else self.start
 
 
-State = tuple[Graph, Placements]
-
-
 def explain(
     graph: Graph,
     moves: Sequence[Move],
@@ -84,33 +81,36 @@ def explain(
     """Replay a plan's history on the program it starts from (`searched`), and cost it after every step.
 
     `single` makes a step of each saturating move, too. `ablation` costs the plan without each step as well.
-    `on_step(done, total)` hears how far it is.
+    `on_step(done, total)` hears how many of the programs on the way are costed.
 
     Raises:
         StaleHistory: a move does not fit, or its rule is not known here.
     """
     groups = _grouped(moves, single)
-    total = len(groups) * (2 if ablation else 1) + 1
     shape = MeshShape(mesh.axis_sizes)
-    options = [m.choice for m in moves if m.rule == "set_option" and "devices" in m.places]
     states: list[State] = [(graph, Placements())]
     for first, group in groups:
         states.append(_after(states[-1], group, shape, first, len(moves)))
-    costing = Costing(mesh, compute_dtype, options[-1] if options else "")
-    costs: list[dict[str, float]] = []
-    for k, state in enumerate(states):
-        costs.append(costing.cost(*state))
-        on_step(k + 1, total)
-    steps = []
-    for k, (first, group) in enumerate(groups):
-        without = None
-        if ablation:
-            rest = [move for _, later in groups[k + 1 :] for move in later]
-            finished = _without(states[k], group, rest, states[-1], shape)
-            without = None if finished is None else differences(costs[-1], costing.cost(*finished))
-            on_step(len(states) + k + 1, total)
-        blocks = len(states[k + 1][0].blocks)
-        steps.append(Step(first, group, blocks, costs[k + 1], differences(costs[k], costs[k + 1]), without))
+    shortened: dict[int, State] = {}
+    for k, (_, group) in enumerate(groups if ablation else ()):
+        rest = [move for _, later in groups[k + 1 :] for move in later]
+        if (state := _without(states[k], group, rest, states[-1], shape)) is not None:
+            shortened[k] = state
+    plans = [*states, *shortened.values()]
+    every = Costing(mesh, compute_dtype).costs(plans, lambda done: on_step(done, len(plans)))
+    costs = every[: len(states)]
+    lost = {k: differences(costs[-1], cost) for k, cost in zip(shortened, every[len(states) :], strict=True)}
+    steps = (
+        Step(
+            first,
+            group,
+            len(states[k + 1][0].blocks),
+            costs[k + 1],
+            differences(costs[k], costs[k + 1]),
+            lost.get(k),
+        )
+        for k, (first, group) in enumerate(groups)
+    )
     return Explanation(costs[0], tuple(steps), states[-1][1].devices)
 
 
@@ -186,7 +186,7 @@ def _cure(move: Move) -> str:
     """What to do about a move that does not fit."""
     if is_structural(move) and move.rule not in catalogue():
         return (
-            "`tapestry rules` lists those that are known; install the plug-in that brings this one, or search "
-            "again: the history is of another release, perhaps"
+            "`tapestry rules` lists those that are known, `tapestry plugins` what is installed; install the plug-in "
+            "that brings this one, or search again: the history is of another release, perhaps"
         )
     return "is this the program and the machine that the plan was found for? If so, search again: rules have changed"

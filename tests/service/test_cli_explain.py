@@ -85,6 +85,18 @@ def test_a_plan_of_a_file_is_explained_with_its_program(tapestry: Run, saved: Pa
     assert tapestry("explain", saved, "--graph", document, "--json").json["plan"] in saved.read_text()
 
 
+def test_a_file_says_at_which_precision_its_plans_compute(
+    tapestry: Run, document: Path, tmp_path: Path
+) -> None:
+    found = tapestry("optimize", document, *OPTIMIZE, "--compute-dtype", "bf16").json
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps(found))
+    assert tapestry("explain", path, "--graph", document, "--json").json["as_stored"] is True
+    found["compute_dtype"] = None
+    path.write_text(json.dumps(found))
+    assert tapestry("explain", path, "--graph", document, "--json").code == 1
+
+
 def test_a_site_tells_which_moves_made_it(tapestry: Run, found: dict[str, Any]) -> None:
     plan = max(found["frontier"], key=lambda p: p["move_count"])
     move = next(m for m in plan["moves"] if m["rule"] == "reshard")

@@ -40,7 +40,8 @@ def run(arguments: Namespace) -> int:
     finally:
         if store is not None:
             store.close()
-    document = {"run": run_id, **result_document(outcome.result, outcome.checked)}
+    result = result_document(outcome.result, outcome.checked)
+    document = {"run": run_id, **result, "compute_dtype": request.compute_dtype}
     if arguments.json:
         print_json(document)
     else:
