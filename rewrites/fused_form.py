@@ -22,6 +22,10 @@ MOST_PASSED = 2
 Step = tuple[str, Attributes, tuple[int, ...]]
 
 
+# Blocks that may have to move in front of a fused block.
+MOST_LATE = 64
+
+
 @dataclass(frozen=True)
 class FusedForm:
     """A fused block: the tensors it reads, its steps, and per output its value's number and its tensor's site."""
@@ -80,7 +84,10 @@ class Region(NamedTuple):
         return sorted(found, key=lambda b: self.draft.position(b.site))
 
     def late_inputs(self) -> list[Block] | None:
-        """The blocks that must move in front of the fused block; None where one of them needs its results."""
+        """The blocks that must move in front of the fused block; None where one of them needs its results.
+
+        None also where they are more than `MOST_LATE`: what is that far apart in the program stays apart.
+        """
         replaced = self.replaced
         start = self.draft.position(replaced[0].site)
         waiting = [self.draft.producers[t] for t in self.reads]
@@ -92,6 +99,8 @@ class Region(NamedTuple):
             if block in replaced:
                 return None
             late[block.site] = block
+            if len(late) > MOST_LATE:
+                return None
             waiting.extend(self.draft.producers[t] for t in block.inputs)
         return [self.draft.blocks[s] for s in sorted(late, key=self.draft.position)]
 

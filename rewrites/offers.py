@@ -37,11 +37,18 @@ class Place(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-class Tied(NamedTuple):
-    """Moves of one kind: the places of their first roots in program order, and the moves of many places."""
+@dataclass(eq=False, slots=True)
+class Tied:
+    """Moves of one kind: the places of their first roots in program order, and, once asked for, as few moves."""
 
     places: tuple[str, ...]
-    moves: tuple[Move, ...]
+    known: tuple[Move, ...] | None = None
+
+    def moves(self, kind: Kind, places: Mapping[str, Place]) -> tuple[Move, ...]:
+        """As few moves of many places as there can be."""
+        if self.known is None:
+            self.known = tied(o for s in self.places for o in places[s].offers if o.kind == kind)
+        return self.known
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +161,8 @@ class Offers:
                 k for k, o in enumerate(self.places[first].offers) if o.kind == kind
             )
 
-        return [move for _, found in sorted(self.kinds.items(), key=rank) for move in found.moves]
+        ordered = sorted(self.kinds.items(), key=rank)
+        return [move for kind, found in ordered for move in found.moves(kind, self.places)]
 
 
 def _with_pairs(places: Mapping[str, Place]) -> frozenset[str]:
@@ -202,9 +210,10 @@ def _matched(
         except RuleError as error:
             failures.append(Failure(rule.name, error.reason))
         reached.update((rule.name, end) for end in ends)
-    return (
-        Place(tuple(offers), frozenset(reached), tuple(failures)) if offers or reached or failures else None
-    )
+    if not (offers or reached or failures):
+        return None
+    found = Place(tuple(offers), frozenset(reached), tuple(failures))
+    return before if found == before else found
 
 
 def _filed(
@@ -220,6 +229,8 @@ def _filed(
     left: dict[Kind, set[str]] = {}
     come: dict[Kind, set[str]] = {}
     for site in touched:
+        if site not in moved and site in after and before.get(site) is after[site]:
+            continue
         old, new = _by_kind(before.get(site)), _by_kind(after.get(site))
         for kind in old.keys() | new.keys():
             if site in moved or old.get(kind) != new.get(kind):
@@ -230,9 +241,7 @@ def _filed(
     for kind, gone in left.items():
         sites = {*(kinds[kind].places if kind in kinds else ())} - gone | come.get(kind, set())
         if sites:
-            ordered = tuple(sorted(sites, key=positions.__getitem__))
-            offers = (o for s in ordered for o in after[s].offers if o.kind == kind)
-            result[kind] = Tied(ordered, tied(offers))
+            result[kind] = Tied(tuple(sorted(sites, key=positions.__getitem__)))
         else:
             del result[kind]
     return result
