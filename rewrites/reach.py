@@ -52,10 +52,10 @@ def _blocks_above(
                 continue
             if block.operator in term.ends:
                 ends[block.site] = block
-            elif block.operator in term.operators and level < term.most:
+            if block.operator in term.operators and level < term.most:
                 levels[block.site] = block
                 further.update((draft.producers[t].site, draft.producers[t]) for t in block.inputs)
-        if len(levels) + len(ends) > MOST_BLOCKS:
+        if len(levels.keys() | ends.keys()) > MOST_BLOCKS:
             return None
         edge = {s: b for s, b in further.items() if s not in levels and s not in ends}
     if not ends:

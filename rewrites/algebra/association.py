@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rewrites.algebra.contraction_terms import EINSUM
 from rewrites.cell_form import Labels
 from rewrites.contraction_form import in_order, network_of
-from rewrites.contraction_order import Pair, best_tree
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
+from rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
+from rewrites.draft import Draft
+from rewrites.rule import Match, Op, Rule, Sizes, all_above, attr, computed, op, rest
 from rewrites.sketch import Sketch
-from teg.graph import Graph
+from teg.graph import Block, Graph
+
+# So many contractions may lie inside each other.
+DEEPEST = 12
 
 INSIDE = op(
     "contract",
@@ -64,6 +70,77 @@ def _associated(m: Match) -> Op:
     network = network_of(_flat_labels(m), m["output"], [m.draft.tensors[t].type for t in sites])
     tree = ORDERS[m.choice] if m.choice in ORDERS else best_tree(network, m.choice)
     return in_order(sites, network, tree, m.result().dtype)
+
+
+def _is_inner(draft: Draft, block: Block, root: Block) -> bool:
+    """Whether a contraction is read once, so that it may be done in another way."""
+    return all(len(draft.readers[t]) == 1 for t in block.outputs)
+
+
+ALL_INSIDE = all_above("contract", ends=("contract",), most=DEEPEST, takes=_is_inner)
+TREE = op("contract", ALL_INSIDE, labels=attr("labels"), output=attr("output"))
+
+
+class Spread(NamedTuple):
+    """Contractions inside each other as one of many operands, and what they cost as they are."""
+
+    sites: tuple[str, ...]
+    network: Network
+    present: Cost
+
+
+def _spread(m: Match) -> Spread:
+    """All operands of the matched contractions that none of these makes; inner names are made different."""
+    root, *inner = m.blocks
+    makers = {b.outputs[0]: b for b in inner}
+    sites: list[str] = []
+    labels: list[Labels] = []
+
+    def visit(block: Block, names: Mapping[str, str], path: str) -> None:
+        for k, (site, own) in enumerate(zip(block.inputs, block.definition["labels"], strict=True)):
+            called = tuple(names.get(n, f"{path}{n}") for n in own)
+            if site in makers:
+                maker = makers[site]
+                outer = dict(zip(maker.definition["output"], called, strict=True))
+                visit(maker, outer, f"{path}{k}.")
+            else:
+                sites.append(site)
+                labels.append(called)
+
+    visit(root, {n: n for n in m["output"]}, "sum.")
+    types = [m.draft.tensors[t].type for t in sites]
+    spaces = [b.definition.signature for b in m.blocks]
+    products = sum(math.prod(s.index_range.shape) for s in spaces if s is not None)
+    largest = max(math.prod(m.draft.tensors[t].shape) for t in makers)
+    return Spread(tuple(sites), network_of(labels, m["output"], types), Cost(products, largest))
+
+
+def _better_orders(m: Match) -> list[str]:
+    """The measures by which there is a better order than the present one of three contractions and more."""
+    if len(m.blocks) < 3 or len({m.draft.tensors[t].dtype for b in m.blocks for t in b.inputs}) > 1:
+        return []
+    found = _spread(m)
+    return [
+        measure
+        for measure in MEASURES
+        if cost_of(best_tree(found.network, measure), found.network).by(measure) < found.present.by(measure)
+    ]
+
+
+def _in_best_order(m: Match) -> Op:
+    found = _spread(m)
+    return in_order(found.sites, found.network, best_tree(found.network, m.choice), m.result().dtype)
+
+
+def _tree_example(size: Sizes) -> Graph:
+    """Matrices times a vector from the wrong end."""
+    b = Sketch("best_order_of_contracts")
+    n = size(3, least=2)
+    ones = [b.tensor(name, n, n) for name in "abcd"]
+    vector = b.tensor("v", n)
+    pair = b.contract("ij,jk->ik", ones[0], ones[1])
+    chain = b.contract("xy,yz->xz", b.contract("ij,kj->ki", ones[2], pair), ones[3])
+    return b.result(b.contract("ki,i->k", chain, vector))
 
 
 def _flatten_example(size: Sizes) -> Graph:
@@ -120,6 +197,23 @@ ASSOCIATION: tuple[Rule, ...] = (
         """,
         source=EINSUM,
         example=_chain_example,
+        domain="real",
+    ),
+    Rule(
+        name="best_order_of_contracts",
+        left=TREE,
+        right=computed(lambda m: [_in_best_order(m)]),
+        when=lambda m: bool(_better_orders(m)),
+        choices=_better_orders,
+        doc="""
+        Contractions inside each other, however deep, are done in the best order there is.
+
+        ((a b) c) v  ->  a (b (c v)) of fewest multiplications, or whose largest intermediate is smallest
+        For three contractions and more of one element type, each inner one read once, where the order is better
+        than the present one. `associate_contract` leads there too, exchange by exchange, where each pays.
+        """,
+        source="Cormen et al., Introduction to Algorithms, section 15.2 (matrix-chain multiplication), for any names",
+        example=_tree_example,
         domain="real",
     ),
 )
