@@ -115,9 +115,19 @@ def _spread(m: Match) -> Spread:
     return Spread(tuple(sites), network_of(labels, m["output"], types), Cost(products, largest))
 
 
+def _is_inside(m: Match) -> bool:
+    """Whether the root is inside another contraction itself: then all is done anew from there."""
+    readers = m.draft.readers[m.roots[0].outputs[0]]
+    return len(readers) == 1 and readers[0][0].operator == "contract"
+
+
 def _better_orders(m: Match) -> list[str]:
     """The measures by which there is a better order than the present one of three contractions and more."""
-    if len(m.blocks) < 3 or len({m.draft.tensors[t].dtype for b in m.blocks for t in b.inputs}) > 1:
+    if (
+        len(m.blocks) < 3
+        or _is_inside(m)
+        or len({m.draft.tensors[t].dtype for b in m.blocks for t in b.inputs}) > 1
+    ):
         return []
     found = _spread(m)
     return [
@@ -209,8 +219,8 @@ ASSOCIATION: tuple[Rule, ...] = (
         Contractions inside each other, however deep, are done in the best order there is.
 
         ((a b) c) v  ->  a (b (c v)) of fewest multiplications, or whose largest intermediate is smallest
-        For three contractions and more of one element type, each inner one read once, where the order is better
-        than the present one. `associate_contract` leads there too, exchange by exchange, where each pays.
+        For all of three contractions and more of one element type, each inner one read once, where the order is
+        better than the present one. `associate_contract` leads there too, exchange by exchange, where each pays.
         """,
         source="Cormen et al., Introduction to Algorithms, section 15.2 (matrix-chain multiplication), for any names",
         example=_tree_example,
