@@ -11,7 +11,8 @@ from rewrites.cell_form import Labels
 from rewrites.contraction_form import in_order, network_of
 from rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
 from rewrites.draft import Draft
-from rewrites.rule import Match, Op, Rule, Sizes, all_above, attr, computed, op, rest
+from rewrites.regions import all_above
+from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
 from rewrites.sketch import Sketch
 from teg.graph import Block, Graph
 

@@ -68,3 +68,21 @@ def test_lists_stay_current_while_pairs_are_merged(seed: int) -> None:
         assert offers.tied() == Offers.of(applied.graph, rules).tied()
     assert contractions(offers.graph) == 1
     assert replay(graph, history) == offers.graph
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_stay_current_while_nested_contractions_change(seed: int) -> None:
+    rng, b = np.random.default_rng(seed), Sketch("nested")
+    product = b.tensor("m0", 4, 3)
+    for k, size in enumerate((5, 2, 6, 3), start=1):
+        product = b.contract("ij,jk->ik", product, b.tensor(f"m{k}", b.shape(product)[1], size))
+    names = ("associate_contract", "flatten_contract", "best_order_of_contracts", "order_contract")
+    rules = tuple(rule_named(name) for name in names)
+    offers = Offers.of(b.result(product), rules)
+    for _ in range(12):
+        moves = offers.moves()
+        if not moves:
+            break
+        applied = apply_all(offers.graph, [moves[rng.integers(len(moves))]])
+        offers = offers.after(applied.graph, applied.changes)
+        assert offers.moves() == find(applied.graph, rules)
