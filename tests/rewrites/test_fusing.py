@@ -1,5 +1,6 @@
 """Right sides that make one fused block: what becomes of values others read, of late inputs, of fused blocks in it."""
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from rewrites.cell_form import ADD, INPUT
 from rewrites.regions import above, fuse
 from rewrites.rule import op, rest, tensor
 from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs
+from teg.evaluate import evaluate, random_inputs, run_block
 from teg.graph import Graph
 from teg.importers import from_onnx
 from teg.operators import body_of
@@ -182,3 +183,36 @@ def test_a_training_step_whose_fusions_are_all_made_means_the_same() -> None:
     check(after)
     assert len(after.blocks) < 0.85 * len(graph.blocks)
     assert_same(graph, after)
+
+
+class Long(Sizes):
+    """Every size of an example a given one."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.length = length
+
+    def __call__(self, default: int, least: int = 1) -> int:
+        return self.length if default > 2 else 16
+
+
+@pytest.mark.parametrize("name", ["fuse_attention", "fuse_attention_gradient"])
+def test_no_square_of_scores_is_ever_whole_in_a_fused_block(name: str) -> None:
+    """Only the block itself runs: its inputs and outputs grow with the length, all else stays below a constant."""
+    graph = rule_named(name).example(Long(512))
+    after = apply_move(graph, find(graph, [rule_named(name)])[0])
+    block = next(b for b in after.blocks if b.operator == "fused")
+    rng = np.random.default_rng(0)
+    operands = [rng.standard_normal(t.shape, np.float32) for t in after.input_types(block)]
+    tracemalloc.start()
+    run_block(block.definition, None, operands, after.output_types(block))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    square, made = 2 * 512 * 512 * 4, sum(t.size_bytes for t in after.output_types(block))
+    assert peak < made + 5 * (1 << 20) // 2
+    assert body_square(graph, square)
+
+
+def body_square(graph: Graph, square: int) -> bool:
+    """Whether the program before has tensors of the square."""
+    return any(t.type.size_bytes >= square for t in graph.tensors.values())
