@@ -281,6 +281,13 @@ class Rule:
     (`rewrites.measure` falls). `example` builds a small graph in which the rule fires. `together`: of two roots
     and more, all blocks that fit as the last one beside the same others, with the same choice, are taken at once
     where they are several; `m.together` are the single matches, and the right side is a `computed` one.
+
+    Guards, choices and `where` may look at what is matched, at what it reads (types, data) and at who reads it;
+    `looks` says how many blocks further up they look: only so near a change are moves looked for again.
+
+    Shared values are not computed twice: where blocks that the rule matches are read by others, and so stay, its
+    right side does not compute again what they do, unless `duplicates` says so. `only_here` keeps a pattern to
+    what is not shared; `rewrites.duplication` tries it.
     """
 
     name: str
@@ -297,6 +304,7 @@ class Rule:
     saturating: bool = False
     looks: int = 0
     together: bool = False
+    duplicates: bool = False
     roots: tuple[Op, ...] = field(init=False)
     results: tuple[Result | WholeSide, ...] = field(init=False)
     depth: int = field(init=False)
@@ -321,7 +329,21 @@ class Rule:
         ]
         if unbound:
             raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")
+        if isinstance(self.right, Fuse) and self.right.recomputes:
+            object.__setattr__(self, "duplicates", True)
+        made = [t for r in self.results if isinstance(r, Op) for t in terms(r)]
+        again = [t for t in self._inner() if not t.is_only_here and any(t is other for other in made)]
+        if again and not self.duplicates:
+            raise RuleError(
+                self.name,
+                f"the right side computes {again[0].name or again[0].operator!r} again, which others may read: mark it "
+                "only_here(), read it by its name, or say that the rule duplicates",
+            )
         object.__setattr__(self, "depth", self.looks + max(map(_depth, self.roots)))
+
+    def _inner(self) -> list[Op]:
+        """The applications of the left side that are no roots."""
+        return [t for root in self.roots for o in root.operands for t in terms(o) if isinstance(t, Op)]
 
     def _results(self) -> tuple[Result | WholeSide, ...]:
         if isinstance(self.right, Computed | Fuse | SpellOut):

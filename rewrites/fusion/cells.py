@@ -136,6 +136,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         is smaller than what it makes, or where all its readers take it in; the search decides.
         """,
         source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
+        duplicates=True,
         example=_shared_example,
     ),
     Rule(
@@ -150,6 +151,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         Where it costs few flops per element: a mask is cheaper to make than to read, by every reader.
         """,
         source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
+        duplicates=True,
         example=_generator_example,
         saturating=True,
     ),

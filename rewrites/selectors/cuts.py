@@ -260,6 +260,7 @@ CUTS: tuple[Rule, ...] = (
         computed twice: the search decides.
         """,
         source=SELECTION,
+        duplicates=True,
         example=lambda size: _cell_graph("cut_cell", size, cuts=True),
     ),
     Rule(
@@ -279,6 +280,7 @@ CUTS: tuple[Rule, ...] = (
         Where the view leaves something out. The whole may be read elsewhere too: the search decides.
         """,
         source="definition of a contraction",
+        duplicates=True,
         example=lambda size: _contract_graph("cut_contract", size, cuts=True),
         domain="real",
     ),
@@ -294,6 +296,7 @@ CUTS: tuple[Rule, ...] = (
         Where the view leaves something out. The whole may be read elsewhere too: the search decides.
         """,
         source="definition of a reduction",
+        duplicates=True,
         example=lambda size: _reduce_graph("cut_reduce", size, cuts=True),
         domain="real",
     ),

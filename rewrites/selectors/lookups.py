@@ -119,6 +119,7 @@ def _cut_rows(operator: str, meaning: str) -> Rule:
         Where the view shows rows whole, in order. Others may look at other rows: the search decides.
         """,
         source="rows are independent of each other",
+        duplicates=True,
         example=lambda size: _rows_example(operator, size),
         domain="real",
     )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewrites import RULES, Rule, Sizes, apply_move, find, saturate
+from rewrites.duplication import duplicated
 from rewrites.testing import (
     OTHER_DTYPES,
     explains_itself,
@@ -50,6 +51,11 @@ def test_a_rule_keeps_its_promises_for_other_element_types(
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_wrong_copy_of_a_rule_is_caught(rule: Rule, rng: np.random.Generator) -> None:
     tells_right_from_wrong(rule, rng)
+
+
+@pytest.mark.parametrize("rule", EVERY)
+def test_shared_values_are_computed_again_only_where_a_rule_says_so(rule: Rule) -> None:
+    assert bool(duplicated(rule, rule.example(Sizes()))) <= rule.duplicates
 
 
 @pytest.mark.parametrize("rule", EVERY)

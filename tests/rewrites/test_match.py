@@ -7,6 +7,7 @@ import pytest
 
 from rewrites import Changes, Move, Rule, RuleError, find, find_near
 from rewrites.cell_form import ADD, INPUT
+from rewrites.duplication import duplicated
 from rewrites.rule import Op, attr, op, rest, tensor
 from rewrites.sketch import Sketch
 from teg.graph import Graph
@@ -144,3 +145,23 @@ def test_matching_does_not_change_the_graph() -> None:
     find(graph, [rule(op("cell", rest("x")))])
     assert before == (graph.blocks, dict(graph.tensors), dict(graph.readers), graph.structural_hash)
     assert np.all([b is c for b, c in zip(before[0], graph.blocks, strict=True)])
+
+
+def test_a_right_side_that_computes_a_shared_value_again_says_so() -> None:
+    inner = cell("exp", X)
+    sides = (cell("neg", inner), op("cell", inner))
+    with pytest.raises(RuleError, match="the right side computes 'cell' again, which others may read"):
+        Rule("twice", *sides, "", "", lambda size: chain())
+    twice = Rule("twice", *sides, "", "", lambda size: chain(), duplicates=True)
+    assert [m.place for m in find(chain(), [twice])] == ["two"]
+    again = op(
+        "cell",
+        op("cell", X, expr=("exp", INPUT), labels=(("r",),), dims=(("r", 3),), dtype="float32"),
+        op("cell", X, expr=("neg", ("exp", INPUT)), labels=(("r",),), dims=(("r", 3),), dtype="float32"),
+        expr=ADD,
+        labels=(("r",), ("r",)),
+        dims=(("r", 3),),
+        dtype="float32",
+    )
+    hidden = Rule("hidden", cell("neg", cell("exp", X)), again, "", "", lambda size: chain())
+    assert duplicated(hidden, chain()).startswith("hidden at two: ")

@@ -1,0 +1,54 @@
+"""Shared values are not computed twice unless a rule says so: what a move costs where others read what it matched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rewrites.apply import apply_move
+from rewrites.draft import Draft
+from rewrites.match import alternatives, find
+from rewrites.rule import Rule
+from teg.builder import define
+from teg.graph import Block, Graph, attributes
+from teg.operators import operator_named
+from teg.operators.operator import flops_of
+
+
+def duplicated(rule: Rule, graph: Graph) -> str:
+    """The first move that adds work to a program in which all inner values are read by others too; empty: none.
+
+    There the matched blocks stay, so what a move adds is what it computes again.
+    """
+    observed = _observed(rule, graph)
+    if observed is None:
+        return ""
+    before = _flops(observed)
+    for move in find(observed, [rule]):
+        after = _flops(apply_move(observed, move, {rule.name: rule}))
+        if after > before:
+            return f"{move}: {after:,} flops instead of {before:,}"
+    return ""
+
+
+def _observed(rule: Rule, graph: Graph) -> Graph | None:
+    """The graph with a sink for every inner value that the rule matches; None where it matches single blocks."""
+    draft = Draft(graph)
+    matches = (match for b in graph.blocks for _, match in alternatives(draft, rule, b.site))
+    inner = {t: None for m in matches for b in m.blocks if b not in m.roots for t in b.outputs}
+    sinks = []
+    for k, tensor in enumerate(inner):
+        definition, _ = define("sink", attributes(), [graph.tensors[tensor].type])
+        sinks.append(Block(f"observed~{k}", definition, (tensor,), ()))
+    return graph.replace((*graph.blocks, *sinks)) if sinks else None
+
+
+def _flops(graph: Graph) -> int:
+    total = 0
+    for block in graph.blocks:
+        definition = block.definition
+        if definition.signature is not None and block.operator not in ("source", "view"):
+            sizes = np.array(definition.signature.index_range.shape, dtype=np.int64)
+            types = graph.input_types(block), graph.output_types(block)
+            work = operator_named(block.operator).work(definition, *types)
+            total += int(flops_of(work, [d.name for d in definition.signature.dims], sizes))
+    return total
