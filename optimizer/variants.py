@@ -132,7 +132,7 @@ def plant(variant: Variant, strategies: np.ndarray) -> int:
 def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     """Give a child its parent's plans: survivors keep their genes, new blocks take their best response.
 
-    Returns: plans evaluated, few more than `limit`.
+    Returns: plans evaluated, at most `limit`.
     """
     goal = child.machine.goal
     count = int(parent.archive.size[0])
@@ -143,9 +143,8 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
     new_classes = [c for c in range(len(child.search.gene_start) - 1) if _is_new(child.search, origin, c)]
     rows, prefetch, regather = [], [], []
     respond = (child.space.space, child.space.state, goal)
-    for i in order:
-        if limit is not None and evaluated >= limit:
-            break
+    each = 1 + sum(_choices(child.search, child.space, c) for c in new_classes)
+    for i in order if limit is None else order[: limit // each]:
         genes = np.zeros(child.space.gene_count, np.int16)
         known = origin >= 0
         genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
@@ -163,6 +162,10 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
         arrays = (np.array(rows), np.array(prefetch), np.array(regather))
         offer_all(child.space.space, child.space.state, child.archive, goal, *arrays)
     return evaluated + len(rows)
+
+
+def _choices(search: SearchSpace, space: PlanSpace, c: int) -> int:
+    return int(space.space.strategy_count[search.gene_members[search.gene_start[c]]])
 
 
 def _is_new(search: SearchSpace, origin: np.ndarray, c: int) -> bool:
