@@ -342,7 +342,7 @@ def ways(draft: Draft, rule: Rule, place: str) -> Iterator[Match]:
         return
     for bound in _roots(draft, rule.roots, (), (block,), {}):
         blocks = tuple(dict.fromkeys([v for v in bound.values() if isinstance(v, Block)]))
-        if _respects_readers(draft, bound, blocks):
+        if not _has_private(rule) or _respects_readers(draft, bound, blocks):
             yield Match(draft, bound, tuple([bound[term] for term in rule.roots]), blocks)
 
 
@@ -468,16 +468,22 @@ def _wanted(term: Op) -> frozenset[str]:
 
 def _attributes(term: Op, block: Block, order: Sequence[int] | None, bound: Bound) -> Bound | None:
     """What the attributes bind; None where they do not fit."""
+    new = _bound_by(term, block.definition, None if order is None else tuple(order))
+    if new is None or any(name in bound and bound[name] != value for name, value in new.items()):
+        return None
+    return dict(new)
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _bound_by(term: Op, definition: Definition, order: tuple[int, ...] | None) -> Bound | None:
+    """What the attributes of a definition bind by themselves, with the operands in an order."""
     new: Bound = {}
     for name, wanted in term.attributes:
-        value: Any = block.definition if name == "definition" else block.definition.get(name)
-        if order is not None and name in ALIGNED[block.operator]:
+        value: Any = definition if name == "definition" else definition.get(name)
+        if order is not None and name in ALIGNED[definition.operator]:
             value = tuple(value[k] for k in order)
         if not isinstance(wanted, Attribute):
             if value != wanted:
-                return None
-        elif wanted.name in bound:
-            if bound[wanted.name] != value:
                 return None
         elif new.setdefault(wanted.name, value) != value:
             return None
@@ -497,9 +503,15 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
         return
     first, others = terms[0], terms[1:]
     if isinstance(first, Rest):
+        if not others:
+            if bound.get(first.name, sites) == sites:
+                yield {**bound, first.name: sites}
+            return
         least = sum(not _is_row(t) for t in others)
-        counts = range(len(sites) - least + 1) if others else (len(sites),)
-        for count in counts:
+        maker = others[0].operator if isinstance(others[0], Op) else None
+        for count in range(len(sites) - least + 1):
+            if maker is not None and draft.producers[sites[count]].operator != maker:
+                continue
             if bound.get(first.name, sites[:count]) == sites[:count]:
                 yield from _operands(draft, others, sites[count:], {**bound, first.name: sites[:count]})
     elif isinstance(first, Above) and first.all_operands:
@@ -535,6 +547,12 @@ def _above(draft: Draft, term: Above, sites: tuple[str, ...], bound: Bound) -> I
             yield {**bound, **found}
     elif known == (sites if term.all_operands else sites[0]):
         yield bound
+
+
+@cache
+def _has_private(rule: Rule) -> bool:
+    """Whether anything in the pattern must be private to the match."""
+    return any(isinstance(t, Op) and t.is_only_here for root in rule.roots for t in terms(root))
 
 
 def _respects_readers(draft: Draft, bound: Bound, blocks: Sequence[Block]) -> bool:

@@ -197,12 +197,15 @@ def _matched(
     offers: list[Offer] = []
     failures: list[Failure] = []
     reached: set[tuple[str, str]] = set()
+    kept: dict[str, list[Offer]] = {}
+    for each in () if before is None or affected is None else before.offers:
+        kept.setdefault(each.move.rule, []).append(each)
     for rule in index_of(rules).rules_at(draft, block):
         if affected is not None and not affected.concerns(rule, block.site):
             if before is not None:
-                offers += (renewed(o, draft) for o in before.offers if o.move.rule == rule.name)
-                failures += (f for f in before.failures if f.rule == rule.name)
-                reached.update(r for r in before.reached if r[0] == rule.name)
+                offers += [renewed(o, draft) for o in kept.get(rule.name, ())]
+                failures += [f for f in before.failures if f.rule == rule.name]
+                reached.update([r for r in before.reached if r[0] == rule.name])
             continue
         ends: set[str] = set()
         try:
