@@ -27,9 +27,9 @@ from optimizer.variation import RELAYOUT
 from optimizer.workers import Epoch, EpochResult, VariantFile, run, write_variant
 
 STRUCTURAL_SLOTS = 256
-# Epochs of the first rounds are short and double, so that rewrites of a small graph are tried before it is placed
-# to the last detail.
-FIRST_EVALUATIONS = 256
+# Epochs of the first rounds are short and double every few rounds, so that rewrites of a small graph are tried before
+# it is placed to the last detail.
+FIRST_EVALUATIONS, OPENING_ROUNDS = 256, 3
 RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
 
 
@@ -115,9 +115,8 @@ class Coordinator:
             futures += [executor.submit(run, task) for _, task in tasks]
             self.publisher.offer(self.state, between, self.budget)
             child = None
-            if self.state.rounds % structural_period(self.state.variants[0]) == 0 and (
-                left is None or left > planned
-            ):
+            period = structural_period(self.state.variants[0], self.state.rounds)
+            if self.state.rounds % period == 0 and (left is None or left > planned):
                 child = self._structural_move(None if left is None else left - planned)
             # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
             results = [future.result() for future in futures]
@@ -141,7 +140,7 @@ class Coordinator:
         for variant in [self._choose_variant() for _ in range(self.state.islands)]:
             if not variant.has_choice:
                 continue
-            amount = min(epoch_evaluations(variant), FIRST_EVALUATIONS << min(self.state.rounds, 16))
+            amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds))
             if left is not None:
                 amount = min(amount, left - planned)
             if amount > 0:
@@ -191,11 +190,19 @@ class Coordinator:
                 del state.variants[weakest]
 
 
-def structural_period(variant: Variant) -> int:
-    """Rounds between structural moves: compiling a large graph takes about as long as several epochs."""
-    if not variant.has_choice:
+def structural_period(variant: Variant, rounds: int) -> int:
+    """Rounds between structural moves: compiling a large graph takes about as long as several epochs.
+
+    While epochs are still shorter than the graph warrants, every round has one.
+    """
+    if not variant.has_choice or opening_evaluations(rounds) < epoch_evaluations(variant):
         return 1
     return 2 + len(variant.space.slots) // STRUCTURAL_SLOTS
+
+
+def opening_evaluations(rounds: int) -> int:
+    """Evaluations of an epoch after so many rounds, at most: they double every few rounds."""
+    return FIRST_EVALUATIONS << min(rounds // OPENING_ROUNDS, 16)
 
 
 def epoch_evaluations(variant: Variant) -> int:

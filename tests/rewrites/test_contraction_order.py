@@ -177,3 +177,21 @@ def test_einsums_of_many_kinds_keep_their_values(text: str, choice: str, rng: np
     assert all(len(block.inputs) <= 2 for block in ordered.blocks if block.operator == "contract")
     got = evaluate(ordered, dict(zip(operands, arrays, strict=True)))["y.out"]
     np.testing.assert_allclose(got, np.einsum(text, *arrays), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chains_of_products_are_bracketed_anew_by_the_search(seed: int) -> None:
+    rng, b = np.random.default_rng(seed), Sketch("chain")
+    count = 5 + seed
+    sizes = [int(2 ** rng.integers(5, 12)) for _ in range(count + 1)]
+    matrices = [b.tensor(f"m{k}", sizes[k], sizes[k + 1]) for k in range(count)]
+    product = matrices[0]
+    for matrix in matrices[1:]:
+        product = b.contract("ij,jk->ik", product, matrix)
+    graph = b.result(product)
+    names = LETTERS[: count + 1]
+    labels = tuple((names[k], names[k + 1]) for k in range(count))
+    net = Network(labels, (names[0], names[-1]), tuple(zip(names, sizes, strict=True)))
+    best = 2 * cost_of(best_tree(net), net).products
+    assert flops(graph) > best
+    assert min(flops(plan.graph) for plan in searched(graph, 60_000).frontier) == best
