@@ -97,7 +97,7 @@ def _ratios(ours: Mapping[str, Any], peer: Mapping[str, Any]) -> dict[str, Any]:
     """Ours over egglog's best: below 1 is better for us. `covered`: for each of its programs we have one as good."""
     programs = [p for p in peer["programs"].values() if p.get("cost")]
     if not programs:
-        return {}
+        return {**dict.fromkeys((*OBJECTIVES, "cpu", "engine_cpu"), float("nan")), "covered": False}
     least = _least([p["cost"] for p in programs])
     covered = all(
         any(all(q[n] <= p["cost"][n] * (1 + 1e-12) for n in OBJECTIVES) for q in ours["points"])

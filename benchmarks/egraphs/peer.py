@@ -18,6 +18,7 @@ from hardware.mesh import Mesh
 from hardware.timing import TICKS_PER_S
 from teg.graph import Graph
 from teg.sharding.placement import Placements
+from teg.validate import InvalidGraph
 
 __all__ = ["Limits", "Peer", "judged"]
 
@@ -73,11 +74,12 @@ class Peer:
         return 1000 * self.kinds.size_bytes(number) + self.kinds.ticks(number) // 1000
 
     def described(self, chosen: Chosen, cost: Cost) -> dict[str, Any]:
-        """A chosen program: its additive cost and what our cost model says of it."""
-        return {
-            "additive": chosen.total(cost),
-            "cost": judged(decoded(self.graph, self.kinds, chosen), self.mesh),
-        }
+        """A chosen program: its additive cost and what our cost model says of it, or why it is none."""
+        try:
+            program = decoded(self.graph, self.kinds, chosen)
+        except InvalidGraph as error:
+            return {"additive": chosen.total(cost), "invalid": str(error)}
+        return {"additive": chosen.total(cost), "cost": judged(program, self.mesh)}
 
     def solved(self, solution: Solution, cost: Cost) -> dict[str, Any]:
         """What the integer program came to."""
