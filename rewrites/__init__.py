@@ -2,8 +2,9 @@
 
 from rewrites.algebra.recomposition import RECOMPOSITION
 from rewrites.apply import Applied, apply_all, apply_move, replay
-from rewrites.match import Changes, find, find_near
+from rewrites.finding import find, find_near
 from rewrites.move import Move, StaleMove
+from rewrites.neighbourhood import Changes
 from rewrites.offers import Failure, Offers, find_tied
 from rewrites.placement import (
     PLACEMENT,

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.match import Changes, alternatives, first_root
+from rewrites.finding import first_root
+from rewrites.match import alternatives
 from rewrites.move import Move, StaleMove
+from rewrites.neighbourhood import Changes
 from rewrites.replacement import carry_out
 from rewrites.rule import Match, Rule
 from rewrites.rules import catalogue

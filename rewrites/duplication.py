@@ -6,7 +6,8 @@ import numpy as np
 
 from rewrites.apply import apply_move
 from rewrites.draft import Draft
-from rewrites.match import alternatives, find
+from rewrites.finding import find
+from rewrites.match import alternatives
 from rewrites.rule import Rule
 from teg.builder import define
 from teg.graph import Block, Graph, attributes

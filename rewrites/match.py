@@ -1,150 +1,34 @@
-"""Where rules fit: patterns against a DAG, indexed by the operator of the root, again near a change only.
+"""Where one rule fits at one place: its pattern against a DAG, its guard, its choices.
 
 Several roots are matched in program order, each further one among the readers of a tensor that is bound
-already. The order of everything found is a function of the graph and the rules.
+already. The order of what is found is a function of the graph and the rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 from rewrites.draft import Draft
 from rewrites.fused_form import region
+from rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
 from rewrites.move import SEVERAL, Move
-from rewrites.reach import blocks_above, roots_above
+from rewrites.reach import blocks_above
 from rewrites.regions import Above, Fuse
 from rewrites.rule import ALIGNED, TOGETHER, Attribute, Match, Op, Rest, Rule, RuleError, Tensor, Term, terms
-from teg.graph import Block, Definition, Graph, TensorType
+from teg.graph import Block, Definition
 
 # Names to values, and the rule's applications to the blocks they match.
 Bound = dict[Any, Any]
 
-BOUNDARY = ("source", "sink")
-
 # What stands for one operand on a left side.
 TERMS = (Tensor, Op, Above)
 
-# Patterns of more levels are looked for from the blocks inside them.
-DEEP = 4
 
-# Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
-MOST_KNOWN = 1 << 15
-
-
-class Changes(NamedTuple):
-    """What a rewrite changed: blocks that are new, read something else or stand elsewhere, and tensors whose
-    readers changed."""
-
-    blocks: frozenset[str]
-    tensors: frozenset[str]
-
-    def __or__(self, other: Changes) -> Changes:
-        """What both changed, one after the other."""
-        return Changes(self.blocks | other.blocks, self.tensors | other.tensors)
-
-
-def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
-    """All moves of these rules, in program order of their places.
-
-    Raises:
-        RuleError: a guard or the choices of a rule fail; it says which.
-    """
-    return list(_moves(Draft(graph), rules, graph.blocks))
-
-
-def find_near(graph: Graph, rules: Sequence[Rule], changes: Changes) -> list[Move]:
-    """The moves at places that a rewrite may have affected."""
-    draft = Draft(graph)
-    affected = near(draft, rules, changes)
-    return list(_moves(draft, rules, in_order(draft, affected.places), affected))
-
-
-def first_root(draft: Draft, move: Move) -> str | None:
-    """The block whose site begins the place of a move at one place; None where it is gone."""
-    place = move.places[0]
-    if place in draft.blocks:
-        return place
-    ends = (k for k, letter in enumerate(place) if letter == SEVERAL)
-    return next((place[:k] for k in ends if place[:k] in draft.blocks), None)
-
-
-class Near(NamedTuple):
-    """The places whose matches may have changed.
-
-    `distances`: how many blocks lie between a place and the nearest change below it; `apart`: by rule the places
-    of those with several roots or deep patterns, for which distances do not count; `entangled`: places whose
-    matches may need themselves by way of others, or no longer.
-    """
-
-    distances: Mapping[str, int]
-    apart: Mapping[str, frozenset[str]]
-    entangled: frozenset[str] = frozenset()
-
-    def concerns(self, rule: Rule, site: str) -> bool:
-        """Whether a rule may fit in another way than before with its first root at a place."""
-        if site in self.entangled and can_loop(rule):
-            return True
-        if rule.name in self.apart:
-            return site in self.apart[rule.name]
-        return self.distances.get(site, rule.depth) < rule.depth
-
-    @property
-    def places(self) -> frozenset[str]:
-        """All places that concern any rule, or whose surroundings have changed."""
-        return self.entangled.union(self.distances, *self.apart.values())
-
-
-def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
-    """The places whose matches may have changed with a rewrite.
-
-    Of deep patterns those that may be new: where one was, and is no more, only who knew it can tell.
-    """
-    index = index_of(tuple(rules))
-    made = [draft.producers[t] for t in changes.tensors if t in draft.producers]
-    edge = {s for s in changes.blocks if s in draft.blocks}
-    # A tensor with more readers than any pattern has blocks cannot become private by losing one.
-    edge.update(
-        b.site for b in made if len({r for t in b.outputs for r, _ in draft.readers[t]}) <= index.largest
-    )
-    distances = dict.fromkeys(edge, 0)
-    starts = {*edge, *(b.site for b in made)}
-    for distance in range(1, index.depth + 1):
-        edge = readers_of(draft, edge) - distances.keys()
-        distances.update(dict.fromkeys(edge, distance))
-    distances.update((b.site, 0) for b in made)
-    deep = {r.roots: r for r in index.deep}
-    above = {roots: frozenset(roots_above(draft, r, starts)) for roots, r in deep.items()}
-    apart = {r.name: above[r.roots] for r in index.deep}
-    for rule in index.paired:
-        own = {site for site, distance in distances.items() if distance <= rule.depth}
-        others = range(1, len(rule.roots))
-        found = (_firsts(draft, rule, k, draft.blocks[site]) for site in own for k in others)
-        apart[rule.name] = frozenset(own.union(*found))
-    return Near(distances, apart)
-
-
-def readers_of(draft: Draft, sites: Iterable[str]) -> set[str]:
-    """The blocks that read what these blocks make."""
-    return {b.site for s in sites for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
-
-
-def _firsts(draft: Draft, rule: Rule, k: int, block: Block) -> Iterator[str]:
-    """Where the first root may stand of a match whose root `k` is a block."""
-    if k == 0:
-        yield block.site
-        return
-    names = set(_names(rule.roots[k]))
-    earlier = next((j for j in range(k) if names.intersection(_names(rule.roots[j]))), 0)
-    for found in _block(draft, rule.roots[k], block, {}):
-        for other in _candidates(draft, rule.roots[earlier], found):
-            yield from _firsts(draft, rule, earlier, other)
-
-
-def _names(term: Term) -> Iterator[str]:
+def names_of(term: Term) -> Iterator[str]:
     """The tensors that a term speaks of."""
     return (t.name for t in terms(term) if isinstance(t, Tensor | Rest) or (isinstance(t, Op) and t.name))
 
@@ -152,115 +36,6 @@ def _names(term: Term) -> Iterator[str]:
 def in_order(draft: Draft, sites: Iterable[str]) -> list[Block]:
     """The blocks at these sites, in program order."""
     return [draft.blocks[s] for s in sorted(sites, key=draft.position)]
-
-
-def _moves(
-    draft: Draft, rules: Sequence[Rule], blocks: Iterable[Block], affected: Near | None = None
-) -> Iterator[Move]:
-    index = index_of(tuple(rules))
-    for block in blocks:
-        for rule in index.rules_at(draft, block):
-            if affected is None or affected.concerns(rule, block.site):
-                for move, _ in alternatives(draft, rule, block.site):
-                    yield move
-
-
-class Index:
-    """The rules by what their root asks of a block and of what makes its inputs.
-
-    `deep` are those with one root and a pattern that is looked for from within (`rewrites.reach`), `depth` is
-    that of the deepest other one, `largest` the number of blocks in the largest, `paired` the rules with
-    several roots.
-    """
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = rules
-        self.deep = tuple(r for r in rules if len(r.roots) == 1 and _is_deep(r))
-        self.depth = max((r.depth for r in rules if r not in self.deep), default=0)
-        self.largest = max((sum(map(_size, r.roots)) for r in rules if r not in self.deep), default=0)
-        self.paired = tuple(r for r in rules if len(r.roots) > 1)
-        self._by_operator: dict[str, list[Rule]] = {}
-        self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
-        self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
-
-    def rules_for(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
-        """The rules whose root may be this block, whatever is around it."""
-        types = [draft.tensors[t].type for t in block.inputs]
-        key = (block.definition, *(t.dtype for t in types))
-        found = self._by_definition.get(key)
-        if found is None:
-            rules = self._with_root(block.operator)
-            found = tuple(r for r in rules if _plausible(r.roots[0], block.definition, types))
-            _remember(self._by_definition, key, found)
-        return found
-
-    def rules_at(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
-        """Those of them that what makes the block's inputs does not rule out."""
-        producers = draft.producers
-        makers = [producers[t].operator for t in block.inputs]
-        key = (block.definition, *makers, *[draft.tensors[t].dtype for t in block.inputs])
-        found = self._by_makers.get(key)
-        if found is None:
-            there = set(makers)
-            rules = [r for r in self.rules_for(draft, block) if _wanted(r.roots[0]) <= there]
-            found = tuple(r for r in rules if _may_begin(r.roots[0], there))
-            _remember(self._by_makers, key, found)
-        return found
-
-    def _with_root(self, operator: str) -> list[Rule]:
-        known = self._by_operator.get(operator)
-        if known is None:
-            known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
-            self._by_operator[operator] = known
-        return known
-
-
-def _is_deep(rule: Rule) -> bool:
-    """Whether a pattern is looked for from the blocks inside it."""
-    return rule.depth > DEEP or any(isinstance(o, Above) for o in rule.roots[0].operands)
-
-
-def _may_begin(term: Op, makers: Collection[str]) -> bool:
-    """Whether what stands for all that makes an operand may begin with blocks of these operators."""
-    far = [o for o in term.operands if isinstance(o, Above)]
-    return all(not {*o.operators, *o.ends}.isdisjoint(makers) for o in far)
-
-
-def _remember(
-    known: dict[tuple[Any, ...], tuple[Rule, ...]], key: tuple[Any, ...], rules: tuple[Rule, ...]
-) -> None:
-    if len(known) >= MOST_KNOWN:
-        known.clear()
-    known[key] = rules
-
-
-def _size(term: Term) -> int:
-    """How many blocks a pattern has, shared ones counted as often as they occur."""
-    if isinstance(term, Above):
-        return term.most
-    return 1 + sum(map(_size, term.operands)) if isinstance(term, Op) else 0
-
-
-@lru_cache(maxsize=64)
-def index_of(rules: tuple[Rule, ...]) -> Index:
-    """The index of these rules."""
-    return Index(rules)
-
-
-def _plausible(term: Op, definition: Definition, types: Sequence[TensorType]) -> bool:
-    """Whether a definition over inputs of these types can be what the term asks for."""
-    if term.operator != definition.operator and (
-        term.operator is not None or definition.operator in BOUNDARY
-    ):
-        return False
-    least = sum(not _is_row(t) for t in term.operands)
-    if not term.places and (len(types) < least or (len(types) > least and least == len(term.operands))):
-        return False
-    aligned = ALIGNED.get(definition.operator, ()) if term.is_commutative else ()
-    for name, wanted in term.attributes:
-        if not isinstance(wanted, Attribute) and name not in aligned and definition.get(name) != wanted:
-            return False
-    return term.inside is None or bool(term.inside.ways(definition, types))
 
 
 def alternatives(
@@ -307,7 +82,7 @@ def _together(
     draft: Draft, rule: Rule, found: Iterable[tuple[Match, Sequence[str]]]
 ) -> Iterator[tuple[Match, Sequence[str]]]:
     """Matches that differ in their last root only as one, for each choice; those that make a cycle are left out."""
-    first = [*_names(rule.roots[0])]
+    first = [*names_of(rule.roots[0])]
     groups: dict[tuple[Any, ...], list[Match]] = {}
     for match, choices in found:
         for choice in choices:
@@ -377,15 +152,15 @@ def _roots(
     for block in candidates:
         if done and draft.position(block.site) <= draft.position(done[-1].site):
             continue
-        for found in _block(draft, terms[0], block, bound):
+        for found in ways_of(draft, terms[0], block, bound):
             if len(terms) == 1:
                 yield found
             else:
-                further = _candidates(draft, terms[1], found)
+                further = candidates_for(draft, terms[1], found)
                 yield from _roots(draft, terms[1:], (*done, block), further, found)
 
 
-def _candidates(draft: Draft, term: Op, bound: Bound) -> Iterable[Block]:
+def candidates_for(draft: Draft, term: Op, bound: Bound) -> Iterable[Block]:
     """The blocks a root may be, in program order: what reads a tensor that is bound, or the like of a block."""
     linked = _linked(draft, term, bound)
     if linked is not None:
@@ -413,7 +188,8 @@ def _linked(draft: Draft, term: Op, bound: Bound) -> list[Block] | None:
     return None
 
 
-def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound]:
+def ways_of(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound]:
+    """Every way in which a block is what a term asks for, beside what is bound already."""
     if term.operator != block.operator and (term.operator is not None or block.operator in BOUNDARY):
         return
     if term in bound:
@@ -431,11 +207,6 @@ def _block(draft: Draft, term: Op, block: Block, bound: Bound) -> Iterator[Bound
             if found not in seen:
                 seen.append(found)
                 yield found
-
-
-def _is_row(term: Term) -> bool:
-    """Whether a term stands for any number of operands."""
-    return isinstance(term, Rest) or (isinstance(term, Above) and term.all_operands)
 
 
 def _in_this_order(
@@ -456,14 +227,8 @@ def _in_this_order(
 
 def _has_makers(draft: Draft, term: Op, block: Block) -> bool:
     """Whether operands that must come from certain operators do: the cheapest reason not to match."""
-    wanted = _wanted(term)
+    wanted = makers_wanted(term)
     return not wanted or wanted <= {draft.producers[t].operator for t in block.inputs}
-
-
-@cache
-def _wanted(term: Op) -> frozenset[str]:
-    """The operators that operands of a term must come from."""
-    return frozenset(o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None)
 
 
 def _attributes(term: Op, block: Block, order: Sequence[int] | None, bound: Bound) -> Bound | None:
@@ -507,7 +272,7 @@ def _operands(draft: Draft, terms: Sequence[Term], sites: tuple[str, ...], bound
             if bound.get(first.name, sites) == sites:
                 yield {**bound, first.name: sites}
             return
-        least = sum(not _is_row(t) for t in others)
+        least = sum(not is_row(t) for t in others)
         maker = others[0].operator if isinstance(others[0], Op) else None
         for count in range(len(sites) - least + 1):
             if maker is not None and draft.producers[sites[count]].operator != maker:
@@ -535,7 +300,7 @@ def _operand(draft: Draft, term: Tensor | Op | Above, site: str, bound: Bound) -
         return
     block = draft.producers[site]
     if term.operator in (None, block.operator) and block.outputs[0] == site:
-        yield from _block(draft, term, block, bound)
+        yield from ways_of(draft, term, block, bound)
 
 
 def _above(draft: Draft, term: Above, sites: tuple[str, ...], bound: Bound) -> Iterator[Bound]:

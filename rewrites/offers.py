@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rewrites.draft import Draft, order_of
-from rewrites.match import Changes, Near, alternatives, index_of, near, readers_of
+from rewrites.index import index_of
+from rewrites.match import alternatives
 from rewrites.move import Move
+from rewrites.neighbourhood import Changes, Near, near, readers_of
 from rewrites.rule import Rule, RuleError
 from rewrites.ties import Kind, Offer, offer, renewed, tied
 from teg.graph import Block, Graph

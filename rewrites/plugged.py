@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewrites.match import find
+from rewrites.finding import find
 from rewrites.regions import Fuse, SpellOut
 from rewrites.rule import Computed, Nothing, Op, Rule, Sizes, terms
 from teg.operators import catalogue as operators

@@ -9,9 +9,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from rewrites.draft import Draft
-from rewrites.match import Changes, alternatives, find, in_order, index_of, near
+from rewrites.finding import find
+from rewrites.index import index_of
+from rewrites.match import alternatives, in_order
 from rewrites.measure import rises
 from rewrites.move import Move
+from rewrites.neighbourhood import Changes, near
 from rewrites.replacement import carry_out
 from rewrites.rule import Rule, RuleError
 from teg.graph import Block, Graph

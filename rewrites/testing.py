@@ -23,8 +23,8 @@ import numpy as np
 
 from rewrites.apply import apply_all, apply_move
 from rewrites.cell_form import INPUT, dim_labels, pointwise
+from rewrites.finding import find, find_near
 from rewrites.fused_form import FusedForm, spelled_out
-from rewrites.match import find, find_near
 from rewrites.measure import measure
 from rewrites.move import Move
 from rewrites.offers import Offers, find_tied

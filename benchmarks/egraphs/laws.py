@@ -14,7 +14,8 @@ from typing import NamedTuple
 from benchmarks.egraphs.kinds import Kind, Kinds, Ref, program
 from rewrites import Move, Rule, StaleMove, apply_all, saturate
 from rewrites.draft import Draft
-from rewrites.match import alternatives, index_of
+from rewrites.index import index_of
+from rewrites.match import alternatives
 from rewrites.rule import Op, Rest, RuleError, Tensor, Term
 from teg.graph import Graph
 

@@ -1,0 +1,132 @@
+"""Which rules may fit at a block, by what their roots ask of it alone: worked out once per definition.
+
+Imported by the matcher (`rewrites.match`), the neighbourhood of changes and far reaching patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from rewrites.draft import Draft
+from rewrites.regions import Above
+from rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, Term
+from teg.graph import Block, Definition, TensorType
+
+BOUNDARY = ("source", "sink")
+
+# Patterns of more levels are looked for from the blocks inside them.
+DEEP = 4
+
+# Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
+MOST_KNOWN = 1 << 15
+
+
+class Index:
+    """The rules by what their root asks of a block and of what makes its inputs.
+
+    `deep` are those with one root and a pattern that is looked for from within (`rewrites.reach`), `depth` is
+    that of the deepest other one, `largest` the number of blocks in the largest, `paired` the rules with
+    several roots.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self.deep = tuple(r for r in rules if len(r.roots) == 1 and _is_deep(r))
+        self.depth = max((r.depth for r in rules if r not in self.deep), default=0)
+        self.largest = max((sum(map(_size, r.roots)) for r in rules if r not in self.deep), default=0)
+        self.paired = tuple(r for r in rules if len(r.roots) > 1)
+        self._by_operator: dict[str, list[Rule]] = {}
+        self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+        self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+
+    def rules_for(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
+        """The rules whose root may be this block, whatever is around it."""
+        types = [draft.tensors[t].type for t in block.inputs]
+        key = (block.definition, *(t.dtype for t in types))
+        found = self._by_definition.get(key)
+        if found is None:
+            rules = self._with_root(block.operator)
+            found = tuple(r for r in rules if fits_alone(r.roots[0], block.definition, types))
+            _remember(self._by_definition, key, found)
+        return found
+
+    def rules_at(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
+        """Those of them that what makes the block's inputs does not rule out."""
+        producers = draft.producers
+        makers = [producers[t].operator for t in block.inputs]
+        key = (block.definition, *makers, *[draft.tensors[t].dtype for t in block.inputs])
+        found = self._by_makers.get(key)
+        if found is None:
+            there = set(makers)
+            rules = [r for r in self.rules_for(draft, block) if makers_wanted(r.roots[0]) <= there]
+            found = tuple(r for r in rules if _may_begin(r.roots[0], there))
+            _remember(self._by_makers, key, found)
+        return found
+
+    def _with_root(self, operator: str) -> list[Rule]:
+        known = self._by_operator.get(operator)
+        if known is None:
+            known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
+            self._by_operator[operator] = known
+        return known
+
+
+def _is_deep(rule: Rule) -> bool:
+    """Whether a pattern is looked for from the blocks inside it."""
+    return rule.depth > DEEP or any(isinstance(o, Above) for o in rule.roots[0].operands)
+
+
+def _may_begin(term: Op, makers: Collection[str]) -> bool:
+    """Whether what stands for all that makes an operand may begin with blocks of these operators."""
+    far = [o for o in term.operands if isinstance(o, Above)]
+    return all(not {*o.operators, *o.ends}.isdisjoint(makers) for o in far)
+
+
+def _remember(
+    known: dict[tuple[Any, ...], tuple[Rule, ...]], key: tuple[Any, ...], rules: tuple[Rule, ...]
+) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = rules
+
+
+def _size(term: Term) -> int:
+    """How many blocks a pattern has, shared ones counted as often as they occur."""
+    if isinstance(term, Above):
+        return term.most
+    return 1 + sum(map(_size, term.operands)) if isinstance(term, Op) else 0
+
+
+@lru_cache(maxsize=64)
+def index_of(rules: tuple[Rule, ...]) -> Index:
+    """The index of these rules."""
+    return Index(rules)
+
+
+def fits_alone(term: Op, definition: Definition, types: Sequence[TensorType]) -> bool:
+    """Whether a definition over inputs of these types can be what the term asks for."""
+    if term.operator != definition.operator and (
+        term.operator is not None or definition.operator in BOUNDARY
+    ):
+        return False
+    least = sum(not is_row(t) for t in term.operands)
+    if not term.places and (len(types) < least or (len(types) > least and least == len(term.operands))):
+        return False
+    aligned = ALIGNED.get(definition.operator, ()) if term.is_commutative else ()
+    for name, wanted in term.attributes:
+        if not isinstance(wanted, Attribute) and name not in aligned and definition.get(name) != wanted:
+            return False
+    return term.inside is None or bool(term.inside.ways(definition, types))
+
+
+def is_row(term: Term) -> bool:
+    """Whether a term stands for any number of operands."""
+    return isinstance(term, Rest) or (isinstance(term, Above) and term.all_operands)
+
+
+@cache
+def makers_wanted(term: Op) -> frozenset[str]:
+    """The operators that operands of a term must come from."""
+    return frozenset(o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None)
