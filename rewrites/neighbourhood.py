@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rewrites.draft import Draft
 from rewrites.index import index_of
 from rewrites.match import can_loop, candidates_for, names_of, ways_of
-from rewrites.reach import roots_above
+from rewrites.reach import roots_above, skeleton
 from rewrites.rule import Rule
 from teg.graph import Block
 
@@ -69,9 +69,9 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> Near:
         edge = readers_of(draft, edge) - distances.keys()
         distances.update(dict.fromkeys(edge, distance))
     distances.update((b.site, 0) for b in made)
-    deep = {r.roots: r for r in index.deep}
-    above = {roots: frozenset(roots_above(draft, r, starts)) for roots, r in deep.items()}
-    apart = {r.name: above[r.roots] for r in index.deep}
+    shapes = {skeleton(r): r for r in index.deep}
+    above = {shape: frozenset(roots_above(draft, r, starts)) for shape, r in shapes.items()}
+    apart = {r.name: above[skeleton(r)] for r in index.deep}
     for rule in index.paired:
         own = {site for site, distance in distances.items() if distance <= rule.depth}
         others = range(1, len(rule.roots))

@@ -6,7 +6,7 @@ pattern - a product, cells, a softmax, cells, a product - are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -64,6 +64,8 @@ def _blocks_above(
     for s in sorted(levels, key=draft.position):
         if any(draft.producers[t].site in kept for t in levels[s].inputs):
             kept[s] = levels[s]
+    if term.through is not None and not any(map(term.through, kept.values())):
+        return None
     if term.private:
         _take_private(draft, term, kept, matched)
     bound = tuple(sites) if term.all_operands else sites[0]
@@ -86,11 +88,13 @@ def _take_private(draft: Draft, term: Above, kept: dict[str, Block], matched: Se
 
 
 class Edge(NamedTuple):
-    """The way from an operand up to an application: through at most `most` blocks of some operators."""
+    """The way from an operand up to an application: through at most `most` blocks of some operators, one of which is
+    of a kind (`through`)."""
 
     parent: Op
     operators: tuple[str, ...]
     most: int
+    through: Callable[[Block], bool] | None = None
 
 
 class Shape(NamedTuple):
@@ -101,8 +105,9 @@ class Shape(NamedTuple):
     chains: tuple[Edge, ...]
 
 
-# A block in a pattern: at an application, or in the chain of an edge with room for so many more.
-State = tuple[str, Op | Edge, int]
+# A block in a pattern: at an application, or in the chain of an edge with room for so many more; and whether the
+# kind of block that the edge goes through stands there or further down.
+State = tuple[str, Op | Edge, int, bool]
 
 
 def roots_above(draft: Draft, rule: Rule, starts: Iterable[str]) -> set[str]:
@@ -113,28 +118,64 @@ def roots_above(draft: Draft, rule: Rule, starts: Iterable[str]) -> set[str]:
     blocks = {draft.blocks[site] for site in starts}
     blocks |= {r for b in blocks for t in b.outputs for r, _ in draft.readers[t]}
     for block in blocks:
-        waiting += ((block.site, t, 0) for t in shape.up if t.operator in (None, block.operator))
-        waiting += ((block.site, e, e.most - 1) for e in shape.chains if block.operator in e.operators)
-    room: dict[tuple[str, Op | Edge], int] = {}
+        waiting += ((block.site, t, 0, False) for t in shape.up if t.operator in (None, block.operator))
+        waiting += (
+            (block.site, e, e.most - 1, _is_below(draft, e, block))
+            for e in shape.chains
+            if block.operator in e.operators
+        )
+    room: dict[tuple[str, Op | Edge, bool], int] = {}
     while waiting:
-        site, at, left = waiting.pop()
-        if room.get((site, at), -1) >= left:
+        site, at, left, passed = waiting.pop()
+        if room.get((site, at, passed), -1) >= left:
             continue
-        room[site, at] = left
+        room[site, at, passed] = left
         readers = {r for t in draft.blocks[site].outputs for r, _ in draft.readers[t]}
-        waiting += _further(shape, readers, at, left)
-    return {site for site, at in room if at is shape.roots[0]}
+        waiting += _further(shape, readers, at, left, passed)
+    return {site for site, at, _ in room if at is shape.roots[0]}
 
 
-def _further(shape: Shape, readers: Iterable[Block], at: Op | Edge, left: int) -> Iterator[State]:
+def _further(
+    shape: Shape, readers: Iterable[Block], at: Op | Edge, left: int, passed: bool
+) -> Iterator[State]:
     """The states of a block's readers."""
-    edges = [(e, e.most) for e in shape.up[at]] if isinstance(at, Op) else [(at, left)]
-    for edge, room in edges:
+    edges = (
+        [(e, e.most, e.through is None) for e in shape.up[at]] if isinstance(at, Op) else [(at, left, passed)]
+    )
+    for edge, room, is_done in edges:
         for reader in readers:
-            if edge.parent.operator in (None, reader.operator):
-                yield reader.site, edge.parent, 0
+            if is_done and edge.parent.operator in (None, reader.operator):
+                yield reader.site, edge.parent, 0, False
             if room and reader.operator in edge.operators:
-                yield reader.site, edge, room - 1
+                yield reader.site, edge, room - 1, is_done or bool(edge.through and edge.through(reader))
+
+
+def _is_below(draft: Draft, edge: Edge, block: Block) -> bool:
+    """Whether a block in the chain of an edge, or one on the way down from it, is of the kind that is asked for."""
+    if edge.through is None or edge.through(block):
+        return True
+    level, seen = [block], {block.site}
+    for _ in range(edge.most):
+        makers = {draft.producers[t] for b in level for t in b.inputs}
+        level = [b for b in makers if b.operator in edge.operators and b.site not in seen]
+        if any(map(edge.through, level)):
+            return True
+        seen.update(b.site for b in level)
+    return False
+
+
+@lru_cache(maxsize=256)
+def skeleton(rule: Rule) -> Any:
+    """What `roots_above` depends on: patterns of one skeleton may have their roots at the same blocks."""
+    return tuple(_bones(root) for root in rule.roots)
+
+
+def _bones(term: Any) -> Any:
+    if isinstance(term, Op):
+        return term.operator, tuple(_bones(o) for o in term.operands)
+    if isinstance(term, Above):
+        return term.operators, term.ends, term.most, term.private, term.through
+    return None
 
 
 @lru_cache(maxsize=256)
@@ -144,6 +185,7 @@ def _shape(rule: Rule) -> Shape:
     while waiting:
         parent = waiting.pop()
         for operand in parent.operands:
+            through = None
             if isinstance(operand, Op):
                 below, operators, most = [operand], tuple[str, ...](), 0
             elif isinstance(operand, Above):
@@ -152,12 +194,13 @@ def _shape(rule: Rule) -> Shape:
                 below += [Op(name, (), ()) for name in operand.private]
                 operators = (*operand.operators, *(operand.ends if operand.private else ()))
                 most = operand.most + (MOST_PRIVATE if operand.private else 0)
+                through = operand.through
             else:
                 continue
             for child in below:
                 if child not in up:
                     up[child] = []
                     waiting.append(child)
-                up[child].append(Edge(parent, operators, most))
+                up[child].append(Edge(parent, operators, most, through))
     edges = dict.fromkeys(e for found in up.values() for e in found if e.most)
     return Shape(rule.roots, {child: tuple(found) for child, found in up.items()}, tuple(edges))

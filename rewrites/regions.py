@@ -18,7 +18,8 @@ class Above:
     """Left side only: a tensor, with the blocks of some operators that make it out of blocks of `ends`.
 
     `all_operands`: all tensors in a row instead. `private`: operators of blocks that ends and others take in
-    besides, where nobody outside the match reads them. `takes(draft, block, root)` may refuse a block.
+    besides, where nobody outside the match reads them. `takes(draft, block, root)` may refuse a block. `through`:
+    on the ways stands at least one block of this kind.
     """
 
     operators: tuple[str, ...]
@@ -27,6 +28,7 @@ class Above:
     all_operands: bool = False
     private: tuple[str, ...] = ()
     takes: Callable[[Draft, Block, Block], bool] | None = None
+    through: Callable[[Block], bool] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +50,14 @@ class SpellOut:
     """Right side only: the matched fused block becomes the blocks that it does the work of."""
 
 
-def above(*operators: str, ends: Sequence[str], most: int) -> Above:
+def above(
+    *operators: str, ends: Sequence[str], most: int, through: Callable[[Block], bool] | None = None
+) -> Above:
     """Left: a tensor and all blocks on the ways to it that begin with a block of `ends` and then go through at
-    most `most` blocks of these operators. What else these blocks read is left outside.
+    most `most` blocks of these operators. What else these blocks read is left outside. `through` says of which kind
+    one of these blocks must be at least.
     """
-    return Above(operators, tuple(ends), most)
+    return Above(operators, tuple(ends), most, through=through)
 
 
 def all_above(

@@ -8,27 +8,33 @@ from rewrites.laws import functions_of
 from rewrites.regions import above, fuse
 from rewrites.rule import Match, Rule, Sizes, op, tensor
 from rewrites.sketch import Sketch
-from teg.graph import Graph
+from teg.graph import Block, Graph
 from teg.signature import PARALLEL
 
 SOURCE = "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention, 2022"
 
 # Between the products: scale, mask, bias and dropout cells, the softmax or what exports spell it as, casts.
 BETWEEN = ("cell", "view", "softmax", "reduce")
-SQUARE = above(*BETWEEN, ends=("contract",), most=12)
-PRODUCTS = ("contract",)
-# Whatever is weighted or differentiated; one left side for both rules is looked for once.
-WEIGHTED = op("contract", SQUARE, tensor("x")).commutative()
 EXPONENTIALS = frozenset(("exp", "exp2"))
 
 
+def _is_soft(block: Block) -> bool:
+    """Whether a block is a softmax, or the exponentials of one that is spelled out."""
+    if block.operator == "cell":
+        return bool(EXPONENTIALS & functions_of(block.definition))
+    return block.operator == "softmax"
+
+
+SQUARE = above(*BETWEEN, ends=("contract",), most=12, through=_is_soft)
+PRODUCTS = ("contract",)
+# Whatever is weighted or differentiated; one left side for both rules is looked for once.
+WEIGHTED = op("contract", SQUARE, tensor("x")).commutative()
+
+
 def _softens(m: Match) -> bool:
-    """Whether there is a softmax, or exponentials and their sum."""
+    """Whether there is a softmax, or beside exponentials their sum."""
     operators = {b.operator for b in m.blocks}
-    if "softmax" in operators:
-        return True
-    cells = (b.definition for b in m.blocks if b.operator == "cell")
-    return "reduce" in operators and any(EXPONENTIALS & functions_of(definition) for definition in cells)
+    return "softmax" in operators or "reduce" in operators
 
 
 def _products(m: Match) -> int:

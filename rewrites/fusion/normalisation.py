@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rewrites.cell_form import INPUT, MULTIPLY
 from rewrites.fusion.fitting import judged
 from rewrites.regions import all_above, fuse
 from rewrites.rule import Match, Rule, Sizes, op
 from rewrites.sketch import Sketch
-from teg.graph import Graph
+from teg.graph import Definition, Graph, TensorType
 
 ROWS = all_above("cell", "view", ends=("reduce",), most=4, private=("cell",))
+
+
+@dataclass(frozen=True, eq=False)
+class ReadsRows:
+    """Attribute pattern: a cell that reads one value per row, as what divides or shifts the row."""
+
+    def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
+        """One, binding nothing."""
+        widest = len(definition["dims"])
+        return ({},) if any(len(set(names) - {""}) < widest for names in definition["labels"]) else ()
 
 
 def _is_normalisation(m: Match) -> bool:
@@ -39,7 +52,7 @@ def _example(size: Sizes) -> Graph:
 NORMALISATION_FUSION: tuple[Rule, ...] = (
     Rule(
         name="fuse_normalisation",
-        left=op("cell", ROWS),
+        left=op("cell", ROWS, inside=ReadsRows()),
         right=fuse(),
         when=_is_normalisation,
         doc="""
