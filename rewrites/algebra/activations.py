@@ -26,11 +26,27 @@ CUBIC, ROOT = 0.044715, math.sqrt(2 / math.pi)
 CUBE = Chain("mul", (A.square(), A, K))
 TANH = Chain("mul", (Chain("add", (CUBE, A)), J))
 FACTORED = Chain("mul", (A.square() * K + 1, A, J))
+DISTRIBUTED = Chain("mul", (A.square() * K + J, A))
+MULTIPLIED_OUT = Chain("add", (CUBE, A * J))
 
 
-def _gated(argument: Chain) -> Chain:
-    """a (tanh(argument) + 1) / 2."""
-    return Chain("mul", (("add", ("tanh", argument), ("const", 1)), A, HALF))
+def half_and_half(value: Any) -> Chain:
+    """value / 2 + 1 / 2."""
+    return Chain("add", (Chain("mul", (value, HALF)), HALF))
+
+
+def gated(value: Any) -> tuple[Chain, Chain]:
+    """a (value + 1) / 2, and the same with the half inside the brackets."""
+    outside = Chain("mul", (("add", value, ("const", 1)), A, HALF))
+    return outside, Chain("mul", (half_and_half(value), A))
+
+
+GELU = gated((A * K).erf())
+
+
+def _sigmoid_gated(argument: Chain) -> Chain:
+    """a sigmoid(argument)."""
+    return Chain("mul", (("sigmoid", argument), A))
 
 
 def near(**values: float) -> Callable[[Mapping[str, Any]], bool]:
@@ -69,14 +85,15 @@ ACTIVATIONS: tuple[Rule, ...] = (
     ),
     law(
         "gelu",
-        Chain("mul", ((A * K).erf() + 1, A, HALF)),
+        GELU[0],
         A.function("gelu"),
         when=near(k=math.sqrt(0.5)),
         constants={"k": math.sqrt(0.5)},
+        also=GELU[1:],
         doc="""
         A spelled out Gaussian error linear unit is named.
 
-        a (erf(a / sqrt(2)) + 1) / 2  ->  gelu(a)
+        a (erf(a / sqrt(2)) + 1) / 2  or  a (erf(a / sqrt(2)) / 2 + 1/2)  ->  gelu(a)
         For floats, wherever the factors stand; the constant may be rounded.
         """,
         source=UNITS,
@@ -100,16 +117,49 @@ ACTIVATIONS: tuple[Rule, ...] = (
     ),
     law(
         "gelu_tanh",
-        _gated(TANH),
+        gated(("tanh", TANH))[0],
         A.function("gelu_tanh"),
         when=near(k=CUBIC, j=ROOT),
         constants={"k": CUBIC, "j": ROOT},
-        also=(_gated(FACTORED),),
+        also=(gated(("tanh", TANH))[1], *gated(("tanh", FACTORED))),
         doc="""
         A spelled out approximate Gaussian error linear unit is named.
 
         a (tanh((a^3 0.044715 + a) sqrt(2 / pi)) + 1) / 2  ->  gelu_tanh(a)
+        For floats, wherever the factors stand; also with the cubic factored, or the half inside the brackets;
+        constants may be rounded.
+        """,
+        source=UNITS,
+        domain="real",
+    ),
+    law(
+        "gelu_tanh_of_sigmoid",
+        _sigmoid_gated(TANH),
+        A.function("gelu_tanh"),
+        when=near(k=CUBIC, j=2 * ROOT),
+        constants={"k": CUBIC, "j": 2 * ROOT},
+        also=(_sigmoid_gated(FACTORED),),
+        doc="""
+        An approximate Gaussian error linear unit by a logistic function is named.
+
+        a sigmoid((a^3 0.044715 + a) 2 sqrt(2 / pi))  ->  gelu_tanh(a)
         For floats, wherever the factors stand; also with the cubic factored; constants may be rounded.
+        """,
+        source=UNITS,
+        domain="real",
+    ),
+    law(
+        "gelu_tanh_of_distributed_sigmoid",
+        _sigmoid_gated(DISTRIBUTED),
+        A.function("gelu_tanh"),
+        when=near(k=2 * CUBIC * ROOT, j=2 * ROOT),
+        constants={"k": 2 * CUBIC * ROOT, "j": 2 * ROOT},
+        also=(_sigmoid_gated(MULTIPLIED_OUT),),
+        doc="""
+        An approximate Gaussian error linear unit by a logistic function is named, its constants multiplied out.
+
+        a sigmoid(a (a^2 0.0714 + 2 sqrt(2 / pi)))  ->  gelu_tanh(a)
+        For floats, wherever the factors stand; constants may be rounded.
         """,
         source=UNITS,
         domain="real",

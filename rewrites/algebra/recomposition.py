@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rewrites.algebra.normalisations import NORMALISATIONS
+from rewrites.algebra.units import SPELLED_UNITS
 from rewrites.equations import equation
 from rewrites.rule import Match, Rule, Sizes
 from rewrites.sketch import Sketch
@@ -174,6 +175,19 @@ RECOMPOSITION: tuple[Rule, ...] = (
         source=SOFTMAX,
     ),
     equation(
+        "exp_of_log_softmax",
+        left=lambda x: x.log_softmax("k").exp(),
+        right=lambda x: x.softmax("k"),
+        tensors=ROWS,
+        doc="""
+        The exponential of a logarithmic softmax is one operator.
+
+        exp(log_softmax_k(x))  ->  softmax_k(x)
+        Over any dimensions, where nobody else reads the logarithms.
+        """,
+        source=SOFTMAX,
+    ),
+    equation(
         "logsumexp_of_parts",
         left=lambda x: x.max("k") + _exponential(x).sum("k").log(),
         right=lambda x: x.logsumexp("k"),
@@ -207,4 +221,5 @@ RECOMPOSITION: tuple[Rule, ...] = (
         )
     ),
     *NORMALISATIONS,
+    *SPELLED_UNITS,
 )

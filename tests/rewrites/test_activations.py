@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import teg
-from rewrites import RULES, saturate
+from rewrites import RECOMPOSITION, RULES, apply_move, find, saturate
 from rewrites.laws import functions_of
 from teg.graph import Graph
 from teg.importers import from_onnx
@@ -40,6 +40,11 @@ def spelled(function: Callable[[Any], Any]) -> list[Any]:
         ("gelu_tanh", lambda x: x.gelu(approximate=True)),
         ("gelu_tanh", lambda x: 0.5 * x * (1 + (0.7978845 * x * (1 + 0.044715 * x * x)).tanh())),
         ("gelu_tanh", lambda x: 0.5 * x * (1 + (0.7978845 * (x + 0.044715 * x**3)).tanh())),
+        ("gelu", lambda x: x * (0.5 * (x * 0.70710677).erf() + 0.5)),
+        ("gelu", lambda x: x / 2 + x / 2 * (x / 1.4142135).erf()),
+        ("gelu_tanh", lambda x: x * (1.5957691 * (x + 0.044715 * x * x * x)).sigmoid()),
+        ("gelu_tanh", lambda x: x * (1.5957691 * x + 0.0713548 * x**3).sigmoid()),
+        ("gelu_tanh", lambda x: x / 2 + x / 2 * (0.7978845 * (x + 0.044715 * x**3)).tanh()),
         ("silu", lambda x: x / (1 + (-x).exp())),
         ("silu", lambda x: (1 / (1 + (-x).exp())) * x),
         ("softplus", lambda x: x.softplus()),
@@ -51,6 +56,24 @@ def spelled(function: Callable[[Any], Any]) -> list[Any]:
 )
 def test_a_spelled_out_unit_is_one_function(name: str, function: Callable[[Any], Any]) -> None:
     assert spelled(function) == [(name, X)]
+
+
+@pytest.mark.parametrize(
+    "name, function",
+    [
+        ("gelu_tanh", lambda x: 0.5 * x * (1 + (0.7978845 * x + 0.0356774 * x * x * x).tanh())),
+        ("gelu_tanh", lambda x: 0.5 * x * (1 + (0.7978845 * x + 0.0356774 * x**3).tanh())),
+        ("silu", lambda x: x * ((x * 0.5).tanh() + 1) * 0.5),
+        ("silu", lambda x: x * (0.5 * (x / 2).tanh() + 0.5) * 3.0),
+    ],
+)
+def test_a_unit_whose_parts_cost_no_more_is_named_too(name: str, function: Callable[[Any], Any]) -> None:
+    p = teg.program()
+    p.output("y", function(p.input("x", row=3, column=4)))
+    saturated = saturate(p.graph, SATURATING).graph
+    (move,) = find(saturated, RECOMPOSITION)
+    (expr,) = simplified(apply_move(saturated, move))
+    assert (name, X) in (expr, expr[1])
 
 
 def test_what_is_multiplied_with_a_unit_stays() -> None:

@@ -76,6 +76,11 @@ def test_logarithms_of_softmax_are_one_operator() -> None:
     }
 
 
+def test_exponentials_of_logarithms_are_the_softmax() -> None:
+    assert operators(lambda x: (x - x.logsumexp("a", "c", keep=True)).exp()) == {"softmax": 1}
+    assert operators(lambda x: 2.0 * x.log_softmax("b").exp()) == {"softmax": 1, "cell": 1}
+
+
 def centred_by_max(x: Any) -> Any:
     return x - x.max("c", keep=True)
 
@@ -101,6 +106,7 @@ def test_a_layer_norm_is_found_by_any_variance_with_its_scale(variance: Callable
         lambda v: 1.0 / (v + 1e-5).sqrt(),
         lambda v: (v + 1e-5) ** -0.5,
         lambda v: (v + 1e-5).sqrt().reciprocal(),
+        lambda v: (1.0 / (v + 1e-5)).sqrt(),
     ],
 )
 def test_a_layer_norm_is_found_by_any_root(over: Callable[[Any], Any]) -> None:
