@@ -1,14 +1,18 @@
-"""Factors of an operand that the other operand can take over: they are multiplied into the weights instead."""
+"""Factors of an operand that the other operand can take over: they are multiplied into the weights instead.
+
+A shift before a convolution that pads nothing becomes a bias behind it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from rewrites.algebra.affine import factors, has_index, is_coefficient, multiplied
-from rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
+from rewrites.algebra.affine import affine, factors, has_index, is_coefficient, multiplied, summed
+from rewrites.cell_form import ADD, CellForm, Labels, Read, any_cell, cell, dim_labels, pointwise
 from rewrites.equations import equation
-from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest, tensor
 from rewrites.sketch import Sketch, sure
 from teg.dtypes import is_float
 from teg.graph import Graph
@@ -67,6 +71,53 @@ def _without_factor(m: Match) -> CellForm:
     return CellForm(reads, kept, m["dims"], m["dtype"]).normal()
 
 
+class Normal(NamedTuple):
+    """What stands before a convolution: input `k` of its cell times `scale` plus `shift`, both per channel."""
+
+    k: int
+    scale: Expression
+    shift: Expression
+
+
+def _normal(m: Match) -> Normal | None:
+    """The image's cell as a scale and a shift per channel of one of its inputs; None where it is none."""
+    names = tuple(n for n, _ in m["dims"])
+    kinds = {m["dtype"], m.dtype("w"), *(t.dtype for t in m.types("xs"))}
+    if any(m["pads"]) or len(kinds) != 1 or not is_float(m["dtype"]):
+        return None
+    small = {j for j, labels in enumerate(m["labels"]) if {n for n in labels if n} <= {names[1]}}
+    for k, labels in enumerate(m["labels"]):
+        if labels != names:
+            continue
+        form = affine(m["expr"], k, small)
+        if form is not None and form.terms and all(is_coefficient(t, small) for _, t in form.terms):
+            return Normal(k, form.scale or ("const", 1.0), summed(form.terms))
+    return None
+
+
+def _per_channel(m: Match, expr: Expression, sites: Sequence[str], names: Sequence[Labels]) -> CellForm:
+    """An expression of the image's cell that varies per channel, behind these reads; inputs count on from them."""
+    (channel, size), used = m["dims"][1], inputs_of(expr)
+    moved: Mapping[int, Expression] = {j: ("input", i + len(sites)) for i, j in enumerate(used)}
+    own = [Read(m["xs"][j], tuple("c" if n == channel else "" for n in m["labels"][j])) for j in used]
+    reads = (*map(Read, sites, names), *own)
+    return CellForm(reads, substitute(expr, moved), (("c", size),), m["dtype"])
+
+
+def _scaled_channels(m: Match) -> CellForm:
+    """The weights times the scale of their input channel."""
+    shape = m.shape("w")
+    names = _operand_labels(m)[1]
+    form = _per_channel(m, sure(_normal(m)).scale, (m["w"],), (names,))
+    dims = tuple(zip(names, shape, strict=True))
+    return replace(form, expr=("mul", ("input", 0), form.expr), dims=dims).normal()
+
+
+def _with_bias(m: Match) -> Mapping[str, Any]:
+    shape = m.result().shape
+    return pointwise(ADD, (dim_labels(len(shape)), dim_labels(len(shape))[1:2]), shape, m["dtype"])
+
+
 OPERAND = any_cell(rest("xs")).only_here()
 KEPT, SCALED = cell(_without_factor).named("rest"), cell(_weights_with_factor).named("weights")
 
@@ -91,6 +142,25 @@ def _image_example(size: Sizes) -> Graph:
     y = b.cell(("mul", ("tanh", ("input", 0)), ("input", 1)), {x: "ncyx", scale: "c"})
     return b.result(b.op("conv", y, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1))
 
+
+def _shifted_image_example(size: Sizes) -> Graph:
+    """A batch normalisation of stored statistics, a convolution of what lies inside."""
+    b = Sketch("shift_through_conv")
+    x = b.tensor("x", size(2), size(3), 6, 5)
+    scale, mean, shift = (b.tensor(n, b.shape(x)[1], role="parameter") for n in ("scale", "mean", "shift"))
+    w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")
+    expr = ("add", ("input", 3), ("mul", ("sub", ("input", 0), ("input", 2)), ("input", 1)))
+    y = b.cell(expr, {x: "ncyx", scale: "c", mean: "c", shift: "c"})
+    return b.result(b.op("conv", y, w, strides=(1, 2), pads=(0,) * 4, dilations=(2, 1), groups=1))
+
+
+BIAS = op(
+    "contract",
+    W,
+    cell(lambda m: _per_channel(m, sure(_normal(m)).shift, (), ()).normal()).named("shift"),
+    labels=lambda m: (_operand_labels(m)[1], ("c",)),
+    output=lambda m: _operand_labels(m)[1][:1],
+).named("bias")
 
 FACTORS: tuple[Rule, ...] = (
     Rule(
@@ -123,6 +193,33 @@ FACTORS: tuple[Rule, ...] = (
         """,
         source=LINEAR,
         example=_image_example,
+        domain="real",
+    ),
+    Rule(
+        name="shift_through_conv",
+        left=op("conv", OPERAND, W, **CONV_ATTRIBUTES, groups=1),
+        right=op(
+            "cell",
+            op(
+                "conv",
+                pick(lambda m: [m["xs"][sure(_normal(m)).k]]),
+                cell(_scaled_channels).named("weights"),
+                **CONV_ATTRIBUTES,
+                groups=1,
+            ).named("conv"),
+            BIAS,
+            given=_with_bias,
+        ),
+        when=lambda m: _normal(m) is not None,
+        doc="""
+        A scale and a shift per channel before a convolution go into its weights and a bias.
+
+        conv(x s + t, w)  ->  conv(x, w s) + sum(w t)
+        Where nothing is padded (what lies beyond the image is zero without the shift), s and t vary along the
+        input channels only, in one group and one float type, and nobody else reads the shifted image.
+        """,
+        source=LINEAR,
+        example=_shifted_image_example,
         domain="real",
     ),
     equation(

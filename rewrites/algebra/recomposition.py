@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rewrites.algebra.normalisations import NORMALISATIONS
+from rewrites.algebra.reductions import SQUARES
 from rewrites.algebra.units import SPELLED_UNITS
 from rewrites.equations import equation
 from rewrites.rule import Match, Rule, Sizes
@@ -220,6 +221,7 @@ RECOMPOSITION: tuple[Rule, ...] = (
             ("_in_cells", _sum_guarded_in_cells, "sum_k exp(x - m)", "finite, in each cell anew,"),
         )
     ),
+    *SQUARES,
     *NORMALISATIONS,
     *SPELLED_UNITS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import INPUT, Labels, any_cell, element_type
+from rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
 from rewrites.laws import Whole
 from rewrites.patterns import K, chained, parts_of, replaced, terms_of
 from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
@@ -10,6 +10,7 @@ from rewrites.sketch import Sketch, sure
 from teg.dtypes import is_float
 from teg.graph import Graph
 from teg.operators.expressions import Expression, inputs_of
+from teg.operators.monoids import HALF
 
 X = tensor("x")
 MONOID = "definition of a monoid"
@@ -69,6 +70,50 @@ def _inside_example(size: Sizes) -> Graph:
     product = ("mul", ("mul", ("input", 1), ("input", 0)), ("const", 0.125))
     return b.result(b.cell(("rsqrt", ("add", ("abs", product), ("const", 1e-5))), {y: "r", z: "r"}))
 
+
+def _is_own_square(m: Match) -> bool:
+    """Whether both operands run together in all dimensions, and squares are kept as they are."""
+    one, two = m["labels"]
+    plain = one == two and len(set(one)) == len(one)
+    return bool(plain and len(m["output"]) < len(one) and m.dtype("x") not in HALF)
+
+
+def _square_example(size: Sizes) -> Graph:
+    b = Sketch("reduce_of_self_contract")
+    x = b.tensor("x", size(3), size(4), size(2))
+    return b.result(b.contract("abc,abc->ca", x, x))
+
+
+SQUARES: tuple[Rule, ...] = (
+    Rule(
+        name="reduce_of_self_contract",
+        left=op("contract", X, X, labels=attr("labels"), output=attr("output")),
+        right=op(
+            "reduce",
+            op(
+                "cell",
+                X,
+                given=lambda m: pointwise(
+                    ("square", INPUT), (dim_labels(len(m.shape("x"))),), m.shape("x"), m.dtype("x")
+                ),
+            ).named("square"),
+            monoid="sum",
+            labels=lambda m: m["labels"][0],
+            output=attr("output"),
+        ),
+        when=_is_own_square,
+        doc="""
+        A contraction of a tensor with itself, element by element, is a sum of squares.
+
+        sum_k (x[m, k] x[m, k])  ->  sum_k x^2
+        Where both operands have the same names, for whole numbers and wide floats (a square in half precision
+        would be rounded, or overflow). It is no matrix product, and x is read once; a variance is found again.
+        """,
+        source="definition of a contraction",
+        example=_square_example,
+        domain="real",
+    ),
+)
 
 REDUCTIONS: tuple[Rule, ...] = (
     Rule(

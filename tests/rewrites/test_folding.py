@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import teg
 from rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, rule_named, saturate
 from rewrites.algebra.affine import affine, factors, multiplied
 from rewrites.sketch import Sketch
@@ -80,6 +81,24 @@ def test_a_scale_per_row_goes_into_the_operand_with_the_rows() -> None:
     x, w, s = b.tensor("x", 3, 4), b.tensor("w", 4, 5), b.tensor("s", 3)
     y = b.cell(("mul", X, S), {b.contract("mk,kn->mn", x, w): "mn", s: "m"})
     assert [m.choice for m in find(b.result(y), named("fold_into_contract"))] == ["0"]
+
+
+@pytest.mark.parametrize("pads, wanted", [(0, ["shift_through_conv"]), (1, [])])
+def test_a_shift_before_a_convolution_becomes_a_bias_where_nothing_is_padded(
+    pads: int, wanted: list[str]
+) -> None:
+    p = teg.program()
+    x, w = p.input("x", n=2, c=4, y=7, x=7), p.parameter("w", out=6, c=4, ty=3, tx=3)
+    mean, scale, shift = (p.parameter(k, c=4) for k in ("mean", "scale", "shift"))
+    p.output("y", ((x - mean) * scale + shift).conv(w, pads=pads))
+    graph = saturate(p.graph, [r for r in RULES if r.saturating]).graph
+    moves = find(graph, named("shift_through_conv", "factor_into_conv"))
+    assert [m.rule for m in moves] == wanted
+    for move in moves:
+        after = apply_move(graph, move)
+        assert [after.producers[t].operator for t in after.by_site["y"].inputs] == ["cell"]
+        (conv,) = [b for b in after.blocks if b.operator == "conv"]
+        assert conv.inputs[0] == "x"
 
 
 def test_affine_forms() -> None:

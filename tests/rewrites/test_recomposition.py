@@ -87,6 +87,7 @@ def centred_by_max(x: Any) -> Any:
 
 VARIANCES = [
     lambda x: (centred(x, "c") * centred(x, "c")).mean("c", keep=True),
+    lambda x: centred(x, "c").contract(centred(x, "c"), "c").unsqueeze(2, "one") / 5.0,
     lambda x: (x * x).mean("c", keep=True) - x.mean("c", keep=True) ** 2,
     lambda x: ((x * x).sum("c", keep=True) / 5.0 - x.mean("c", keep=True).square()).maximum(0.0),
 ]
