@@ -241,7 +241,8 @@ ACTIVATIONS: tuple[Rule, ...] = (
         A choice between a value and zero by its sign is its rectification.
 
         a > 0 ? a : 0  ->  relu(a)
-        Where the constant does not widen the type, for numbers (of what is none, neither side is one or zero).
+        Where the constant does not widen the type, for numbers, finite or not: of what is no number, the choice
+        makes zero and the rectifier none.
         """,
         source=CASES,
         domain="real",

@@ -145,7 +145,7 @@ CANCELLATION: tuple[Rule, ...] = (
         Multiplying and dividing by the same disappears.
 
         (a * b) / b  ->  a
-        For floats, where b is not zero (the left side is no number there).
+        For floats, where b is finite and not zero (the left side is no number elsewhere, the right one is a).
         """,
         source=FIELD,
         domain="real",

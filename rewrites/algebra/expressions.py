@@ -149,7 +149,7 @@ EXPRESSIONS: tuple[Rule, ...] = (
         The reciprocal of a square root is one function.
 
         1 / sqrt(a)  or  sqrt(1 / a)  ->  rsqrt(a)
-        For floats; vector units have it as one instruction.
+        For floats, finite where they are below zero; vector units have it as one instruction.
         """,
         source="definition of rsqrt",
         domain="real",
@@ -202,7 +202,7 @@ EXPRESSIONS: tuple[Rule, ...] = (
         The power minus one half is the reciprocal of a square root.
 
         a ** -0.5  ->  rsqrt(a)
-        For floats; neither is a number below zero.
+        For floats, finite where they are below zero: neither is a number there.
         """,
         source=POWERS,
         domain="real",

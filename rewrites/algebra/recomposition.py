@@ -104,7 +104,7 @@ RECOMPOSITION: tuple[Rule, ...] = (
 
         e / sum_k e  ->  softmax_k(log e)
         Where a cell makes e as an exponential, which nobody else reads: its logarithm falls away. A shift of all
-        exponents cancels, so where one overflows this is even right.
+        exponents cancels, so where one overflows this is even right; exponents are finite or minus infinity.
         """,
             source=SOFTMAX,
         ),

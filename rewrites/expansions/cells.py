@@ -169,7 +169,7 @@ CELL_EXPANSIONS: tuple[Rule, ...] = (
 
         (x - mean) / sqrt(variance + eps) scale + bias  ->  x s + t with s = scale / sqrt(variance + eps)
         For any cell that is a scale and a shift of its one large operand, by operands that vary along fewer
-        dimensions, where that saves work per element.
+        dimensions, where that saves work per element; of finite operands (mean and bias are scaled apart from x).
         """,
         source="Ioffe and Szegedy, Batch Normalization, ICML 2015, algorithm 2, line 11",
         example=_example("expand_batch_norm"),

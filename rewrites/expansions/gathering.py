@@ -70,7 +70,8 @@ GATHERS: tuple[Rule, ...] = (
         A gather from a small table becomes a contraction with one-hot rows.
 
         table[indices]  ->  onehot(indices) table
-        Only for tables of few rows read by whole slices, of finite numbers: all others are multiplied by zero.
+        Only for tables of few rows read by whole slices, of finite numbers, which no rule can see: a row that is
+        not read is multiplied by zero, so that one infinity in it would make every result no number.
         """,
         source="Jouppi et al., Ten Lessons from Three Generations of TPUs, ISCA 2021 (embedding as matrix product)",
         example=_gather_example,

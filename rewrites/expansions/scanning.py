@@ -113,7 +113,8 @@ SCANS: tuple[Rule, ...] = (
         A short running sum becomes a matrix product with a triangle of ones.
 
         scan(x)  ->  x[from] triangle[from, to]
-        For sums of finite floats over few elements: all others are multiplied by zero.
+        For sums over few elements, of finite floats, which no rule can see: what does not count for a result is
+        multiplied by zero, so that one infinity would make every result no number.
         """,
         source="Dakkak et al., Accelerating Reduction and Scan Using Tensor Core Units, ICS 2019, section 4",
         example=_example("contract_of_scan", "sum"),

@@ -1,5 +1,8 @@
 """The promises of a rule (`rewrites.testing`), kept by every member of the catalogue, and broken by a wrong copy."""
 
+from collections.abc import Iterator, Mapping
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +19,8 @@ from rewrites.testing import (
     retyped,
     tells_right_from_wrong,
 )
+from teg.dtypes import is_float
+from teg.evaluate import evaluate, random_inputs
 
 EVERY = [pytest.param(r, id=r.name) for r in RULES]
 
@@ -70,6 +75,42 @@ def test_saturation_does_not_undo_what_a_search_chooses(rule: Rule) -> None:
     plain = saturate(graph, saturating).graph.structural_hash
     for move in find(graph, [rule]):
         assert saturate(apply_move(graph, move), saturating).graph.structural_hash != plain
+
+
+@pytest.mark.parametrize("rule", EVERY)
+def test_one_infinity_spoils_no_result_that_was_finite_unless_a_rule_says_so(
+    rule: Rule, rng: np.random.Generator
+) -> None:
+    """Masks with minus infinity are ordinary; what saturation does must never spread them at all."""
+    spoiled = _spoiled(rule, rng)
+    assert spoiled == 0 or "finite" in rule.doc
+    assert spoiled <= 1 or not rule.saturating
+
+
+def _spoiled(rule: Rule, rng: np.random.Generator) -> int:
+    """How many elements of a result are spoiled at most by one element of a source that is no finite number."""
+    graph = rule.example(Sizes())
+    usual = random_inputs(graph, rng)
+    worst = 0
+    for after in [apply_move(graph, move) for move in find(graph, [rule])]:
+        for inputs in _with_one_odd_element(usual):
+            with np.errstate(all="ignore"):
+                wanted, got = evaluate(graph, inputs), evaluate(after, inputs)
+            for site, value in wanted.items():
+                if is_float(value.dtype.name):
+                    same = np.isclose(got[site], value, rtol=1e-4, atol=1e-4)
+                    worst = max(worst, int(np.sum(np.isfinite(value) & ~same)))
+    return worst
+
+
+def _with_one_odd_element(usual: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+    """The inputs with the first or the last element of a float made zero, infinite or no number."""
+    for site, value in usual.items():
+        if is_float(value.dtype.name) and value.size:
+            for odd, place in product((np.inf, -np.inf, np.nan, 0.0), (0, -1)):
+                changed = value.copy()
+                changed.flat[place] = odd
+                yield {**usual, site: changed}
 
 
 def test_names_are_different() -> None:
