@@ -69,13 +69,21 @@ def _allowed(
             match = _with_more(rule, fitting)
             if match is None or (rule.when is not None and not rule.when(match)):
                 continue
-            choices = ("",) if rule.choices is None else rule.choices(match)
+            choices = ("",) if rule.choices is None else _texts(rule.choices(match))
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
         if reached is not None:
             reached.update(_reached(draft, rule, match))
         if _has_room(draft, rule, match):
             yield match, choices
+
+
+def _texts(choices: Sequence[Any]) -> Sequence[str]:
+    """The choices of a rule, which must be texts: moves are printed, stored and read again."""
+    wrong = [choice for choice in choices if not isinstance(choice, str)]
+    if wrong:
+        raise TypeError(f"choices are texts, not {wrong[0]!r}")
+    return choices
 
 
 def _together(

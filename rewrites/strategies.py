@@ -15,6 +15,7 @@ from rewrites.match import alternatives, in_order
 from rewrites.measure import rises
 from rewrites.move import Move
 from rewrites.neighbourhood import Changes, near
+from rewrites.patterns import tree_size
 from rewrites.replacement import carry_out
 from rewrites.rule import Rule, RuleError
 from teg.graph import Block, Graph
@@ -67,6 +68,10 @@ def saturate(
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 
+# How much larger than the given program a rewritten one may be, and how many parts an expression may have.
+MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, LARGEST_EXPRESSION = 32, 4096, 20_000
+
+
 class Repeated(NamedTuple):
     """A graph after passes that were stopped; `unfinished` are the rules that fit there still."""
 
@@ -83,9 +88,9 @@ def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
     Raises:
         RuleError: a rule fails; it says which.
     """
-    draft, fired = Draft(graph), list[Move]()
+    draft, fired, room = Draft(graph), list[Move](), _Room(graph)
     for rule in rules:
-        fired += _pass(draft, rule)
+        fired += _pass(draft, rule, room)
     return Saturated(draft.graph(), _in_runs(fired), _changes(draft))
 
 
@@ -95,8 +100,9 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
     Saturating rules among them are applied until none fits, before and after each pass.
 
     Raises:
-        RuleError: a rule fails; it says which.
+        RuleError: a rule fails, or grows the program without bound; it says which.
     """
+    room = _Room(graph)
     bound = 100 + 4 * len(graph.blocks) if most is None else most
     ending, others = [r for r in rules if r.saturating], [r for r in rules if not r.saturating]
     fired, count = list[Move](), 0
@@ -105,7 +111,7 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
         fired += simple.moves
         draft, done = Draft(simple.graph), list[Move]()
         for rule in others:
-            done += _pass(draft, rule, bound - count - len(done))
+            done += _pass(draft, rule, room, bound - count - len(done))
         graph = draft.graph()
         fired += _in_runs(done)
         count += len(done)
@@ -113,7 +119,7 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
             return Repeated(graph, fired, tuple(dict.fromkeys(m.rule for m in find(graph, others))))
 
 
-def _pass(draft: Draft, rule: Rule, most: int | None = None) -> list[Move]:
+def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> list[Move]:
     """One pass of a rule over the blocks there are, of at most so many moves."""
     fired: list[Move] = []
     index = index_of((rule,))
@@ -122,12 +128,42 @@ def _pass(draft: Draft, rule: Rule, most: int | None = None) -> list[Move]:
             break
         if draft.blocks.get(block.site) is block and index.rules_for(draft, block):
             move = _first(draft, rule, block.site)
-            fired += [] if move is None else [move]
+            if move is not None:
+                fired.append(move)
+                room.check(draft, move)
     return fired
 
 
 def _changes(draft: Draft) -> Changes:
     return Changes(frozenset(draft.changed), frozenset(draft.reread))
+
+
+class _Room:
+    """How large rules that need not end may make a program: beyond it lies growth without bound, not a detour."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.blocks = MOST_BLOCKS_MORE + MOST_BLOCKS_TIMES * len(graph.blocks)
+        cells = (tree_size(b.definition["expr"]) for b in graph.blocks if b.operator == "cell")
+        self.parts = max([LARGEST_EXPRESSION, *(2 * size for size in cells)])
+
+    def check(self, draft: Draft, move: Move) -> None:
+        """Look at what the last move put in.
+
+        Raises:
+            RuleError: the program or an expression has grown too large.
+        """
+        if len(draft.blocks) > self.blocks:
+            raise RuleError(
+                move.rule, f"grows the program without bound: {len(draft.blocks)} blocks after {move}"
+            )
+        for block in draft.put_in:
+            size = tree_size(block.definition["expr"]) if block.operator == "cell" else 0
+            if size > self.parts:
+                raise RuleError(
+                    move.rule, f"grows a cell without bound: an expression of {size} parts after {move}"
+                )
+        draft.put_in.clear()
+        draft.taken_out.clear()
 
 
 class _Ending:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from rewrites.cell_form import INPUT
 from rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest
 from rewrites.sketch import Sketch
 from teg.evaluate import run_block
@@ -53,13 +54,13 @@ def _constant() -> Op:
 
 
 def _example(size: Sizes) -> Graph:
-    """A view of a table, its product with another one, and a sum that reads what is not known."""
+    """A table times exponentials of another one, and a sum that reads what is not known."""
     b = Sketch("fold_constants")
     rows, columns = size(3), size(4)
     values = np.linspace(-1, 1, rows * columns, dtype=np.float32).reshape(rows, columns)
     table = b.source("table", (rows, columns), "float32", "constant", values)
     weights = b.source("weights", (columns,), "float32", "constant", np.ones(columns, np.float32))
-    product = b.contract("rc,c->r", table, weights)
+    product = b.contract("rc,c->r", table, b.cell(("exp", INPUT), {weights: "c"}))
     x = b.tensor("x", rows)
     return b.result(b.cell(("add", ("input", 0), ("input", 1)), {x: "r", product: "r"}))
 
@@ -70,6 +71,7 @@ CONSTANTS: tuple[Rule, ...] = (
         left=ANY,
         right=_constant(),
         when=_is_known,
+        looks=1,
         doc="""
         What is computed from constants is a constant.
 

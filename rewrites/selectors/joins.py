@@ -137,6 +137,8 @@ def _common_view(m: Match) -> Mapping[str, Any] | None:
 def _is_dealt_out(m: Match) -> bool:
     """Whether the operands are every n-th element of `x` in turn."""
     axis, count, root = m["axis"], len(m.roots[0].inputs), m.shape("x")
+    if m.result().shape != root:
+        return False
     for k, t in enumerate(m.roots[0].inputs):
         maker = m.draft.producers[t]
         if maker.operator != "view" or maker.inputs[0] != m["x"]:
@@ -145,7 +147,7 @@ def _is_dealt_out(m: Match) -> bool:
         steps = replaced_at((1,) * len(root), axis, count)
         if parse(maker.definition["map"], maker.definition["shape"]) != sliced(root, start, root, steps):
             return False
-    return m.result().shape == root
+    return True
 
 
 def _dealt_part(m: Match) -> tuple[int, ViewMap] | None:

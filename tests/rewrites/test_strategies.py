@@ -1,5 +1,7 @@
 """Saturation ends, is the same each time, and stops rules that do not end."""
 
+from dataclasses import replace
+
 import pytest
 
 from rewrites import RULES, Move, Rule, RuleError, apply_all, find, replay, saturate
@@ -7,6 +9,7 @@ from rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
 from rewrites.measure import measure
 from rewrites.rule import rest
 from rewrites.sketch import Sketch
+from rewrites.strategies import repeat
 from teg.graph import Graph
 
 SATURATING = [r for r in RULES if r.saturating]
@@ -75,6 +78,36 @@ def test_a_rule_that_goes_back_and_forth_is_stopped_by_name() -> None:
         RuleError, match="rule 'swap': does not end: it fired 21 times and nothing became smaller"
     ):
         saturate(graph, [swap], limit=20)
+
+
+def test_a_rule_that_grows_a_cell_without_bound_is_stopped_by_name() -> None:
+    def doubled(form: CellForm) -> CellForm:
+        return replace(form, expr=("add", ("sub", form.expr, form.expr), form.expr))
+
+    grows = Rule(
+        name="grows",
+        left=any_cell(rest("xs")),
+        right=cell(lambda m: doubled(bound_cell(m, m["xs"]))),
+        doc="It grows.\n\ne -> (e - e) + e\nAlways.",
+        source="a test",
+        example=lambda _: messy(),
+    )
+    with pytest.raises(RuleError, match="'grows': grows a cell without bound"):
+        repeat(messy(), [grows])
+
+
+def test_choices_are_texts() -> None:
+    silent = Rule(
+        name="silent",
+        left=any_cell(rest("xs")),
+        right=cell(lambda m: bound_cell(m, m["xs"])),
+        doc="It chooses.\n\ne -> e\nAlways.",
+        source="a test",
+        example=lambda _: messy(),
+        choices=lambda _: [1, 2],  # type: ignore[list-item]
+    )
+    with pytest.raises(RuleError, match=r"'silent'.*choices are texts, not 1"):
+        find(messy(), [silent])
 
 
 def test_what_a_rule_does_in_one_pass_is_one_move_of_many_places() -> None:
