@@ -20,6 +20,7 @@ from optimizer.checkpoint import FRONT_FIELDS, POOL_FIELDS, Checkpoint, SavedVar
 from optimizer.constraints import Constraint
 from optimizer.fronts import weigh_parents
 from optimizer.plan import Plan
+from optimizer.sounding import Sounded
 from optimizer.state import SearchState
 from optimizer.variants import Variant, new_variant, plant, plant_seeds, structure_of
 from optimizer.warmstart import start_from_plans
@@ -32,8 +33,8 @@ Report = Callable[[str], None]
 
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
-# of the effort is spent.
-MOST_REWRITTEN, MOST_JOINING, SHARED_EFFORT = 12, 2, 0.2
+# of the effort is spent and so many graphs are judged.
+MOST_REWRITTEN, MOST_JOINING, SHARED_EFFORT, MOST_JUDGED = 12, 2, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 DETOURS = 6
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
@@ -61,54 +62,58 @@ def begin(
         starts.append((state.machines[0], graph, ()))
     for number, (machine, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, machine, program, history, state.settings))
-    own = len(state.variants)
+    if seeds:
+        for sounded in _rewritten(state, simple, moves, limit):
+            state.variants.append(_joining(state, sounded))
+    ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans)
     state.timings["compile_s"] += time.perf_counter() - began
     began = time.perf_counter()
     report("seeding")
-    for variant in state.variants[:own]:
-        if seeds:
-            left = None if limit is None else max(0, limit - state.evaluations)
-            state.evaluations += plant_seeds(variant, left)
-        else:
-            state.evaluations += plant(variant, variant.space.abstract_genes().strategies[None, :])
-    if seeds:
-        _plant_rewritten(state, simple, moves, limit)
+    for variant in ours:
+        state.evaluations += _plant_abstract(variant)
+    # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
+    for variant in ours if seeds else ():
+        left = None if limit is None else max(0, limit - state.evaluations)
+        state.evaluations += plant_seeds(variant, left) if variant.has_choice else 0
     for variant in state.variants:
         weigh_parents(variant.archive)
     state.timings["seeds_s"] += time.perf_counter() - began
 
 
-def _plant_rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None) -> None:
-    """The best of many rewritten graphs, as judged on one device of the machine, are where the search begins.
+def _plant_abstract(variant: Variant) -> int:
+    """Plant the plan in which every device does everything."""
+    return plant(variant, variant.space.abstract_genes().strategies[None, :])
+
+
+def _rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None) -> list[Sounded]:
+    """The best of many rewritten graphs, as judged on one device of the machine: the search begins with them too.
 
     On one device there is nothing to place, and that is most of the search. Where there are more, the judgement
     leaves out how things are shared and sent, so a few that stand out join the program as it was given.
     """
-    left = None if limit is None else max(0, limit - state.evaluations)
     machine, structural = state.machines[0], state.structural
     is_alone = machine.mesh.device_count == 1
     effort, most = (1.0, MOST_REWRITTEN) if is_alone else (SHARED_EFFORT, MOST_JOINING)
-    sounding = structural.sounding(graph, moves, machine.mesh.device, state.settings, left, effort)
+    judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
+    sounding = structural.sounding(
+        graph, moves, machine.mesh.device, state.settings, min(judged, default=None), effort
+    )
     front = [s for s in sounding.run() if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
-    for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int)):
-        found = front[k]
-        structural.known.add(found.graph.structural_hash)
-        number = 1 + max(v.number for v in state.variants)
-        variant = new_variant(number, machine, found.graph, found.moves, state.settings)
-        if is_alone:
-            plant(variant, variant.space.abstract_genes().strategies[None, :])
-        else:
-            left = None if limit is None else max(0, limit - state.evaluations)
-            state.evaluations += plant_seeds(variant, left)
-        state.variants.append(variant)
-        structural.improved[found.moves[-1].rule] += 1
-    if (
-        is_alone and sounding.judged < sounding.most
-    ):  # what was promising is tried: a few rounds of detours are enough
-        state.stand_still(DETOURS)
+    if is_alone and sounding.judged < sounding.most:
+        state.stand_still(DETOURS)  # what was promising is tried: a few rounds of detours are enough
+    return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
+
+
+def _joining(state: SearchState, sounded: Sounded) -> Variant:
+    """A rewritten graph as a variant of the search."""
+    structural = state.structural
+    structural.known.add(sounded.graph.structural_hash)
+    structural.improved[sounded.moves[-1].rule] += 1
+    number = 1 + max(v.number for v in state.variants)
+    return new_variant(number, state.machines[0], sounded.graph, sounded.moves, state.settings)
 
 
 def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
