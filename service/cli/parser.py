@@ -303,6 +303,9 @@ def _rewrite(parser: Parser) -> None:
     )
     parser.add_argument("--pipeline", metavar="NAME", help="stages with rules of their own: standard")
     parser.add_argument(
+        "--moves", metavar="FILE", help="make these moves: a JSON list of {rule, place, choice}, as listed"
+    )
+    parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
     )
     _json(parser)

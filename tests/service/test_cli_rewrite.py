@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,34 @@ def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch
     assert answer.code == 0
     assert "tapestry: rule 'bad' was left out: its guard or choices fail at 'one'" in answer.err
     assert list(answer.json["refused_rules"]) == ["bad"]
+
+
+def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    listed = tapestry("rewrite", document, "--list", "--rules", "expand_softmax", "--json").json
+    chosen, out = tmp_path / "moves.json", tmp_path / "out.json"
+    chosen.write_text(json.dumps(listed["moves"][1:]))
+    told = tapestry("rewrite", document, "--moves", chosen, "-o", out, "--json").json
+    after: Graph = load(out)
+    assert [m.place for m in moves_of(told)] == ["two"]
+    assert "softmax" in {b.operator for b in after.blocks} and "two" in program().by_site
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "--moves "),
+        ('[{"rule": "expand_softmax"}]', "a move is an object with rule, place, choice"),
+        ('{"rule": "expand_softmax", "place": "nowhere"}', "there is no block 'nowhere'"),
+    ],
+)
+def test_moves_that_cannot_be_made(
+    tapestry: Run, document: Path, tmp_path: Path, content: str, said: str
+) -> None:
+    (tmp_path / "moves.json").write_text(content)
+    answer = tapestry("rewrite", document, "--moves", tmp_path / "moves.json")
+    assert answer.code == 2 and said in complaint(answer)
+
+
+def test_a_list_changes_nothing(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    answer = tapestry("rewrite", document, "--list", "-o", tmp_path / "out.json")
+    assert answer.code == 2 and "leave --output out" in complaint(answer)

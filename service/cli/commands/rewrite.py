@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from optimizer.rules import choose_rules
-from rewrites import Move, Offers, Rule
-from rewrites.pipelines import PIPELINES, Rewritten, Stage, run_pipeline
+from rewrites import Move, Offers, Rule, replay
+from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, print_table
 from service.cli.searching import read_graph, warn_of_rule, write_graph
@@ -23,7 +25,10 @@ def run(arguments: Namespace) -> int:
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     if arguments.list:
         return _list(graph, rules, arguments.json)
-    done = run_pipeline(graph, _stages(arguments, rules))
+    if arguments.moves is not None:
+        done = _made(graph, arguments.moves)
+    else:
+        done = run_pipeline(graph, _stages(arguments, rules))
     if arguments.output is not None:
         write_graph(done.graph, arguments.output)
     for rule, reason in done.refused.items():
@@ -38,6 +43,12 @@ def run(arguments: Namespace) -> int:
 def _rules(arguments: Namespace) -> tuple[Rule, ...]:
     if arguments.pipeline is not None and (arguments.rules is not None or arguments.mode is not None):
         raise CommandError("--pipeline brings its own rules and modes along; leave --rules and --mode out")
+    ways = {name: getattr(arguments, name) for name in ("mode", "pipeline", "moves", "output")}
+    given = [f"--{name}" for name, value in ways.items() if value is not None]
+    if arguments.list and given:
+        raise CommandError(f"--list changes nothing and writes nothing; leave {' and '.join(given)} out")
+    if arguments.moves is not None and (arguments.rules, arguments.mode, arguments.pipeline) != (None,) * 3:
+        raise CommandError("--moves says what is done; leave --rules, --mode and --pipeline out")
     try:
         return choose_rules(arguments.rules)
     except ValueError as error:
@@ -54,6 +65,17 @@ def _stages(arguments: Namespace, rules: tuple[Rule, ...]) -> Sequence[Stage]:
         # Rules that need not end are chosen by name, or by a search.
         rules = tuple(rule for rule in rules if rule.saturating)
     return (Stage(mode, rules, mode),)
+
+
+def _made(graph: Graph, path: str) -> Rewritten:
+    """The program after the moves of a file, one after the other."""
+    try:
+        document = json.loads(Path(path).read_text())
+        listed = document["moves"] if isinstance(document, dict) and "moves" in document else document
+        moves = tuple(Move.from_json(m) for m in (listed if isinstance(listed, list) else [listed]))
+        return Rewritten(replay(graph, moves), (StageReport("moves", moves, {}, ()),))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CommandError(f"--moves {path}: {error}") from error
 
 
 def _list(graph: Graph, rules: Sequence[Rule], as_json: bool) -> int:
@@ -90,9 +112,8 @@ def _document(graph: Graph, done: Rewritten, output: str | None) -> dict[str, An
 
 
 def _print(graph: Graph, done: Rewritten, output: str | None) -> None:
-    print(
-        f"{graph.name}: {len(graph.blocks):,} blocks, {len(done.graph.blocks):,} after {len(done.moves):,} moves"
-    )
+    moves = "1 move" if len(done.moves) == 1 else f"{len(done.moves):,} moves"
+    print(f"{graph.name}: {len(graph.blocks):,} blocks, {len(done.graph.blocks):,} after {moves}")
     for stage in done.stages:
         if stage.moves:
             print(f"\n{stage.stage}")
