@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rewrites.elements import A, J, K
+from rewrites.elements import A, B, J, K
 from rewrites.laws import law
 from rewrites.patterns import Chain
 from rewrites.rule import Rule
@@ -35,10 +35,11 @@ def half_and_half(value: Any) -> Chain:
     return Chain("add", (Chain("mul", (value, HALF)), HALF))
 
 
-def gated(value: Any) -> tuple[Chain, Chain]:
-    """a (value + 1) / 2, and the same with the half inside the brackets."""
+def gated(value: Any) -> tuple[Chain, Chain, Chain]:
+    """a (value + 1) / 2, and the same with the half or with a inside the brackets."""
     outside = Chain("mul", (("add", value, ("const", 1)), A, HALF))
-    return outside, Chain("mul", (half_and_half(value), A))
+    inside = Chain("add", (Chain("mul", (value, A)), A))
+    return outside, Chain("mul", (half_and_half(value), A)), Chain("mul", (inside, HALF))
 
 
 GELU = gated((A * K).erf())
@@ -47,6 +48,11 @@ GELU = gated((A * K).erf())
 def _sigmoid_gated(argument: Chain) -> Chain:
     """a sigmoid(argument)."""
     return Chain("mul", (("sigmoid", argument), A))
+
+
+def _over_exponential(argument: Chain) -> tuple[Any, ...]:
+    """a / (exp(argument) + 1)."""
+    return ("div", A, ("add", ("exp", argument), ("const", 1)))
 
 
 def near(**values: float) -> Callable[[Mapping[str, Any]], bool]:
@@ -121,7 +127,7 @@ ACTIVATIONS: tuple[Rule, ...] = (
         A.function("gelu_tanh"),
         when=near(k=CUBIC, j=ROOT),
         constants={"k": CUBIC, "j": ROOT},
-        also=(gated(("tanh", TANH))[1], *gated(("tanh", FACTORED))),
+        also=(*gated(("tanh", TANH))[1:], *gated(("tanh", FACTORED))),
         doc="""
         A spelled out approximate Gaussian error linear unit is named.
 
@@ -176,6 +182,35 @@ ACTIVATIONS: tuple[Rule, ...] = (
         For floats, wherever the factors stand; also as a / (1 + exp(-a)).
         """,
         source="Ramachandran, Zoph and Le, Searching for Activation Functions, 2017 (swish)",
+        domain="real",
+    ),
+    law(
+        "scaled_sigmoid_of_exp",
+        ("div", Chain("mul", (A.exp(), B)), A.exp() + 1),
+        A.sigmoid() * B,
+        doc="""
+        A multiple of a logistic function in other words is named.
+
+        exp(a) b / (exp(a) + 1)  ->  sigmoid(a) b
+        For floats; it even holds where the exponential overflows.
+        """,
+        source="definition of the logistic function",
+        domain="real",
+    ),
+    law(
+        "gelu_tanh_of_exponential",
+        _over_exponential(TANH),
+        A.function("gelu_tanh"),
+        when=near(k=CUBIC, j=-2 * ROOT),
+        constants={"k": CUBIC, "j": -2 * ROOT},
+        also=(_over_exponential(FACTORED),),
+        doc="""
+        An approximate Gaussian error linear unit by an exponential is named.
+
+        a / (exp((a^3 0.044715 + a) (-2) sqrt(2 / pi)) + 1)  ->  gelu_tanh(a)
+        For floats; also with the cubic factored; constants may be rounded.
+        """,
+        source=UNITS,
         domain="real",
     ),
     law(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rewrites.elements import A, B, C, T
 from rewrites.laws import law
 from rewrites.rule import Rule
@@ -159,6 +161,19 @@ CANCELLATION: tuple[Rule, ...] = (
 
         log(exp(a))  ->  a
         For floats; it even holds where the exponential would overflow.
+        """,
+        source="definition of the logarithm",
+        domain="real",
+    ),
+    law(
+        "log_exp2",
+        A.function("exp2").log(),
+        A * math.log(2),
+        doc="""
+        The logarithm of a power of two is a scale.
+
+        log(2 ** a)  ->  a log(2)
+        For floats; it even holds where the power would overflow.
         """,
         source="definition of the logarithm",
         domain="real",

@@ -237,7 +237,7 @@ EXPRESSIONS: tuple[Rule, ...] = (
     law(
         "factor_product",
         Chain("add", (Chain("mul", (A, C)), Chain("mul", (A, C, B)))),
-        (B + 1) * A * C,
+        (B + 1) * (A * C),
         doc="""
         A product added to a multiple of itself is computed once.
 
@@ -245,6 +245,19 @@ EXPRESSIONS: tuple[Rule, ...] = (
         For floats, in any order; where the cell gets no dearer.
         """,
         source="distributive law",
+        domain="real",
+    ),
+    law(
+        "complement_of_sigmoid",
+        1 - (-A).sigmoid(),
+        A.sigmoid(),
+        doc="""
+        What a logistic function of a negative leaves of one is the logistic function.
+
+        1 - sigmoid(-a)  ->  sigmoid(a)
+        For floats: exact where the left side is small.
+        """,
+        source="definition of the logistic function",
         domain="real",
     ),
     law(

@@ -65,7 +65,11 @@ def _sum_guarded_in_cells(x: Any) -> Any:
 def _is_exponential(m: Match) -> bool:
     """Whether a cell makes `e` as exponentials, for the matched blocks only."""
     maker = m.draft.producers[m["e"]]
-    if maker.operator != "cell" or maker.definition["expr"][0] != "exp" or not is_float(m.dtype("e")):
+    if (
+        maker.operator != "cell"
+        or maker.definition["expr"][0] not in ("exp", "exp2")
+        or not is_float(m.dtype("e"))
+    ):
         return False
     return all(reader in m.blocks for reader, _ in m.draft.readers[m["e"]])
 
@@ -76,6 +80,15 @@ def _exponentials_example(size: Sizes) -> Graph:
     e = b.cell(("exp", ("mul", ("input", 0), ("const", 0.25))), {x: "mk"}, site="e")
     s = b.op("reduce", e, monoid="sum", labels=("m", "k"), output=("m",))
     return b.result(b.cell(("div", ("input", 0), ("input", 1)), {e: "mk", s: "m"}))
+
+
+def _reciprocal_example(size: Sizes) -> Graph:
+    b = Sketch("softmax_of_exponentials_by_reciprocal")
+    x = b.tensor("x", size(3, least=2), size(4, least=2))
+    e = b.cell(("exp2", ("mul", ("input", 0), ("const", 0.25))), {x: "mk"}, site="e")
+    s = b.op("reduce", e, monoid="sum", labels=("m", "k"), output=("m",))
+    r = b.cell(("reciprocal", ("input", 0)), {s: "m"})
+    return b.result(b.cell(("mul", ("input", 0), ("input", 1)), {e: "mk", r: "m"}))
 
 
 RECOMPOSITION: tuple[Rule, ...] = (
@@ -92,23 +105,34 @@ RECOMPOSITION: tuple[Rule, ...] = (
         """,
         source=SOFTMAX,
     ),
-    replace(
-        equation(
-            "softmax_of_exponentials",
-            left=lambda e: e / e.sum("k"),
-            right=lambda e: e.log().softmax("k"),
-            tensors={"e": "m k"},
-            when=_is_exponential,
-            doc="""
+    *(
+        replace(
+            equation(
+                f"softmax_of_exponentials{suffix}",
+                left=left,
+                right=lambda e: e.log().softmax("k"),
+                tensors={"e": "m k"},
+                when=_is_exponential,
+                doc=f"""
         Exponentials over their sum are a softmax of what stood in the exponent.
 
-        e / sum_k e  ->  softmax_k(log e)
+        {form}  ->  softmax_k(log e)
         Where a cell makes e as an exponential, which nobody else reads: its logarithm falls away. A shift of all
         exponents cancels, so where one overflows this is even right; exponents are finite or minus infinity.
         """,
-            source=SOFTMAX,
-        ),
-        example=_exponentials_example,
+                source=SOFTMAX,
+            ),
+            example=example,
+        )
+        for suffix, left, form, example in (
+            ("", lambda e: e / e.sum("k"), "e / sum_k e", _exponentials_example),
+            (
+                "_by_reciprocal",
+                lambda e: e * e.sum("k").reciprocal(),
+                "e (1 / sum_k e)",
+                _reciprocal_example,
+            ),
+        )
     ),
     equation(
         "gradient_of_quotient",
@@ -189,6 +213,19 @@ RECOMPOSITION: tuple[Rule, ...] = (
         source=SOFTMAX,
     ),
     equation(
+        "logsumexp_of_exponentials",
+        left=lambda x: x.exp().sum("k").log(),
+        right=lambda x: x.logsumexp("k"),
+        tensors=ROWS,
+        doc="""
+        The logarithm of a sum of exponentials is one reduction.
+
+        log(sum_k exp(x))  ->  logsumexp_k(x)
+        Over any dimensions: where an exponential overflows it is even right; exponents are finite or minus infinity.
+        """,
+        source=LOG_SUM,
+    ),
+    equation(
         "logsumexp_of_parts",
         left=lambda x: x.max("k") + _exponential(x).sum("k").log(),
         right=lambda x: x.logsumexp("k"),
@@ -219,6 +256,41 @@ RECOMPOSITION: tuple[Rule, ...] = (
             ("", _guarded_sum(_finite, _same), "sum_k exp(x - m)", "finite"),
             ("_of_numbers", _guarded_sum(_finite_number, _absolute), "|sum_k exp(x - m)|", "a finite number"),
             ("_in_cells", _sum_guarded_in_cells, "sum_k exp(x - m)", "finite, in each cell anew,"),
+        )
+    ),
+    *(
+        equation(
+            f"{name}_of_shifted",
+            left=left,
+            right=right,
+            tensors={"x": "m k", "r": "m"},
+            doc=f"""
+            A shift of a whole row cancels.
+
+            {form}
+            Over any dimensions, where r is one finite number for a row: the operator takes its own maximum away.
+            """,
+            source=LOG_SUM,
+        )
+        for name, left, right, form in (
+            (
+                "softmax",
+                lambda x, r: (x - r).softmax("k"),
+                lambda x: x.softmax("k"),
+                "softmax_k(x - r)  ->  softmax_k(x)",
+            ),
+            (
+                "log_softmax",
+                lambda x, r: (x - r).log_softmax("k"),
+                lambda x: x.log_softmax("k"),
+                "log_softmax_k(x - r)  ->  log_softmax_k(x)",
+            ),
+            (
+                "logsumexp",
+                lambda x, r: (x - r).logsumexp("k") + r,
+                lambda x: x.logsumexp("k"),
+                "logsumexp_k(x - r) + r  ->  logsumexp_k(x)",
+            ),
         )
     ),
     *SQUARES,

@@ -76,6 +76,28 @@ def test_logarithms_of_softmax_are_one_operator() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (centred_by_max(x) - exponential(x, "c").sum("c", keep=True).log()).exp(),
+        lambda x: (x - (exponential(x, "c").sum("c", keep=True).log() + x.max("c", keep=True))).exp(),
+        lambda x: (x - x.exp().sum("c", keep=True).log()).exp(),
+        lambda x: exponential(x, "c") * exponential(x, "c").sum("c", keep=True).reciprocal(),
+    ],
+)
+def test_a_softmax_by_logarithms_or_reciprocals_is_found_without_its_shift(
+    function: Callable[[Any], Any],
+) -> None:
+    assert operators(function) == {"softmax": 1}
+
+
+def test_powers_of_two_over_their_sum_are_a_softmax() -> None:
+    assert operators(lambda x: x.function("exp2") / x.function("exp2").sum("b", keep=True)) == {
+        "softmax": 1,
+        "cell": 1,
+    }
+
+
 def test_exponentials_of_logarithms_are_the_softmax() -> None:
     assert operators(lambda x: (x - x.logsumexp("a", "c", keep=True)).exp()) == {"softmax": 1}
     assert operators(lambda x: 2.0 * x.log_softmax("b").exp()) == {"softmax": 1, "cell": 1}
