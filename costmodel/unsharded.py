@@ -122,7 +122,8 @@ def _peak(graph: Graph, sizes: Mapping[str, int], roots: Mapping[str, str]) -> i
         if block.operator == "sink":
             lasting.add(roots[block.inputs[0]])
         elif block.operator == "source" and block.definition["role"] in LIVES_ON:
-            lasting.update(block.outputs)
+            # What has a next value is given up after its last reader.
+            lasting.update(t for t in block.outputs if t not in graph.carried)
     live = sum(sizes[t] for block in graph.sources for t in block.outputs)
     peak = live
     for k, block in enumerate(graph.blocks):
