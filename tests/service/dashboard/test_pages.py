@@ -36,8 +36,8 @@ def posted_run(service: Service, graph_id: str, **more: object) -> str:
 
 @pytest.fixture(scope="module")
 def hostile_run(service: Service) -> str:
-    """A run, which has ended, of a program whose names would like to be markup."""
-    run_id = posted_run(service, posted_graph(service, HOSTILE, HOSTILE))
+    """A run, which has ended, of a program whose names would like to be markup; no rule takes them away."""
+    run_id = posted_run(service, posted_graph(service, HOSTILE, HOSTILE), rules=[])
     assert service.wait_for_run(run_id)["status"] == "succeeded"
     return run_id
 
