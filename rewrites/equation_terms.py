@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rewrites.cell_form import CellForm, Read
-from rewrites.dimensions import Classes, Labels, Reading, labelled
+from rewrites.dimensions import Classes, Labels, labelled
 from rewrites.equation_sides import Step, Traced
 from rewrites.instances import HOLE, Instance
 from rewrites.rule import Match, Op, RuleError, Term, op, pick
@@ -29,7 +29,6 @@ class Matched:
     match: Match
     classes: Classes
     groups: Mapping[str, tuple[Class, ...]]
-    readings: tuple[Reading, ...]
     dtypes: Mapping[str, str]
 
     def size(self, name: str) -> int:

@@ -27,7 +27,7 @@ from rewrites.cell_form import element_type
 from rewrites.dimensions import Reading, labelled, occurrences, unified
 from rewrites.equation_sides import Side, Traced, traced_side
 from rewrites.equation_terms import Matched, terms_of
-from rewrites.instances import Form, Found, Instance, numbers_of
+from rewrites.instances import HOLE, Form, Found, Instance, numbers_of
 from rewrites.rule import Match, Op, Rule, RuleError, Sizes, attr, computed, op, tensor
 from teg.graph import Block, Graph
 
@@ -192,7 +192,7 @@ class _Law:
             return None
         dtypes = {t: m.dtype(t) for t in self.names}
         traced = self.trace(self.left, self._shown(sizes), dtypes, numbers)
-        matched = Matched(m, classes, {n: tuple(g) for n, g in groups.items()}, tuple(sure), dtypes)
+        matched = Matched(m, classes, {n: tuple(g) for n, g in groups.items()}, dtypes)
         if not self._agrees(m, blocks, traced):
             return None
         return {"sizes": sizes, "law": matched, "numbers": numbers, **numbers}
@@ -211,7 +211,7 @@ class _Law:
         if way is not None:
             operands = tuple(block.inputs[p] for p in way.inputs)
             reads = tuple(labels.reads[p] for p in way.inputs)
-            if way.around != ("hole",):
+            if way.around != HOLE:
                 own = {n for part in reads for n in part}
                 labels = labels._replace(written=tuple(n if n in own else "" for n in labels.written))
         elif operands != tuple(wanted):
@@ -238,7 +238,7 @@ class _Law:
                 return False
             way: Instance | None = m.bindings.get(f"step{k}")
             dtype = m.draft.tensors[block.outputs[0]].dtype
-            if way is not None and way.around != ("hole",):
+            if way is not None and way.around != HOLE:
                 dtype = element_type(way.found, [m.draft.tensors[t].dtype for t in block.inputs])
             if step.dtype != dtype:
                 return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rewrites.cell_form import Labels, dim_labels, pointwise
 from rewrites.expansions.images import W, X, image_names
 from rewrites.expansions.windows import (
+    MOST_TAPS,
     Windows,
     conv_windows,
     padded,
@@ -20,8 +21,6 @@ from teg.operators.monoids import HALF
 from teg.operators.selectors import selected, squeezed
 from teg.views import ViewMap, identity
 
-# A window of more taps is not spelled out: one cell adds up what all taps give.
-MOST_TAPS = 25
 # Columns hold the image once per tap.
 MOST_COLUMNS = 64
 

@@ -8,15 +8,12 @@ from typing import Any
 
 from rewrites.cell_form import dim_labels, pointwise
 from rewrites.expansions.images import X, image_names, spatial_rank
-from rewrites.expansions.windows import padded, pool_windows, view_of, window_settings
+from rewrites.expansions.windows import MOST_TAPS, padded, pool_windows, view_of, window_settings
 from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.operators.expressions import Expression
 from teg.operators.monoids import HALF, identity
-
-# A window of more taps is not spelled out in one cell.
-MOST_TAPS = 25
 
 POOL = op(
     "pool",

@@ -14,6 +14,9 @@ from teg.views import ViewMap
 
 Sizes = tuple[int, ...]
 
+# A window of more taps is not spelled out in one cell.
+MOST_TAPS = 25
+
 
 @dataclass(frozen=True)
 class Windows:
