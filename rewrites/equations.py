@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from rewrites.cell_form import element_type
@@ -30,6 +31,7 @@ from rewrites.equation_terms import Matched, terms_of
 from rewrites.instances import HOLE, Form, Found, Instance, numbers_of
 from rewrites.rule import Match, Op, Rule, RuleError, Sizes, attr, computed, op, tensor
 from teg.graph import Block, Graph
+from teg.plugins import once
 
 # How far numbers may lie apart that are meant to be the same (exports write them in single precision).
 CLOSE = 1e-6
@@ -63,13 +65,13 @@ def equation(
     both functions are names of tensors and numbers; the right one may also take `choice`. Guards and choices see
     the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule.
 
-    Raises:
-        RuleError: a side cannot be traced, or has an operator that equations do not know.
+    The sides are traced when the rule is first matched; its `roots` raise a RuleError where a side cannot be
+    traced, or has an operator that equations do not know.
     """
     law = _Law(name, left, right, tensors, dtypes or {}, numbers or {}, brackets=domain == "real")
     return Rule(
         name=name,
-        left=law.pattern(),
+        left=once(law.pattern),
         right=computed(law.terms),
         doc=doc,
         source=source,
@@ -101,10 +103,6 @@ class _Law:
         self.letters = tuple(dict.fromkeys(n for dims in self.names.values() for n in dims))
         self.dtypes = {t: dtypes.get(t, "float32") for t in tensors}
         self.left, self.right = (Side(name, f, self.names, tuple(numbers)) for f in (left, right))
-        self.sample = self.trace(self.left, self.sizes(), self.dtypes, self.numbers)
-        self.classes = self._classes()
-        self.summed = self._summed()
-        self.ops: list[Op] = []
 
     def sizes(self) -> dict[str, int]:
         """The sizes of the example."""
@@ -126,14 +124,26 @@ class _Law:
         sizes = {n: size(s, least=2) for n, s in self.sizes().items()}
         return self.trace(self.left, sizes, self.dtypes, self.numbers).graph
 
+    @cached_property
+    def sample(self) -> Traced:
+        """The left side with the example's sizes."""
+        return self.trace(self.left, self.sizes(), self.dtypes, self.numbers)
+
     def pattern(self) -> tuple[Op, ...]:
-        """The left side as terms; step k is bound to its block."""
-        results = {self.sample.steps[k].site for k in self.sample.results}
-        for k, step in enumerate(self.sample.steps):
-            operands = [tensor(v) if isinstance(v, str) else self.ops[v] for v in step.operands]
-            term = self._term(k, step.block, operands, step.site in results)
-            self.ops.append(term if step.site in results else term.only_here())
+        """The left side as terms, if it and the right one can be traced and every name has a meaning of its own."""
+        _ = self.classes, self.summed
         return tuple(self.ops[k] for k in self.sample.results)
+
+    @cached_property
+    def ops(self) -> tuple[Op, ...]:
+        """The steps of the left side as terms; step k is bound to its block."""
+        results = {self.sample.steps[k].site for k in self.sample.results}
+        ops: list[Op] = []
+        for k, step in enumerate(self.sample.steps):
+            operands = [tensor(v) if isinstance(v, str) else ops[v] for v in step.operands]
+            term = self._term(k, step.block, operands, step.site in results)
+            ops.append(term if step.site in results else term.only_here())
+        return tuple(ops)
 
     def _term(self, k: int, block: Block, operands: Sequence[Any], is_result: bool) -> Op:
         names = [a for a, _ in block.definition.attributes]
@@ -147,7 +157,8 @@ class _Law:
         term = op(block.operator, *operands, **wanted).named(f"step{k}.value")
         return term.commutative() if block.operator == "contract" and len(operands) > 1 else term
 
-    def _classes(self) -> dict[frozenset[tuple[int, int]], str]:
+    @cached_property
+    def classes(self) -> dict[frozenset[tuple[int, int]], str]:
         """Each name of a dimension by where it occurs."""
         readings = [step.reading for step in self.sample.steps]
         classes = unified(readings)
@@ -165,7 +176,8 @@ class _Law:
             result[seen] = named[place]
         return result
 
-    def _summed(self) -> frozenset[str]:
+    @cached_property
+    def summed(self) -> frozenset[str]:
         """The names whose sizes matter: what a block of either side sums over, or needs whole."""
         sample = self.trace(self.right, self.sizes(), self.dtypes, self.numbers)
         return frozenset(

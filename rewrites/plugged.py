@@ -5,11 +5,12 @@ These are the cheap questions, asked whenever a process starts; the whole contra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rewrites.finding import find
 from rewrites.regions import Fuse, SpellOut
-from rewrites.rule import Computed, Nothing, Op, Rule, Sizes, terms
+from rewrites.rule import Computed, Nothing, Op, Result, Rule, Sizes, WholeSide, terms
 from teg.operators import catalogue as operators
 from teg.operators import plug_ins as operator_plug_ins
 from teg.plugins import Group, Refused, require, require_name, sequence_of
@@ -22,12 +23,16 @@ def examined(offered: Any) -> Rule:
     """The rule, if it is one, knows its operators, and fires on its example.
 
     Raises:
-        Refused: it is no rule, names an operator that is not there, or its example is no valid graph in which
-            the rule finds a place.
+        Refused: it is no rule, its sides cannot be made or do not go together, it names an operator that is not
+            there, or its example is no valid graph in which the rule finds a place.
     """
     rule = require(offered, Rule)
     require_name(rule.name)
-    _examine_operators(rule)
+    try:
+        sides = (*rule.roots, *rule.results)
+    except Exception as error:
+        raise Refused(f"its sides fail: {type(error).__name__}: {error}", "repair them") from error
+    _examine_operators(sides)
     try:
         graph = rule.example(Sizes())
         check(graph)
@@ -41,9 +46,9 @@ def examined(offered: Any) -> Rule:
     return rule
 
 
-def _examine_operators(rule: Rule) -> None:
+def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
     """An operator that is left out takes the rules with it that speak of it."""
-    for side in (*rule.roots, *rule.results):
+    for side in sides:
         for term in terms(side) if not isinstance(side, Nothing | Computed | Fuse | SpellOut) else ():
             if isinstance(term, Op) and term.operator is not None and term.operator not in operators():
                 told = operator_plug_ins().left_out(term.operator) or "no plug-in offers it"

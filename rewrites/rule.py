@@ -19,7 +19,8 @@ certain blocks, however it is spelled; the right side `fuse()` makes one fused b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from inspect import cleandoc
 from typing import Any, Protocol
 
@@ -150,6 +151,8 @@ class Op:
 
 Term = Tensor | Rest | Pick | Parts | Op | Case | Above
 Result = Tensor | Op | Case | Nothing
+# A left side: its terms, or a function that makes them, asked when they are first needed.
+LeftSide = Op | tuple[Op, ...] | Callable[[], tuple[Op, ...]]
 # Right sides that make all results at once.
 WholeSide = Computed | Fuse | SpellOut
 
@@ -288,10 +291,14 @@ class Rule:
     Shared values are not computed twice: where blocks that the rule matches are read by others, and so stay, its
     right side does not compute again what they do, unless `duplicates` says so. `only_here` keeps a pattern to
     what is not shared; `rewrites.duplication` tries it.
+
+    A left side that is costly to make may be a function, asked when the rule is first matched: whoever only names
+    rules does not wait for it. `roots` (its terms) then raises what would else be raised here, a RuleError where
+    the sides do not go together.
     """
 
     name: str
-    left: Op | tuple[Op, ...]
+    left: LeftSide
     right: Result | WholeSide | tuple[Result, ...]
     doc: str
     source: str
@@ -305,50 +312,62 @@ class Rule:
     looks: int = 0
     together: bool = False
     duplicates: bool = False
-    roots: tuple[Op, ...] = field(init=False)
-    results: tuple[Result | WholeSide, ...] = field(init=False)
-    depth: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "roots", self.left if isinstance(self.left, tuple) else (self.left,))
-        object.__setattr__(self, "results", self._results())
         object.__setattr__(self, "doc", cleandoc(self.doc))
         if self.kind not in KINDS or self.domain not in DOMAINS:
             raise RuleError(self.name, f"kind is one of {KINDS} and domain one of {DOMAINS}")
-        if len(self.roots) != len(self.results):
-            raise RuleError(
-                self.name, f"{len(self.roots)} roots on the left, {len(self.results)} results on the right"
-            )
-        bound = {t.name for root in self.roots for t in terms(root) if isinstance(t, Tensor | Rest | Op)}
+        if isinstance(self.right, Fuse) and self.right.recomputes:
+            object.__setattr__(self, "duplicates", True)
+        if not callable(self.left):
+            _ = self.roots
+
+    @cached_property
+    def roots(self) -> tuple[Op, ...]:
+        """The left side: one term per result."""
+        left = self.left() if callable(self.left) else self.left
+        roots = left if isinstance(left, tuple) else (left,)
+        self._check(roots, self._results(roots))
+        return roots
+
+    @cached_property
+    def results(self) -> tuple[Result | WholeSide, ...]:
+        """The right side: one for each root."""
+        return self._results(self.roots)
+
+    @cached_property
+    def depth(self) -> int:
+        """How many blocks above a change its places may lie, counted from the last block matched."""
+        return self.looks + max(map(_depth, self.roots))
+
+    def _results(self, roots: tuple[Op, ...]) -> tuple[Result | WholeSide, ...]:
+        if isinstance(self.right, Computed | Fuse | SpellOut):
+            return (self.right,) * len(roots)
+        return self.right if isinstance(self.right, tuple) else (self.right,)
+
+    def _check(self, roots: tuple[Op, ...], results: tuple[Result | WholeSide, ...]) -> None:
+        """Refuse sides that do not go together."""
+        if len(roots) != len(results):
+            raise RuleError(self.name, f"{len(roots)} roots on the left, {len(results)} results on the right")
+        bound = {t.name for root in roots for t in terms(root) if isinstance(t, Tensor | Rest | Op)}
         unbound = [
             t.name
-            for result in self.results
+            for result in results
             if not isinstance(result, Nothing | Computed | Fuse | SpellOut)
             for t in terms(result)
             if isinstance(t, Tensor | Rest) and t.name not in bound
         ]
         if unbound:
             raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")
-        if isinstance(self.right, Fuse) and self.right.recomputes:
-            object.__setattr__(self, "duplicates", True)
-        made = [t for r in self.results if isinstance(r, Op) for t in terms(r)]
-        again = [t for t in self._inner() if not t.is_only_here and any(t is other for other in made)]
+        inner = [t for root in roots for o in root.operands for t in terms(o) if isinstance(t, Op)]
+        made = [t for r in results if isinstance(r, Op) for t in terms(r)]
+        again = [t for t in inner if not t.is_only_here and any(t is other for other in made)]
         if again and not self.duplicates:
             raise RuleError(
                 self.name,
                 f"the right side computes {again[0].name or again[0].operator!r} again, which others may read: mark it "
                 "only_here(), read it by its name, or say that the rule duplicates",
             )
-        object.__setattr__(self, "depth", self.looks + max(map(_depth, self.roots)))
-
-    def _inner(self) -> list[Op]:
-        """The applications of the left side that are no roots."""
-        return [t for root in self.roots for o in root.operands for t in terms(o) if isinstance(t, Op)]
-
-    def _results(self) -> tuple[Result | WholeSide, ...]:
-        if isinstance(self.right, Computed | Fuse | SpellOut):
-            return (self.right,) * len(self.roots)
-        return self.right if isinstance(self.right, tuple) else (self.right,)
 
 
 def terms(term: Term) -> Iterator[Term]:

@@ -150,5 +150,24 @@ def test_examples_come_from_the_left_side() -> None:
     ],
 )
 def test_equations_that_say_nothing_are_refused(left: Any, right: Any, tensors: Any, message: str) -> None:
-    with pytest.raises(RuleError, match=message):
-        law("wrong", left, right, tensors)
+    rule = law("wrong", left, right, tensors)
+    with pytest.raises(RuleError, match=f"rule 'wrong': .*{message}"):
+        _ = rule.roots
+
+
+def test_sides_are_traced_when_the_rule_is_first_matched() -> None:
+    traced = []
+
+    def left(x: Any) -> Any:
+        traced.append("left")
+        return x.exp().sum("k")
+
+    rule = law("late", left, lambda x: x.sum("k"), {"x": "m k"})
+    assert (rule.name, rule.kind, rule.doc.splitlines()[0], traced) == (
+        "late",
+        "optimization",
+        "What changes.",
+        [],
+    )
+    assert find(rule.example(Sizes()), [rule]) != [] and rule.roots is rule.roots
+    assert traced == ["left"]

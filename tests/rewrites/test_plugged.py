@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rewrites import RULES, Rule, Sizes, rule_named
+from rewrites.equations import equation
 from rewrites.plugged import examined
 from rewrites.rule import op, tensor
 from rewrites.sketch import Sketch
@@ -13,6 +14,14 @@ from teg.graph import Graph
 from teg.plugins import Refused
 
 FUSE = rule_named("fuse_cells")
+UNTRACED = equation(
+    "untraced",
+    lambda x: x.sum("j"),
+    lambda x: x,
+    {"x": "m k"},
+    doc="Sums over what is not there.\n\nbefore  ->  after\nNever.",
+    source="a test",
+)
 
 
 def raising(*_: object) -> bool:
@@ -37,6 +46,8 @@ def test_every_rule_of_the_catalogue_would_be_let_in() -> None:
             with_right(FUSE, op("acme_gone", tensor("y"))),
             "it speaks of operator 'acme_gone', which is not there",
         ),
+        (UNTRACED, "its sides fail: RuleError: rule 'untraced': a side cannot be traced: .*'j'"),
+        (replace(FUSE, left=raising), "its sides fail: RuntimeError: no idea"),
         (replace(FUSE, example=raising), "its example fails: RuntimeError: no idea"),
         (replace(FUSE, example=lambda size: None), "its example fails: AttributeError"),
         (replace(FUSE, example=without_cells), "it does not fire on its example"),
