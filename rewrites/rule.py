@@ -19,8 +19,7 @@ certain blocks, however it is spelled; the right side `fuse()` makes one fused b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from typing import Any, Protocol
 
@@ -35,6 +34,9 @@ TOGETHER = "together"
 
 KINDS = ("semantic", "optimization")
 DOMAINS = ("exact", "real")
+
+# What a rule's sides are made into, where the left one is a function when one of these is first asked for.
+MADE = ("roots", "results", "depth")
 
 # Per operator the attributes that hold one entry per operand: they move along when operands are exchanged.
 ALIGNED: Mapping[str, tuple[str, ...]] = {"contract": ("labels",)}
@@ -293,8 +295,8 @@ class Rule:
     what is not shared; `rewrites.duplication` tries it.
 
     A left side that is costly to make may be a function, asked when the rule is first matched: whoever only names
-    rules does not wait for it. `roots` (its terms) then raises what would else be raised here, a RuleError where
-    the sides do not go together.
+    rules does not wait for it. It returns the same terms whenever it is asked. `roots`, `results` and `depth` then
+    raise what would else be raised at once, a RuleError where the sides do not go together.
     """
 
     name: str
@@ -312,6 +314,9 @@ class Rule:
     looks: int = 0
     together: bool = False
     duplicates: bool = False
+    roots: tuple[Op, ...] = field(init=False)
+    results: tuple[Result | WholeSide, ...] = field(init=False)
+    depth: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "doc", cleandoc(self.doc))
@@ -320,25 +325,22 @@ class Rule:
         if isinstance(self.right, Fuse) and self.right.recomputes:
             object.__setattr__(self, "duplicates", True)
         if not callable(self.left):
-            _ = self.roots
+            self._make()
 
-    @cached_property
-    def roots(self) -> tuple[Op, ...]:
-        """The left side: one term per result."""
+    def __getattr__(self, name: str) -> Any:
+        # Only asked for what is not there yet. No lock: threads that make the sides at once make the same.
+        if name not in MADE:
+            raise AttributeError(f"a rule has no {name!r}")
+        self._make()
+        return object.__getattribute__(self, name)
+
+    def _make(self) -> None:
         left = self.left() if callable(self.left) else self.left
         roots = left if isinstance(left, tuple) else (left,)
-        self._check(roots, self._results(roots))
-        return roots
-
-    @cached_property
-    def results(self) -> tuple[Result | WholeSide, ...]:
-        """The right side: one for each root."""
-        return self._results(self.roots)
-
-    @cached_property
-    def depth(self) -> int:
-        """How many blocks above a change its places may lie, counted from the last block matched."""
-        return self.looks + max(map(_depth, self.roots))
+        results = self._results(roots)
+        self._check(roots, results)
+        for name, value in zip(MADE, (roots, results, self.looks + max(map(_depth, roots))), strict=True):
+            object.__setattr__(self, name, value)
 
     def _results(self, roots: tuple[Op, ...]) -> tuple[Result | WholeSide, ...]:
         if isinstance(self.right, Computed | Fuse | SpellOut):
