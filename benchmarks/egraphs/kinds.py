@@ -28,7 +28,16 @@ class Kind(NamedTuple):
     def constructor(self) -> str:
         """The name of its e-nodes: operator and number of operands; several results hide from the rules."""
         several = "_several" if len(self.outputs) > 1 else ""
-        return f"{re.sub('[^A-Za-z0-9]', '_', self.definition.operator)}{several}_{len(self.inputs)}"
+        return constructor_of(f"{self.definition.operator}{several}", len(self.inputs))
+
+
+def constructor_of(operator: str, operands: int) -> str:
+    """The name of an operator's e-nodes with so many operands.
+
+    Like all names that egglog gets from us it ends in a letter. egglog 13 makes names of its own by appending a
+    counter to ours: of `$a25` and `$a252` both becomes `$a252`, and a term reads another one's result.
+    """
+    return f"{re.sub('[^A-Za-z0-9]', '_', operator)}_{operands}x"
 
 
 @lru_cache(maxsize=1 << 16)

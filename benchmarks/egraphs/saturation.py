@@ -14,7 +14,7 @@ from typing import Any
 
 from egglog.bindings import EGraph, FrozenEGraph
 
-from benchmarks.egraphs.kinds import Kind, Kinds, Ref
+from benchmarks.egraphs.kinds import Kind, Kinds, Ref, constructor_of
 from benchmarks.egraphs.laws import Laws, Pattern, Template, kind_of, patterns
 from rewrites import Rule
 from teg.graph import Definition, Graph
@@ -97,8 +97,8 @@ class Saturation:
         number = self.kinds.number(Kind(ROOT, inputs, ()))
         names = []
         for k, results in enumerate(roots):
-            names.append(f"$root{k}")
-            self._load(*self._declared(number), f"(let $root{k} {self._call(number, results)})")
+            names.append(f"$root{k}x")
+            self._load(*self._declared(number), f"(let {names[k]} {self._call(number, results)})")
         if len(names) > 1:
             self._load(
                 *(f"(union {x} {y})" for x, y in zip(*roots, strict=True)), f"(union {names[0]} {names[1]})"
@@ -119,7 +119,7 @@ class Saturation:
                 )
             number = self.kinds.number(kind_of(graph, block.site))
             lines += self._declared(number)
-            name = f"${prefix}{len(names)}"
+            name = f"${prefix}{len(names)}x"
             lines.append(f"(let {name} {self._call(number, [names[t] for t in block.inputs])})")
             names[block.outputs[0]] = name
             if len(block.outputs) > 1:
@@ -127,7 +127,7 @@ class Saturation:
                     of = graph.tensors[t].type
                     part = self.kinds.number(Kind(Definition(RESULT, (("place", k),), None), (of,), (of,)))
                     lines += self._declared(part)
-                    names[t] = f"{name}p{k}"
+                    names[t] = f"{name}{k}p"
                     lines.append(f"(let {names[t]} {self._call(part, [name])})")
         self._load(*lines)
         return [names[s.inputs[0]] for s in sorted(graph.sinks, key=lambda s: s.site)]
@@ -197,13 +197,13 @@ class Saturation:
         lines = []
         if count not in self._wants:
             self._wants.add(count)
-            kinds = " ".join(f"k{k}" for k in range(count))
-            lines.append(f"(relation want{count} (i64 {'i64 ' * count}))")
+            kinds = " ".join(f"k{k}x" for k in range(count))
+            lines.append(f"(relation want{count}x (i64 {'i64 ' * count}))")
             lines.append(
-                f"(rule ((want{count} p {kinds})) ((delete (want{count} p {kinds}))) :ruleset forget)"
+                f"(rule ((want{count}x p {kinds})) ((delete (want{count}x p {kinds}))) :ruleset forget)"
             )
-        kinds = " ".join(f"k{k}" for k in range(count))
-        want = f"(want{count} {self._patterns[pattern]} {kinds})"
+        kinds = " ".join(f"k{k}x" for k in range(count))
+        want = f"(want{count}x {self._patterns[pattern]} {kinds})"
         return [*lines, f"(rule ({_query(pattern)}) ({want}) :ruleset ask{_suffix(pattern)})"]
 
     def _answer(self) -> None:
@@ -211,7 +211,7 @@ class Saturation:
         known = list(self._patterns)
         asked: list[tuple[int, ...]] = []
         for count in sorted(self._wants):
-            (printed,) = self._load(f"(print-function want{count} 1000000)")
+            (printed,) = self._load(f"(print-function want{count}x 1000000)")
             dag = printed.termdag
             asked += [tuple(dag.get(a).value.value for a in dag.get(term).args) for term, _ in printed.terms]
         self._load("(run forget 1)")
@@ -230,19 +230,19 @@ class Saturation:
         constructors = tuple(self.kinds[n].constructor for n in template.kinds)
         lines = [line for n in template.kinds for line in self._declared(n)]
         form = (row[0], constructors, template.operands, template.results)
-        name = f"use{self._templates.setdefault(form, len(self._templates))}"
+        name = f"use{self._templates.setdefault(form, len(self._templates))}x"
         if name not in self._named:
             self._named.add(name)
-            given = " ".join(f"k{k}" for k in range(len(pattern.nodes)))
-            made = " ".join(f"e{k}" for k in range(len(template.kinds)))
+            given = " ".join(f"k{k}x" for k in range(len(pattern.nodes)))
+            made = " ".join(f"e{k}x" for k in range(len(template.kinds)))
             lines.append(f"(relation {name} ({'i64 ' * (len(pattern.nodes) + len(template.kinds))}))")
             body = f"({name} {given} {made}) {_query(pattern)}"
             lets = [
-                f"(let made{k} ({c} e{k} {' '.join(map(_variable, refs))}))"
+                f"(let made{k}x ({c} e{k}x {' '.join(map(_variable, refs))}))"
                 for k, (c, refs) in enumerate(zip(constructors, template.operands, strict=True))
             ]
             unions = [
-                f"(union node{root} {_variable(ref)})"
+                f"(union node{root}x {_variable(ref)})"
                 for root, ref in zip(pattern.roots, template.results, strict=True)
             ]
             lines.append(f"(rule ({body}) ({' '.join([*lets, *unions])}) :ruleset add{_suffix(pattern)})")
@@ -262,15 +262,15 @@ def _suffix(pattern: Pattern) -> str:
 
 
 def _variable(ref: Ref) -> str:
-    return f"{ref[0]}{ref[1]}"
+    return f"{ref[0]}{ref[1]}x"
 
 
 def _query(pattern: Pattern) -> str:
-    """The pattern as egglog's facts: kinds `k0`, ..., e-classes `node0`, ... and `leaf0`, ..."""
-    facts = [
-        f"(= node{k} ({node.operator}_{len(node.operands)} k{k} {' '.join(map(_variable, node.operands))}))"
-        for k, node in enumerate(pattern.nodes)
-    ]
+    """The pattern as egglog's facts: kinds `k0x`, ..., e-classes `node0x`, ... and `leaf0x`, ..."""
+    facts = []
+    for k, node in enumerate(pattern.nodes):
+        constructor = constructor_of(node.operator, len(node.operands))
+        facts.append(f"(= node{k}x ({constructor} k{k}x {' '.join(map(_variable, node.operands))}))")
     roots = pattern.roots
-    facts += [f"(!= node{a} node{b})" for i, a in enumerate(roots) for b in roots[i + 1 :]]
+    facts += [f"(!= node{a}x node{b}x)" for i, a in enumerate(roots) for b in roots[i + 1 :]]
     return " ".join(facts)

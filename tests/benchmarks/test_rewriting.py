@@ -70,6 +70,21 @@ def test_a_program_comes_back_as_it_went_in() -> None:
     assert (values(back) == values(graph)).all()
 
 
+def test_a_tensor_that_is_read_many_times_is_not_taken_for_another() -> None:
+    """egglog makes names by appending a counter to ours: `$a1` read the tenth time must not be `$a11` read at first."""
+    b = Sketch("steps")
+    x, rate = b.tensor("x", 4), b.tensor("rate", 4)
+    state = b.cell(("exp", ("input", 0)), {rate: "m"})
+    for _ in range(11):
+        state = b.cell(
+            ("add", ("input", 0), ("mul", ("input", 1), ("input", 2))), {x: "m", state: "m", rate: "m"}
+        )
+    graph = b.result(state)
+    saturation, kinds = saturated(graph)
+    back = decoded(graph, kinds, greedy(saturation.egraph, saturation.root, kinds.ticks))
+    assert (values(back) == values(graph)).all()
+
+
 def test_additive_costs_are_the_time_of_the_program() -> None:
     graph = two_projections()
     saturation, kinds = saturated(graph)
