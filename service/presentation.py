@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.objectives import Objective
 from service.checking import Checked
+from service.refusals import refusal_documents
 from service.store.records import StoredPlan, StoredRun
 
 TITLES = {
@@ -60,7 +61,7 @@ def result_document(result: Any, checked: Checked) -> dict[str, Any]:
             rule: {"applied": applied, "improved": improved}
             for rule, (applied, improved) in result.rules.items()
         },
-        "refused_rules": dict(result.refused),
+        "refused_rules": refusal_documents(result.refused),
         "frontier": [
             plan_document(
                 plan.id,
@@ -129,6 +130,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
             rule: {"applied": applied, "improved": improved}
             for rule, (applied, improved) in run.rules.items()
         },
+        "refused_rules": [dict(refusal) for refusal in run.refused],
         "history": [dict(point) for point in run.history],
         "versions": dict(run.versions),
         "host": dict(run.host),

@@ -24,7 +24,7 @@ HEARTBEAT_S = 15.0
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
-KINDS = ("status", "progress", "frontier", "rules", "verified")
+KINDS = ("status", "progress", "frontier", "rules", "refused", "verified")
 EVENT = {
     "type": "object",
     "title": "Event",
@@ -60,8 +60,8 @@ async def get_events(
         Header(alias="Last-Event-ID", description="the same, as browsers send it; it goes before `after`"),
     ] = None,
 ) -> Response:
-    """Follow a run: status, progress, frontier points, rule statistics, checks; from the first event or after the
-    last one seen."""
+    """Follow a run: status, progress, frontier points, statistics and refusals of rules, checks; from the first event
+    or after the last one seen."""
     if last is not None:
         if not (last.isascii() and last.isdigit() and len(last) <= 10 and int(last) <= LARGEST):
             fault = Fault("#header/Last-Event-ID", f"expected the number of an event, not {last[:40]!r}")

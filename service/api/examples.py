@@ -77,6 +77,11 @@ _RUN = {
     "ended_at": ENDED,
     "links": _RUN_LINKS,
 }
+_REFUSED = {
+    "rule": "acme_cube",
+    "reason": "its guard or choices fail at 'y': KeyError: 'nothing'",
+    "cure": "its author should see the reason; to search without it, name the others in `rules`",
+}
 _PLAN = {
     "id": PLAN_ID,
     "plan": PLAN,
@@ -155,6 +160,7 @@ EXAMPLES: dict[str, Any] = {
         "machine": {"name": "pair", "device": {"name": "h100-sxm"}, "axes": [{"name": "gpu", "size": 2}]},
         "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],
         "rule_statistics": {"reshard": {"applied": 4096, "improved": 3}},
+        "refused_rules": [_REFUSED],
         "versions": {"python": "3.11.7"},
         "host": {"name": "builder", "cores": 2},
         "timings": {"compile_s": 0.4},

@@ -210,12 +210,21 @@ class RunAnswer(Answer):
     links: dict[str, str]
 
 
+class RefusalAnswer(Answer):
+    """A rule that was not used any more: it fails, gives another type, does not end or grows without bound."""
+
+    rule: str
+    reason: str
+    cure: str
+
+
 class RunDetailAnswer(RunAnswer):
     """A run with everything but its plans."""
 
     machine: dict[str, Any]
     history: list[dict[str, float]]
     rule_statistics: dict[str, dict[str, int]]
+    refused_rules: list[RefusalAnswer] = Field(description="the search went on without these")
     versions: dict[str, str]
     host: dict[str, Any]
     timings: dict[str, float]

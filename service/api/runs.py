@@ -78,12 +78,13 @@ def list_runs(
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
 def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show how a run stands, its machine, history, rule statistics and surroundings."""
+    """Show how a run stands, its machine, history, rule statistics, refused rules and surroundings."""
     found = parts.store.runs.details(run_id)
     document = run_document(found.summary) | {
         "machine": dict(found.mesh),
         "history": [dict(point) for point in found.history],
         "rule_statistics": {r: {"applied": a, "improved": i} for r, (a, i) in found.rules.items()},
+        "refused_rules": [dict(refusal) for refusal in found.refused],
         "versions": dict(found.versions),
         "host": dict(found.host),
         "timings": dict(found.timings),

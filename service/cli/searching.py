@@ -20,6 +20,7 @@ from service.cli.interrupts import stop_on_interrupt
 from service.cli.progress import Reporter
 from service.graphs import GraphFileError, load_graph
 from service.provenance import host, versions
+from service.refusals import refusal_documents
 from service.settings import database_url
 from service.store import FinishedRun, Store, StoreError
 from teg.document import DocumentError, save
@@ -151,15 +152,17 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
-    for rule, reason in result.refused.items():
-        warn_of_rule(rule, reason)
+    warn_of_rules(result.refused)
     distinct = {plan.id: plan for plan in reversed(result.frontier)}
     return replace(result, frontier=tuple(reversed(distinct.values())))
 
 
-def warn_of_rule(rule: str, reason: str) -> None:
-    """Say on standard error that a rule misbehaved and was not used any more."""
-    print(f"tapestry: rule {rule!r} was left out: {' '.join(reason.split())}", file=sys.stderr)
+def warn_of_rules(refused: Mapping[str, str]) -> None:
+    """Say on standard error which rules misbehaved and were not used any more, why, and what to do."""
+    for told in refusal_documents(refused):
+        print(
+            f"tapestry: rule {told['rule']!r} was left out: {told['reason']}; {told['cure']}", file=sys.stderr
+        )
 
 
 def _nothing_found(result: Result) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, insert
 
 from hardware import Mesh
 from optimizer import Constraint
+from service.refusals import refusal_documents
 from service.store.codec import mesh_to_document, plan_values
 from service.store.executions import ended_values
 from service.store.graphs import put_graph
@@ -57,6 +58,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "front": 0,
         "hypervolume": 0.0,
         "timings": {},
+        "refused": [],
         "versions": {},
         "host": {},
         "last_event": 0,
@@ -97,6 +99,7 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
         "front": len(result.frontier),
         "hypervolume": last.hypervolume if last else 0.0,
         "timings": dict(result.timings),
+        "refused": refusal_documents(result.refused),
         "versions": dict(finished.versions),
         "host": dict(finished.host),
         "started_at": finished.created_at,

@@ -117,6 +117,7 @@ class Jobs:
             shown = _put_plans(connection, run_id, found)
             _put_progress(connection, run_id, found, shown, now)
             _put_rules(connection, run_id, found, now)
+            _put_refused(connection, run_id, found, now)
 
     def verified(
         self,
@@ -321,3 +322,11 @@ def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datet
         connection.execute(insert(RuleRow), rows)
     said = {row["rule"]: {"applied": row["applied"], "improved": row["improved"]} for row in rows}
     append_event(connection, run_id, "rules", said, now)
+
+
+def _put_refused(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
+    """The rules that are not used any more where there are others than before, as they are known and as an event."""
+    refused = [dict(refusal) for refusal in found.refused]
+    if refused != connection.scalar(select(RunRow.refused).where(RunRow.id == run_id)):
+        connection.execute(update(RunRow).where(RunRow.id == run_id).values(refused=refused))
+        append_event(connection, run_id, "refused", refused, now)

@@ -196,13 +196,14 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored run: summary, machine, frontier in order, rules by name as (applied, improved), history."""
+    """A stored run: summary, machine, frontier in order, rules by name as (applied, improved) or `refused`, history."""
 
     summary: RunSummary
     mesh: Mapping[str, Any]
     frontier: tuple[StoredPlan, ...]
     timings: Mapping[str, float]
     rules: Mapping[str, tuple[int, int]]
+    refused: Sequence[Mapping[str, str]]
     history: tuple[Mapping[str, float], ...]
     versions: Mapping[str, str]
     host: Mapping[str, Any]
@@ -232,7 +233,10 @@ class Job:
 
 @dataclass(frozen=True)
 class RunUpdate:
-    """What a worker found since the last time: `added` plans are shown from now on, `removed` ids no longer."""
+    """What a worker found since the last time: `added` plans are shown from now on, `removed` ids no longer.
+
+    `rules` and `refused` (as `service.refusals` has it) are those of the whole run so far.
+    """
 
     saved: bytes
     phase: str
@@ -240,6 +244,7 @@ class RunUpdate:
     added: Sequence[Plan]
     removed: Sequence[str]
     rules: Mapping[str, tuple[int, int]]
+    refused: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True)

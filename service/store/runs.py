@@ -246,7 +246,7 @@ def _one(connection: Connection, run_id: str) -> Row[Any]:
 
 
 def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]) -> StoredRun:
-    columns = (RunRow.mesh, RunRow.timings, RunRow.versions, RunRow.host)
+    columns = (RunRow.mesh, RunRow.timings, RunRow.refused, RunRow.versions, RunRow.host)
     more = connection.execute(select(*columns).where(RunRow.id == row.id)).one()
     return StoredRun(
         summary=run_summary(row),
@@ -254,6 +254,7 @@ def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]
         frontier=plans,
         timings=more.timings,
         rules=_rules(connection, row.id),
+        refused=more.refused,
         history=_history(connection, row.id),
         versions=more.versions,
         host=more.host,

@@ -68,7 +68,8 @@ class GraphRow(Base):
 class RunRow(Base):
     """A run: what was asked, on which machine, how far it is, and with which versions on which host.
 
-    `last_event` is the number of its newest event; raising it is what orders writers of events.
+    `last_event` is the number of its newest event; raising it is what orders writers of events. `refused` are the
+    rules that were not used any more, with reasons.
     """
 
     __tablename__ = "runs"
@@ -98,6 +99,7 @@ class RunRow(Base):
     front: Mapped[int] = mapped_column(Integer)
     hypervolume: Mapped[float] = mapped_column(Float(53))
     timings: Mapped[dict[str, float]] = mapped_column(JSON)
+    refused: Mapped[list[dict[str, str]]] = mapped_column(JSON)
     versions: Mapped[dict[str, str]] = mapped_column(JSON)
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
     last_event: Mapped[int] = mapped_column(Integer)

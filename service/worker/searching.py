@@ -29,6 +29,7 @@ from service.checking import count_plans, plans_to_execute
 from service.lifecycle import Event
 from service.problems import problem
 from service.provenance import host, versions
+from service.refusals import refusal_documents
 from service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
 from service.worker.executing import Cancelled, Order, Refused, execute
 from service.worker.heart import Drained, Held
@@ -216,14 +217,15 @@ class SearchJob:
         """Keep the state of the search and publish what it has found since, in one transaction."""
         self._held.check()
         added, removed = self._shown.decide(snapshot)
-        is_over = snapshot.is_last
+        is_over, saved = snapshot.is_last, snapshot.checkpoint()
         update = RunUpdate(
-            saved=snapshot.checkpoint().to_bytes(),
+            saved=saved.to_bytes(),
             phase="verifying" if is_over else "searching",
             progress=snapshot.progress,
             added=added,
             removed=removed,
             rules=snapshot.rules,
+            refused=refusal_documents(saved.refused),
         )
         self._store.jobs.checkpoint(self._job, datetime.now(UTC), self._held.lease_s, update)
         self._phase = update.phase

@@ -76,6 +76,7 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
         stopped=stopped,
         timings={"compile_s": 0.25},
         rules={"reshard": (100, 3)},
+        refused={"cube": "its guard\nfails"},
         history=(Progress("searching", 0.5, 600, 1, 0.25), Progress("searching", 1.5, 1234, 2, 0.5)),
     )
     execution = Execution(

@@ -60,7 +60,7 @@ def test_a_bad_rule_is_left_out_with_a_warning(
     answer = tapestry("rewrite", document, "--rules", "bad,expand_softmax", "--mode", "once", "--json")
     assert answer.code == 0
     assert answer.err.startswith("tapestry: rule 'bad' was left out: its guard or choices fail at 'minus'")
-    assert list(answer.json["stages"][0]["refused"]) == ["bad"]
+    assert [told["rule"] for told in answer.json["stages"][0]["refused"]] == ["bad"]
     assert [m.rule for m in moves_of(answer.json)] == ["expand_softmax"]
     listed = tapestry("rewrite", document, "--list", "--rules", "bad,expand_softmax", "--json")
     assert "rule 'bad' was left out" in listed.err
@@ -101,7 +101,8 @@ def test_a_search_warns_of_a_bad_rule(tapestry: Run, document: Path, monkeypatch
     answer = tapestry("optimize", document, *options, "--rules", "bad", "--json", "--no-store")
     assert answer.code == 0
     assert "tapestry: rule 'bad' was left out: its guard or choices fail at 'one'" in answer.err
-    assert list(answer.json["refused_rules"]) == ["bad"]
+    (told,) = answer.json["refused_rules"]
+    assert told["rule"] == "bad" and "name the others in `rules`" in told["cure"]
 
 
 def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) -> None:

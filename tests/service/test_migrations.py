@@ -91,6 +91,7 @@ def check_graphs_and_runs(connection: Connection) -> None:
         "options": {"devices": "any", "inputs": "chosen", "outputs": "sharded", "verify": "auto"},
         "start_from": None,
         "problem": None,
+        "refused": [],
         "started_at": NOON,
         "ended_at": NOON + timedelta(seconds=1.5),
     }

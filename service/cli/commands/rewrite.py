@@ -13,7 +13,8 @@ from rewrites import Move, Offers, Rule, replay
 from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, print_table
-from service.cli.searching import read_graph, warn_of_rule, write_graph
+from service.cli.searching import read_graph, warn_of_rules, write_graph
+from service.refusals import refusal_documents
 from teg.graph import Graph
 
 SHOWN = 3
@@ -31,8 +32,7 @@ def run(arguments: Namespace) -> int:
         done = run_pipeline(graph, _stages(arguments, rules))
     if arguments.output is not None:
         write_graph(done.graph, arguments.output)
-    for rule, reason in done.refused.items():
-        warn_of_rule(rule, reason)
+    warn_of_rules(done.refused)
     if arguments.json:
         print_json(_document(graph, done, arguments.output))
     else:
@@ -80,12 +80,12 @@ def _made(graph: Graph, path: str) -> Rewritten:
 
 def _list(graph: Graph, rules: Sequence[Rule], as_json: bool) -> int:
     offers = Offers.of(graph, rules)
-    for failure in offers.failures:
-        warn_of_rule(failure.rule, failure.message)
+    refused = {failure.rule: failure.message for failure in offers.failures}
+    warn_of_rules(refused)
     moves = offers.tied()
     if as_json:
-        failures = {failure.rule: failure.message for failure in offers.failures}
-        print_json({"graph": graph.name, "moves": [m.to_json() for m in moves], "refused": failures})
+        told = {"graph": graph.name, "moves": [m.to_json() for m in moves]}
+        print_json({**told, "refused": refusal_documents(refused)})
         return OK
     places = sum(len(move.places) for move in moves)
     print(f"{graph.name}: {len(moves):,} moves at {places:,} places, those of equal layers as one\n")
@@ -101,7 +101,7 @@ def _document(graph: Graph, done: Rewritten, output: str | None) -> dict[str, An
             {
                 "stage": stage.stage,
                 "moves": [move.to_json() for move in stage.moves],
-                "refused": dict(stage.refused),
+                "refused": refusal_documents(stage.refused),
                 "unfinished": list(stage.unfinished),
             }
             for stage in done.stages

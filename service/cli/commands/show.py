@@ -110,6 +110,8 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(f"plug-ins: {', '.join(took_part)}")
     if summary.problem is not None:
         print(f"{summary.problem['title']}: {summary.problem['detail']}")
+    for refusal in found.refused:
+        print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['cure']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {})
 

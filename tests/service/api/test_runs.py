@@ -155,6 +155,9 @@ def test_a_run_that_is_over_tells_its_history(service: Service) -> None:
     run = service.http.get(f"/v1/runs/{service.finished()}").json()
     assert [point["hypervolume"] for point in run["history"]] == [0.25, 0.5]
     assert run["rule_statistics"] == {"reshard": {"applied": 100, "improved": 3}}
+    (refusal,) = run["refused_rules"]
+    assert (refusal["rule"], refusal["reason"]) == ("cube", "its guard fails")
+    assert refusal["cure"].startswith("its author should see the reason")
     assert (run["host"], run["versions"], run["timings"]) == (
         {"cores": 2},
         {"python": "3.11"},

@@ -37,11 +37,12 @@ def update_of(
     evaluations: int = 100,
     phase: str = "searching",
     rules: dict[str, tuple[int, int]] | None = None,
+    refused: Sequence[dict[str, str]] = (),
     saved: bytes = b"state",
 ) -> RunUpdate:
     """What a worker found in a second."""
     progress = Progress("searching", 1.0, evaluations, 9, 0.25, (1e-3, 1024.0), 0.1)
-    return RunUpdate(saved, phase, progress, added, removed, rules or {"reshard": (evaluations, 3)})
+    return RunUpdate(saved, phase, progress, added, removed, rules or {"reshard": (evaluations, 3)}, refused)
 
 
 def contents(store: Store, run_id: str) -> dict[str, Any]:

@@ -190,3 +190,14 @@ def test_the_rules_of_the_last_checkpoint_are_kept_also_when_no_plan_was_found(
     store.jobs.checkpoint(job, later(3), LEASE_S, update_of(rules={"fuse": (2, 1), "hoist": (1, 0)}))
     assert store.runs.rules(job.subject) == {"fuse": (2, 1), "hoist": (1, 0)}
     assert kinds(store, job, before) == ["progress", "rules"]
+
+
+def test_refused_rules_are_kept_and_told_when_there_are_more(store: Store, job: Job) -> None:
+    before = last_event(store, job)
+    first = {"rule": "cube", "reason": "its guard fails", "cure": "repair it"}
+    second = {**first, "rule": "square"}
+    for second_s, refused in enumerate(([], [first], [first], [first, second]), start=2):
+        store.jobs.checkpoint(job, later(second_s), LEASE_S, update_of(refused=refused))
+    assert store.runs.details(job.subject).refused == [first, second]
+    told = [event.data for event in store.runs.events(job.subject, before) if event.kind == "refused"]
+    assert told == [[first], [first, second]]

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from optimizer import Checkpoint
+from rewrites import Rule, catalogue
+from rewrites.rule import op, tensor
 from service.store import LeaseLost, Store
 from service.worker.heart import Drained, Held
 from service.worker.searching import LARGEST_SHOWN
@@ -259,3 +261,22 @@ def test_a_lost_lease_is_heard_of_before_the_next_write(bench: Bench) -> None:
     held.is_lost = True
     with pytest.raises(LeaseLost):
         bench.do(held)
+
+
+def failing(m: object) -> bool:
+    raise KeyError("nothing")
+
+
+def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor("x")
+    bad = Rule("bad", op("cell", x), x, "", "", lambda size: two_layers(), when=failing, saturating=True)
+    monkeypatch.setitem(catalogue(), "bad", bad)
+    run_id = bench.run(two_layers(width=256), rules=("bad",), budget_evaluations=500)
+    assert bench.store.runs.get(run_id).status == "succeeded"
+    (refusal,) = bench.store.runs.details(run_id).refused
+    assert refusal["rule"] == "bad"
+    assert refusal["reason"].startswith("its guard or choices fail at 'active': KeyError")
+    assert "name the others in `rules`" in refusal["cure"]
+    assert [e.data for e in bench.store.runs.events(run_id) if e.kind == "refused"] == [[refusal]]

@@ -31,6 +31,8 @@ export class RunState {
     this.history = [];
     /** @type {Record<string, {applied: number, improved: number}>} */
     this.rules = {};
+    /** @type {import("./refused-rules.js").Refusal[]} */
+    this.refused = [];
   }
 
   /**
@@ -43,6 +45,7 @@ export class RunState {
     Object.assign(state, { status, phase, attempt, problem, seconds, evaluations, hypervolume });
     state.history = [...run.history];
     state.rules = run.rule_statistics;
+    state.refused = run.refused_rules;
     state.plans = new Map(frontier.plans.map((/** @type {Plan} */ plan) => [plan.id, plan]));
     state.fraction = isEnded(status) || phase === "verifying" ? 1 : fractionOf(run);
     return state;
@@ -78,6 +81,8 @@ export class RunState {
       for (const plan of data.added) this.plans.set(plan.id, plan);
     } else if (kind === "rules") {
       this.rules = data;
+    } else if (kind === "refused") {
+      this.refused = data;
     } else if (kind === "verified") {
       const plan = this.plans.get(data.plan);
       if (plan) this.plans.set(plan.id, { ...plan, verified: data.verified });

@@ -13,6 +13,7 @@ import { HistoryPlot } from "../history-plot.js";
 import { marksOf } from "../marks.js";
 import { missing, problemNotice } from "../notice.js";
 import { PlanTable } from "../plan-table.js";
+import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
 import { machineText, showCommands, showMaking, showRequest } from "../run-summary.js";
@@ -108,6 +109,7 @@ function show() {
   showPlans();
   history.show(state.history);
   showRules(byId("rules"), state.rules);
+  showRefused(byId("refused"), state.refused);
 }
 
 /** @param {RunState} state */

@@ -1,0 +1,32 @@
+"""Rules that a search or a pass does not use any more: which, why, and what to do, for everybody who is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rewrites.rules import plug_ins
+
+LONGEST_REASON = 1000
+
+
+def refusal_documents(refused: Mapping[str, str]) -> list[dict[str, str]]:
+    """`{"rule", "reason", "cure"}` of each, in the order of their refusal; a reason is one line of printable text."""
+    return [
+        {"rule": rule, "reason": _line(reason), "cure": cure_of(rule)} for rule, reason in refused.items()
+    ]
+
+
+def cure_of(rule: str) -> str:
+    """What to do about a rule that misbehaves: its author's work, and how to do without it meanwhile."""
+    for plug_in in plug_ins().plug_ins:
+        if rule in plug_in.members:
+            return (
+                f"it comes with the plug-in {plug_in}: its author should see `tapestry plugins --check`; "
+                "to search without it, name the others in `rules`"
+            )
+    return "its author should see the reason; to search without it, name the others in `rules`"
+
+
+def _line(text: str) -> str:
+    line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
