@@ -57,13 +57,15 @@ def equation(
     kind: str = "optimization",
     domain: str = "real",
     saturating: bool = False,
+    looks: int = 0,
 ) -> Rule:
     """The rule that replaces `left` by `right`; several results are a tuple on both sides.
 
     `tensors` gives every variable its dimensions, `dtypes` its element type in the example (float32; others than
     floats must be met exactly), `numbers` those that are variables, with the example's values. The parameters of
     both functions are names of tensors and numbers; the right one may also take `choice`. Guards and choices see
-    the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule.
+    the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule; how many blocks
+    further up they look is said by `looks`.
 
     The sides are traced when the rule is first matched; its `roots` raise a RuleError where a side cannot be
     traced, or has an operator that equations do not know.
@@ -82,6 +84,7 @@ def equation(
         kind=kind,
         domain=domain,
         saturating=saturating,
+        looks=looks,
     )
 
 

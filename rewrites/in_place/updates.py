@@ -143,6 +143,7 @@ UPDATES: tuple[Rule, ...] = (
         ),
         right=computed(_whole_updated),
         where=_updates_part,
+        looks=1,
         doc="""
         A tensor of which one part changes in place is one cell of the tensor.
 
