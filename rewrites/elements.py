@@ -1,6 +1,6 @@
 """Variables of element-wise laws, combined by the operators and methods that tensors have: `A + -B`, `A.exp().log()`.
 
-`A`, `B`, `C` stand for any expression, `J`, `K` for any number, `T` for any element type (`A.cast(T)`);
+`A` to `D` stand for any expression, `J`, `K` for any number, `T` for any element type (`A.cast(T)`);
 `number(function)` is a number worked out from what J and K stand for. Conditions are combined by `& | ~`.
 """
 
@@ -60,6 +60,6 @@ def number(formula: Callable[[Bound], float]) -> Element:
     return Element(("const", formula))
 
 
-A, B, C = (Element(Wild(name)) for name in "abc")
+A, B, C, D = (Element(Wild(name)) for name in "abcd")
 J, K = (Element(("const", Constant(name))) for name in "jk")
 T = Wild("t")

@@ -153,7 +153,7 @@ def _example(
     """A cell for each left side, over inputs for its variables."""
     builder = GraphBuilder(name)
     shape = (size(3), size(4))
-    names = [n for n in ("a", "b", "c") if any(f"Wild(name='{n}')" in repr(left) for left in lefts)]
+    names = [n for n in "abcd" if any(f"Wild(name='{n}')" in repr(left) for left in lefts)]
     sources = [builder.source(n, shape, types.get(n, "float32")) for n in names]
     dtypes = tuple(types.get(n, "float32") for n in names)
     for k, left in enumerate(lefts):

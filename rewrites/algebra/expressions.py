@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.elements import A, B, C, J, K, number
+from rewrites.elements import A, B, C, D, J, K, number
 from rewrites.laws import law
 from rewrites.patterns import Chain
 from rewrites.rule import Rule
@@ -233,6 +233,33 @@ EXPRESSIONS: tuple[Rule, ...] = (
         source="distributive law",
         domain="real",
         holds_for="numbers",
+    ),
+    law(
+        "factor_of_difference",
+        A * C - B * C,
+        (A - B) * C,
+        doc="""
+        A common factor of a difference is multiplied once.
+
+        a c - b c  ->  (a - b) c
+        For numbers, finite or not; integers wrap around alike.
+        """,
+        source="distributive law",
+        domain="real",
+        holds_for="numbers",
+    ),
+    law(
+        "factor_of_shifted_difference",
+        A * C + (B - D * C),
+        (A - D) * C + B,
+        doc="""
+        A common factor of a difference is multiplied once, whatever is added in between.
+
+        a c + (b - d c)  ->  (a - d) c + b
+        For floats: a normalisation whose mean was multiplied by the scale, as frameworks write it.
+        """,
+        source="distributive law",
+        domain="real",
     ),
     law(
         "factor_product",

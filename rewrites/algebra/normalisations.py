@@ -73,6 +73,18 @@ def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
     return normalised
 
 
+def _multiplied_out(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    """The mean scaled once per row, and taken away from the scaled values."""
+    root = (variance + eps).rsqrt()
+    return x * root - mean * root
+
+
+def _multiplied_out_of_negative(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
+    """The negative mean scaled once per row, and added to the scaled values."""
+    root = (variance + eps).rsqrt()
+    return x * root + (-mean) * root
+
+
 VARIANCES = (
     ("centred", _centred_variance, "mean_k((x - mean_k x)^2)", LAYER_NORM),
     ("moments", _moments_variance, "mean_k(x^2) - (mean_k x)^2", MOMENTS),
@@ -85,6 +97,13 @@ ENDS = (
     ("_over_root_in_a_cell", _in_one_cell(_over), "/ sqrt", ", the root in the cell of the elements"),
 )
 SHARED_ENDS = (
+    ("_multiplied_out", _multiplied_out, "* rsqrt", ", the scaled mean taken away from the scaled values"),
+    (
+        "_multiplied_out_of_negative",
+        _multiplied_out_of_negative,
+        "* rsqrt",
+        ", the scaled negative mean added to the scaled values",
+    ),
     ("_taken_away_twice", _apart(_times), "* rsqrt", ", the mean taken away in both cells"),
     ("_over_root_taken_away_twice", _apart(_over), "/ sqrt", ", the mean taken away in both cells"),
     ("_behind_centred", _behind_centred(_times), "* rsqrt", ", the root in a cell behind the centred values"),

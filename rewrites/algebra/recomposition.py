@@ -13,6 +13,7 @@ from typing import Any
 
 from rewrites.algebra.normalisations import NORMALISATIONS
 from rewrites.algebra.reductions import SQUARES
+from rewrites.algebra.sinks import SINKS
 from rewrites.algebra.units import SPELLED_UNITS
 from rewrites.equations import equation
 from rewrites.rule import Match, Rule, Sizes
@@ -294,7 +295,22 @@ RECOMPOSITION: tuple[Rule, ...] = (
             ),
         )
     ),
+    equation(
+        "softmax_of_scaled_shifted",
+        left=lambda x, r, scale: ((x - r) * scale).softmax("k"),
+        right=lambda x, scale: (x * scale).softmax("k"),
+        tensors={"x": "m k", "r": "m"},
+        numbers={"scale": 0.75},
+        doc="""
+        A shift of a whole row cancels, scaled as well.
+
+        softmax_k((x - r) c)  ->  softmax_k(x c)
+        Over any dimensions, where r is one finite number for a row: kernels that compute by powers of two scale so.
+        """,
+        source=LOG_SUM,
+    ),
     *SQUARES,
+    *SINKS,
     *NORMALISATIONS,
     *SPELLED_UNITS,
 )

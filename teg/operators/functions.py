@@ -99,6 +99,12 @@ def _silu(a: Any) -> Any:
         return a / (1.0 + np.exp(-a))
 
 
+def _quick_gelu(a: Any) -> Any:
+    """Its approximation by a logistic function, a sigmoid(1.702 a) (Hendrycks and Gimpel, section 2)."""
+    with np.errstate(over="ignore"):
+        return a / (1.0 + np.exp(-1.702 * a))
+
+
 def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that knows no short float types, applied to them in float32."""
 
@@ -140,6 +146,7 @@ CELL_FUNCTIONS: Mapping[str, CellFunction] = {
     "gelu": CellFunction(_in_single(_gelu), 1, 12),
     "gelu_tanh": CellFunction(_in_single(_gelu_tanh), 1, 16),
     "silu": CellFunction(_in_single(_silu), 1, 14),
+    "quick_gelu": CellFunction(_in_single(_quick_gelu), 1, 14),
     "softplus": CellFunction(_in_single(lambda a: np.logaddexp(a, 0.0)), 1, 16),
     "sin": CellFunction(np.sin, 1, 8),
     "cos": CellFunction(np.cos, 1, 8),

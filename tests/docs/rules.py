@@ -26,7 +26,7 @@ FIGURES = ROOT / "benchmarks" / "results" / "firings.json"
 FOUND: Mapping[str, str] = {
     "attention fused": r".*attention.*",
     "batch norm folded": r"fold_into_conv",
-    "activation named": r"gelu.*|silu|softplus|sigmoid.*",
+    "activation named": r"(quick_)?gelu.*|silu|softplus|sigmoid.*",
     "softmax found again": r"(log_)?softmax_of_.*",
     "normalisation found again": r"layer_norm_of_(?!scale|bias).*",
     "cells fused": r"fuse_cells",

@@ -56,6 +56,13 @@ def spelled(function: Callable[[Any], Any]) -> list[Any]:
         ("sigmoid", lambda x: x.exp() / (x.exp() + 1)),
         ("relu", lambda x: (x > 0).where(x, 0.0)),
         ("abs", lambda x: x.maximum(-x)),
+        ("abs", lambda x: (x * x).sqrt()),
+        ("relu", lambda x: 0.5 * (x + x.abs())),
+        ("quick_gelu", lambda x: x * (1.702 * x).sigmoid()),
+        ("quick_gelu", lambda x: x / ((-1.702 * x).exp() + 1)),
+        ("tanh", lambda x: 2 * (2 * x).sigmoid() - 1),
+        ("tanh", lambda x: (x.exp() - (-x).exp()) / (x.exp() + (-x).exp())),
+        ("tanh", lambda x: (1 - (-2 * x).exp()) / (1 + (-2 * x).exp())),
     ],
 )
 def test_a_spelled_out_unit_is_one_function(name: str, function: Callable[[Any], Any]) -> None:
@@ -90,7 +97,8 @@ def test_what_is_multiplied_with_a_unit_stays() -> None:
 
 def test_other_constants_are_other_functions() -> None:
     assert spelled(lambda x: 0.5 * x * (1 + (x * 0.75).erf())) != [("gelu", X)]
-    assert spelled(lambda x: x * (1.702 * x).sigmoid()) != [("silu", X)]
+    assert spelled(lambda x: x * (1.702 * x).sigmoid()) == [("quick_gelu", X)]
+    assert spelled(lambda x: x * (1.5 * x).sigmoid())[0][0] == "mul"
 
 
 @pytest.mark.parametrize(

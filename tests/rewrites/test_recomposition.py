@@ -156,3 +156,24 @@ def test_what_is_expanded_can_be_found_again(
     assert len(expanded.blocks) > len(p.graph.blocks)
     after = recomposed(expanded)
     assert [b.operator for b in after.blocks] == ["source", operator, "sink"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_attention_with_a_sink_is_one_block_without_a_copy_of_its_scores(dtype: str) -> None:
+    """A logit per head joined to the scores, its probability dropped (gpt-oss, streaming models)."""
+    p = teg.program()
+    q, k, v = (
+        p.input(n, dtype=dtype, h=2, d=4, **{t: s})
+        for n, t, s in (("q", "s", 6), ("k", "t", 7), ("v", "t", 7))
+    )
+    sink = (
+        p.parameter("sink", dtype=dtype, h=2).unsqueeze(1, "s").unsqueeze(2, "t").broadcast_to(h=2, s=6, t=1)
+    )
+    joined = p.concat([q.contract(k, "d") * 0.5, sink], "t")
+    weights = (joined - joined.max("t", keep=True)).softmax("t")
+    p.output("y", weights[:, :, :7].contract(v, "t"))
+    graph = recomposed(p.graph)
+    assert "concat" not in {b.operator for b in graph.blocks}
+    (move,) = [m for m in find(graph, RULES) if m.rule == "fuse_attention"]
+    fused = apply_all(graph, [move]).graph
+    assert Counter(b.operator for b in fused.blocks)["contract"] == 0

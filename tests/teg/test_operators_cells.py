@@ -72,6 +72,7 @@ MEANINGS = {
     "gelu": lambda a: a * NormalDist().cdf(a),
     "gelu_tanh": lambda a: a / (1 + math.exp(-2 * math.sqrt(2 / math.pi) * (a + 0.044715 * a**3))),
     "silu": lambda a: a / (1 + math.exp(-a)),
+    "quick_gelu": lambda a: a / (1 + math.exp(-1.702 * a)),
     "softplus": lambda a: math.log1p(math.exp(a)),
     **{
         name: getattr(math, name)
