@@ -9,8 +9,11 @@ READY  := $(VENV)/.ready
 CODE   := teg hardware rewrites costmodel optimizer service
 JOBS   ?= 2
 
+# Python keeps the bytecode of what it loads, whatever the environment says: the tests start some hundred processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test browser test-fast lint format bench migration lock docs clean
+.PHONY: help venv demo serve test browser test-fast lint format compiled bench migration lock docs clean
 
 help:  ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,14 +26,15 @@ demo: $(READY)  ## GPT-2 small on eight GPUs through the service: search, execut
 serve: $(READY)  ## the API and the dashboard on http://127.0.0.1:8000, with a worker beside them
 	$(BIN)/tapestry serve
 
-test: lint browser  ## everything: style, types, dependencies, all tests
+test: $(READY) browser  ## everything: style, types, dependencies, all tests
+	$(MAKE) --no-print-directory --jobs=2 --output-sync lint compiled
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest -n $(JOBS)
 
 browser:  ## Chromium for the tests of the dashboard, if it is missing and this is Debian, as root
 	@.ci/browser
 
-test-fast: $(READY)  ## the quick part: style and the tests not marked slow
+test-fast: compiled  ## the quick part: style and the tests not marked slow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
@@ -39,6 +43,9 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict $(addprefix -p ,$(CODE))
+
+compiled: $(READY)  ## compile the loops of the search, kept until they change
+	$(BIN)/python -m tests.compiling
 
 format: $(READY)  ## let ruff repair what it can
 	$(BIN)/ruff check --fix .

@@ -26,10 +26,11 @@ RUNS = 8
 WORKER_KILLS = 5
 SERVER_KILLS = 2
 SECONDS_PER_RUN = 3.0
+ENDED = ("succeeded", "failed", "cancelled")
 
 
 class Watcher:
-    """Looks at the frontiers of runs all the time, and remembers every plan it ever saw."""
+    """Looks at the frontiers of runs all the time until they have ended, and remembers every plan it ever saw."""
 
     def __init__(self, service: Service) -> None:
         self.seen: dict[str, dict[str, list[float]]] = {}
@@ -54,12 +55,15 @@ class Watcher:
         while not self._stopping.wait(0.1):
             for run_id in list(self._runs):
                 with contextlib.suppress(httpx.TransportError):
-                    self._note(run_id, self._http.get(f"/v1/runs/{run_id}/frontier"))
+                    if self._note(run_id, self._http.get(f"/v1/runs/{run_id}/frontier")) in ENDED:
+                        self._runs.remove(run_id)
 
-    def _note(self, run_id: str, response: httpx.Response) -> None:
+    def _note(self, run_id: str, response: httpx.Response) -> str:
         assert response.status_code == 200, response.text
-        for plan in response.json()["plans"]:
+        frontier = response.json()
+        for plan in frontier["plans"]:
             self.seen.setdefault(run_id, {})[plan["id"]] = [plan["cost"][name] for name in OBJECTIVES]
+        return str(frontier["status"])
 
 
 def post_until_acknowledged(service: Service, path: str, key: str, body: Any) -> Any:
@@ -117,7 +121,7 @@ def test_kills_of_workers_and_servers_lose_nothing(
 
 
 def ended(store: Store, run_id: str) -> bool:
-    return store.runs.get(run_id).status in ("succeeded", "failed", "cancelled")
+    return store.runs.get(run_id).status in ENDED
 
 
 def kill_worker_in_the_middle(store: Store, rng: np.random.Generator) -> None:

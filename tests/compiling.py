@@ -1,0 +1,12 @@
+"""Compiles the loops of the search, once: otherwise every process that the tests start at first would do it for itself.
+
+    python -m tests.compiling
+
+A small search calls all of them. What is compiled is kept (`costmodel.compiled`) until their sources change, so
+that this takes about a minute the first time and two seconds afterwards.
+"""
+
+from tests.optimizer.searches import search
+
+if __name__ == "__main__":
+    search(evaluations=500)
