@@ -17,6 +17,12 @@ Dims = tuple[tuple[str, int], ...]
 
 INPUT = ("input", 0)
 ADD = ("add", ("input", 0), ("input", 1))
+# Sums and differences of two tensors, whichever is read first.
+ADD_OR_SUBTRACT: tuple[Expression, ...] = (
+    ADD,
+    ("sub", ("input", 0), ("input", 1)),
+    ("sub", ("input", 1), ("input", 0)),
+)
 MULTIPLY = ("mul", ("input", 0), ("input", 1))
 
 

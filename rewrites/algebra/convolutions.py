@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rewrites.cell_form import ADD, dim_labels, pointwise
+from rewrites.cell_form import ADD, ADD_OR_SUBTRACT, dim_labels, pointwise
 from rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op, pick, tensor
 from rewrites.sketch import Sketch
 from teg.graph import Graph
@@ -99,13 +99,13 @@ def _parts(m: Match, wide: Op, count: int) -> list[Op]:
     return parts
 
 
-def _summed(one: Op, two: Op) -> Op:
+def _summed(one: Op, two: Op, expr: Any = ADD) -> Op:
     """Left side: two convolutions added element by element."""
     return op(
         "cell",
         one.only_here(),
         two.only_here(),
-        expr=ADD,
+        expr=expr,
         labels=attr("labels"),
         dims=attr("dims"),
         dtype=attr("dtype"),
@@ -119,7 +119,7 @@ def _adds_in_order(m: Match) -> bool:
 
 
 def _sum_of_weights(m: Match) -> Mapping[str, Any]:
-    return pointwise(ADD, (dim_labels(len(m.shape("w"))),) * 2, m.shape("w"), m.dtype("w"))
+    return pointwise(m["expr"], (dim_labels(len(m.shape("w"))),) * 2, m.shape("w"), m.dtype("w"))
 
 
 def _joins(m: Match) -> bool:
@@ -209,13 +209,13 @@ CONVOLUTIONS: tuple[Rule, ...] = (
     ),
     Rule(
         name="factor_convs",
-        left=_summed(_conv(X, W), _conv(X, V)),
+        left=_summed(_conv(X, W), _conv(X, V), attr("expr")),
         right=_like(X, op("cell", W, V, given=_sum_of_weights).named("sum")),
-        when=lambda m: _adds_in_order(m) and m.shape("w") == m.shape("v"),
+        when=lambda m: m["expr"] in ADD_OR_SUBTRACT and _adds_in_order(m) and m.shape("w") == m.shape("v"),
         doc="""
-        Two convolutions of one image that are added become one.
+        Two convolutions of one image that are added or subtracted become one.
 
-        conv(x, w) + conv(x, v)  ->  conv(x, w + v)
+        conv(x, w) + conv(x, v)  ->  conv(x, w + v)  and  conv(x, w) - conv(x, v)  ->  conv(x, w - v)
         Where both have the same form, and nobody else reads them.
         """,
         source=LINEAR,

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rewrites.algebra.contraction_terms import EINSUM, V, W, X, Y, agree, contraction
-from rewrites.cell_form import ADD, Labels, dim_labels, pointwise
+from rewrites.cell_form import ADD, ADD_OR_SUBTRACT, Labels, dim_labels, pointwise
 from rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, op, rest
 from rewrites.sketch import Sketch, replaced_at, sure
 from teg.graph import Graph
 
-SUBTRACT = ("sub", ("input", 0), ("input", 1))
+SUBTRACT = ADD_OR_SUBTRACT[1]
 
 
 def _joined_names(m: Match) -> list[str]:
@@ -59,7 +59,7 @@ def _distributes(m: Match) -> bool:
     """
     parts = _term_names(m)
     kinds = {t.dtype for t in (*m.types("before"), *m.types("after"), m.type("w"), m.type("v"))}
-    if parts is None or m["expr"] not in (ADD, SUBTRACT) or kinds != {m["cell_dtype"]}:
+    if parts is None or m["expr"] not in ADD_OR_SUBTRACT or kinds != {m["cell_dtype"]}:
         return False
     others = {n for k, part in enumerate(m["labels"]) if k != len(m["before"]) for n in part}
     every = {n for part in m["labels"] for n in part}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from rewrites.algebra.contraction_terms import EINSUM, V, W, X, agree, contraction
-from rewrites.cell_form import ADD, MULTIPLY, Labels, dim_labels, pointwise
+from rewrites.cell_form import ADD, ADD_OR_SUBTRACT, MULTIPLY, Labels, dim_labels, pointwise
 from rewrites.rule import Match, Rule, Sizes, attr, op
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 
 
 def _sum_of_both(m: Match) -> bool:
-    """Whether the cell adds the two contractions element by element, and these agree but for names."""
+    """Whether the cell adds or subtracts two contractions element by element, which agree but for names."""
+    if m["expr"] not in ADD_OR_SUBTRACT:
+        return False
     names = tuple(name for name, _ in m["dims"])
     same = m["labels"] == (names, names) and m.type("w") == m.type("v")
     return bool(same and agree(m) and m["dtype"] == m.result().dtype and m.dtype("y1") == m["dtype"])
@@ -37,7 +39,9 @@ def _factor_example(size: Sizes) -> Graph:
     w_shape = b.shape(w)
     other = b.tensor("u", *w_shape, role="parameter")
     three = b.contract("ik,kj->ij", x, other)
-    return b.result(b.cell(ADD, {one: "mn", three: "mn"}), two)
+    four, five = (b.contract("mk,kn->mn", x, b.tensor(n, *w_shape)) for n in "st")
+    difference = b.cell(("sub", ("input", 1), ("input", 0)), {four: "mn", five: "mn"})
+    return b.result(b.cell(ADD, {one: "mn", three: "mn"}), two, difference)
 
 
 def _product_example(size: Sizes) -> Graph:
@@ -54,7 +58,7 @@ FACTORING: tuple[Rule, ...] = (
             "cell",
             contraction("y1", "l1", "o1", X, W).only_here(),
             contraction("y2", "l2", "o2", X, V).only_here(),
-            expr=ADD,
+            expr=attr("expr"),
             labels=attr("labels"),
             dims=attr("dims"),
             dtype=attr("dtype"),
@@ -67,7 +71,7 @@ FACTORING: tuple[Rule, ...] = (
                 W,
                 V,
                 given=lambda m: pointwise(
-                    ADD, (dim_labels(len(m.shape("w"))),) * 2, m.shape("w"), m.dtype("w")
+                    m["expr"], (dim_labels(len(m.shape("w"))),) * 2, m.shape("w"), m.dtype("w")
                 ),
             ).named("sum"),
             labels=attr("l1"),
@@ -75,9 +79,9 @@ FACTORING: tuple[Rule, ...] = (
         ),
         when=_sum_of_both,
         doc="""
-        Two contractions of one tensor that are added become one.
+        Two contractions of one tensor that are added or subtracted become one.
 
-        x w + x v  ->  x (w + v)
+        x w + x v  ->  x (w + v)  and  x w - x v  ->  x (w - v)
         Where both say the same but for names, and nobody else reads them.
         """,
         source=EINSUM,

@@ -1,6 +1,6 @@
 """Factors of an operand that the other operand can take over: they are multiplied into the weights instead.
 
-A shift before a convolution that pads nothing becomes a bias behind it.
+A shift before a convolution becomes a bias behind it, which where it pads has an image's dimensions.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _normal(m: Match) -> Normal | None:
     """The image's cell as a scale and a shift per channel of one of its inputs; None where it is none."""
     names = tuple(n for n, _ in m["dims"])
     kinds = {m["dtype"], m.dtype("w"), *(t.dtype for t in m.types("xs"))}
-    if any(m["pads"]) or len(kinds) != 1 or not is_float(m["dtype"]):
+    if len(kinds) != 1 or not is_float(m["dtype"]):
         return None
     small = {j for j, labels in enumerate(m["labels"]) if {n for n in labels if n} <= {names[1]}}
     for k, labels in enumerate(m["labels"]):
@@ -111,6 +111,19 @@ def _scaled_channels(m: Match) -> CellForm:
     form = _per_channel(m, sure(_normal(m)).scale, (m["w"],), (names,))
     dims = tuple(zip(names, shape, strict=True))
     return replace(form, expr=("mul", ("input", 0), form.expr), dims=dims).normal()
+
+
+def _shift_image(m: Match) -> CellForm:
+    """The shift as one image: what lies beyond it is zero."""
+    names, sizes = dim_labels(len(m["dims"])), (1, *(size for _, size in m["dims"][1:]))
+    form = _per_channel(m, sure(_normal(m)).shift, (), ())
+    reads = tuple(Read(r.site, tuple(names[1] if n else "" for n in r.labels)) for r in form.reads)
+    return replace(form, reads=reads, dims=tuple(zip(names, sizes, strict=True))).normal()
+
+
+def _with_border(m: Match) -> Mapping[str, Any]:
+    names = dim_labels(len(m.result().shape))
+    return pointwise(ADD, (names, ("", *names[1:])), m.result().shape, m["dtype"])
 
 
 def _with_bias(m: Match) -> Mapping[str, Any]:
@@ -143,15 +156,17 @@ def _image_example(size: Sizes) -> Graph:
     return b.result(b.op("conv", y, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1))
 
 
-def _shifted_image_example(size: Sizes) -> Graph:
-    """A batch normalisation of stored statistics, a convolution of what lies inside."""
-    b = Sketch("shift_through_conv")
+def _shifted_image_example(name: str, padding: int, size: Sizes) -> Graph:
+    """A batch normalisation of stored statistics, a convolution with as much padding on two sides."""
+    b = Sketch(name)
     x = b.tensor("x", size(2), size(3), 6, 5)
     scale, mean, shift = (b.tensor(n, b.shape(x)[1], role="parameter") for n in ("scale", "mean", "shift"))
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")
     expr = ("add", ("input", 3), ("mul", ("sub", ("input", 0), ("input", 2)), ("input", 1)))
     y = b.cell(expr, {x: "ncyx", scale: "c", mean: "c", shift: "c"})
-    return b.result(b.op("conv", y, w, strides=(1, 2), pads=(0,) * 4, dilations=(2, 1), groups=1))
+    return b.result(
+        b.op("conv", y, w, strides=(1, 2), pads=(padding, 0, padding, padding), dilations=(2, 1), groups=1)
+    )
 
 
 BIAS = op(
@@ -161,6 +176,14 @@ BIAS = op(
     labels=lambda m: (_operand_labels(m)[1], ("c",)),
     output=lambda m: _operand_labels(m)[1][:1],
 ).named("bias")
+
+SCALED_CONV = op(
+    "conv",
+    pick(lambda m: [m["xs"][sure(_normal(m)).k]]),
+    cell(_scaled_channels).named("weights"),
+    **CONV_ATTRIBUTES,
+    groups=1,
+).named("conv")
 
 FACTORS: tuple[Rule, ...] = (
     Rule(
@@ -198,19 +221,8 @@ FACTORS: tuple[Rule, ...] = (
     Rule(
         name="shift_through_conv",
         left=op("conv", OPERAND, W, **CONV_ATTRIBUTES, groups=1),
-        right=op(
-            "cell",
-            op(
-                "conv",
-                pick(lambda m: [m["xs"][sure(_normal(m)).k]]),
-                cell(_scaled_channels).named("weights"),
-                **CONV_ATTRIBUTES,
-                groups=1,
-            ).named("conv"),
-            BIAS,
-            given=_with_bias,
-        ),
-        when=lambda m: _normal(m) is not None,
+        right=op("cell", SCALED_CONV, BIAS, given=_with_bias),
+        when=lambda m: not any(m["pads"]) and _normal(m) is not None,
         doc="""
         A scale and a shift per channel before a convolution go into its weights and a bias.
 
@@ -219,7 +231,29 @@ FACTORS: tuple[Rule, ...] = (
         input channels only, in one group and one float type, and nobody else reads the shifted image.
         """,
         source=LINEAR,
-        example=_shifted_image_example,
+        example=lambda size: _shifted_image_example("shift_through_conv", 0, size),
+        domain="real",
+    ),
+    Rule(
+        name="shift_through_padded_conv",
+        left=op("conv", OPERAND, W, **CONV_ATTRIBUTES, groups=1),
+        right=op(
+            "cell",
+            SCALED_CONV,
+            op("conv", cell(_shift_image).named("shift"), W, **CONV_ATTRIBUTES, groups=1).named("bias"),
+            given=_with_border,
+        ),
+        when=lambda m: any(m["pads"]) and _normal(m) is not None,
+        doc="""
+        A scale and a shift per channel before a padded convolution go into its weights and a bias per place.
+
+        conv(x s + t, w)  ->  conv(x, w s) + conv(t, w), the shift as an image of its own
+        Where s and t vary along the input channels only, in one group and one float type, and nobody else reads the
+        shifted image. Near the border a part of the shift is missing; the bias is the same for all images and
+        depends on parameters only, so that it is computed once where these do not change.
+        """,
+        source=LINEAR,
+        example=lambda size: _shifted_image_example("shift_through_padded_conv", 1, size),
         domain="real",
     ),
     equation(

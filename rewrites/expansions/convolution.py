@@ -79,7 +79,7 @@ def _tap_by_tap(m: Match) -> Op:
     """The sum over taps of what each gives; in groups of more than one channel these are a dimension."""
     w, (n, channels) = conv_windows(m), m.shape("x")[:2]
     groups, (out, inner) = m["groups"], m.shape("w")[:2]
-    if groups == channels == out:
+    if _is_single(m):
         return _channel_by_channel(m, w)
     image, weights = padded(X, w), W
     rows = image_names(m)[2:]
@@ -162,7 +162,12 @@ def _channel_by_channel(m: Match, w: Windows) -> Op:
 
 def _has_columns(m: Match) -> bool:
     w = conv_windows(m)
-    return m["groups"] == 1 and 1 < w.taps <= MOST_COLUMNS and not w.is_cropped
+    return 1 < w.taps <= MOST_COLUMNS and not w.is_cropped and not _is_single(m)
+
+
+def _is_single(m: Match) -> bool:
+    """Whether every channel is by itself: a matrix product would sum over taps only."""
+    return bool(m["groups"] == m.shape("x")[1] == m.shape("w")[0])
 
 
 def _columns(m: Match) -> Op:
@@ -170,8 +175,17 @@ def _columns(m: Match) -> Op:
     image = padded(X, w)
     taps = [view_of(image, with_axis(w.tap(m.shape("x")[:2], t), 2), "shifted") for t in w.positions()]
     columns = op("concat", *taps, axis=2).named("columns")
+    rows, groups = image_names(m)[2:], m["groups"]
+    if groups > 1:
+        shape = (m.shape("x")[0], groups, channels, w.taps, *w.counts)
+        split = op("reshape", columns, shape=shape).named("groups")
+        weights = op("reshape", W, shape=(groups, out // groups, channels, w.taps)).named("matrix")
+        labels = (("n", "g", "c", "t", *rows), ("g", "o", "c", "t"))
+        product = op("contract", split, weights, labels=labels, output=("n", "g", "o", *rows)).named(
+            "product"
+        )
+        return op("reshape", product, shape=m.result().shape)
     matrix = op("reshape", W, shape=(out, channels, w.taps)).named("matrix")
-    rows = image_names(m)[2:]
     return op(
         "contract",
         columns,
@@ -214,7 +228,12 @@ def _columns_example(size: Sizes) -> Graph:
     b = Sketch("columns_of_conv")
     x = b.tensor("x", size(2), size(3), 4 + size(3), 5 + size(2))
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 2, role="parameter")
-    return b.result(b.op("conv", x, w, **window_settings(pads=(1, 0, 1, 1), strides=(2, 1), groups=1)))
+    y = b.tensor("y", size(2), 4, 4 + size(3), 5 + size(2))
+    v = b.tensor("v", 2 * size(3), 2, 2, 3, role="parameter")
+    return b.result(
+        b.op("conv", x, w, **window_settings(pads=(1, 0, 1, 1), strides=(2, 1), groups=1)),
+        b.op("conv", y, v, **window_settings(pads=(1, 0, 1, 1), groups=2)),
+    )
 
 
 CONVOLUTION: tuple[Rule, ...] = (
@@ -276,7 +295,8 @@ CONVOLUTION: tuple[Rule, ...] = (
         A convolution becomes one matrix product of the weights with the image's windows as columns.
 
         conv(x, w)  ->  columns[n, c, t, y] w[o, c, t] with columns[n, c, t, y] = x[n, c, y + t]
-        In one group, for windows of few taps: the columns hold the image once per tap.
+        For windows of few taps: the columns hold the image once per tap. Groups of channels are one more dimension,
+        where they are not channel by channel.
         """,
         source="Chellapilla, Puri and Simard, High Performance Convolutional Neural Networks, 2006, section 3.1",
         example=_columns_example,

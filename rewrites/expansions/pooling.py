@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import dim_labels, pointwise
+from rewrites.cell_form import Labels, dim_labels, pointwise
 from rewrites.expansions.images import X, image_names, spatial_rank
 from rewrites.expansions.windows import MOST_TAPS, padded, pool_windows, view_of, window_settings
 from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.operators.expressions import Expression
-from teg.operators.monoids import HALF, identity
+from teg.operators.monoids import HALF, accumulation, identity
 
 POOL = op(
     "pool",
@@ -49,7 +49,21 @@ def _divides_evenly(m: Match) -> bool:
 
 def _may_be_spelled_out(m: Match) -> bool:
     w = pool_windows(m)
-    return 1 < w.taps <= MOST_TAPS and not w.is_cropped and not _is_global(m) and _divides_evenly(m)
+    counts = _divides_evenly(m) or set(w.dilations) == {1}
+    return 1 < w.taps <= MOST_TAPS and not w.is_cropped and not _is_global(m) and counts
+
+
+def _count(m: Match, names: Labels) -> Expression:
+    """How many taps of a window an average counts: per dimension those between the borders."""
+    w, product = pool_windows(m), None
+    for k, (name, size) in enumerate(zip(names, m["size"], strict=True)):
+        low, high = (w.low[k], w.high[k]) if m["include"] else (0, 0)
+        start = ("sub", ("mul", ("index", name), ("const", w.strides[k])), ("const", w.low[k]))
+        end = ("min", ("add", start, ("const", w.kernel[k])), ("const", size + high))
+        taps: Expression = ("sub", end, ("max", start, ("const", -low)))
+        product = taps if product is None else ("mul", product, taps)
+    assert product is not None
+    return product
 
 
 def _shifted(m: Match) -> Op:
@@ -63,9 +77,12 @@ def _shifted(m: Match) -> Op:
     expr = reads[0]
     for read in reads[1:]:
         expr = ("max" if largest else "add", expr, read)
-    if not largest:
-        expr = ("mul", expr, ("const", 1.0 / w.taps))
     shape = m.result().shape
+    if not largest and _divides_evenly(m):
+        expr = ("mul", expr, ("const", 1.0 / w.taps))
+    elif not largest:
+        wide = str(accumulation(dtype))
+        expr = ("div", expr, ("cast", wide, _count(m, dim_labels(len(shape))[2:])))
     labels = (dim_labels(len(shape)),) * len(taps)
     return op("cell", *taps, given=lambda _: pointwise(expr, labels, shape, dtype)).named("window")
 
@@ -124,6 +141,16 @@ def _window_example(name: str, *kinds: str) -> Any:
     return example
 
 
+def _shifts_example(size: Sizes) -> Graph:
+    """A maximum, an average that counts the padding, one that does not."""
+    b = Sketch("shifts_of_pool")
+    x = b.tensor("x", size(2), size(3), 5 + size(3), 4 + size(4))
+    plain = window_settings(kernel=(3, 2), strides=(2, 1), pads=(1, 0, 1, 1))
+    average: dict[str, Any] = {"kind": "average", "size": b.shape(x)[2:], **plain}
+    counted = b.op("pool", x, count_include_pad=True, **average)
+    return b.result(b.op("pool", x, kind="max", **plain), counted, b.op("pool", x, **average))
+
+
 def _split_example(size: Sizes) -> Graph:
     """An average that counts the image only, with and without dilation, and a maximum."""
     b = Sketch("split_pool")
@@ -169,10 +196,11 @@ POOLING: tuple[Rule, ...] = (
         A pooling becomes one cell over the image at each tap of its window.
 
         pool[k](x)  ->  max or mean over t of x[n, c, y + t]
-        For windows of few taps, and averages that divide by all of them. Shifts are views.
+        For windows of few taps. Shifts are views; how many taps an average counts at a border is a function of
+        coordinates, where taps lie side by side.
         """,
         source="definition of pooling",
-        example=_window_example("shifts_of_pool", "max", "average"),
+        example=_shifts_example,
         kind="semantic",
         domain="real",
     ),

@@ -15,6 +15,9 @@ SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Imp
 # Flops per element below which computing again is cheaper than reading again, in any machine we know.
 CHEAP_FLOPS = 4.0
 
+# The same where what the cell is made of is read anyway: devices do more than this while they read a number.
+AT_HAND_FLOPS = 16.0
+
 INNER = any_cell(rest("ys"), prefix="inner_").named("y")
 GENERATOR = any_cell(prefix="inner_").named("y")
 
@@ -45,6 +48,12 @@ def _is_cheap(m: Match) -> bool:
     return cell_flops(m["inner_expr"]) <= CHEAP_FLOPS
 
 
+def _is_at_hand(m: Match) -> bool:
+    """Whether the root reads all that the inner cell is made of, which then is one tensor less to read."""
+    own = {*m["before"], *m["after"]}
+    return own.issuperset(m["ys"]) and not _is_repeated(m) and cell_flops(m["inner_expr"]) <= AT_HAND_FLOPS
+
+
 def _is_shared(m: Match) -> bool:
     """Whether the inner cell has inputs, and another reader than the root."""
     return bool(m["ys"]) and any(reader is not m.roots[0] for reader, _ in m.draft.readers[m["y"]])
@@ -70,7 +79,10 @@ def _shared_example(size: Sizes) -> Graph:
     x, y = b.tensor("x", size(3)), b.tensor("y", size(4))
     apart = b.cell(("sub", ("input", 0), ("input", 1)), {x: "r", y: "c"})
     squares = b.op("reduce", apart, monoid="sum", labels=("r", "c"), output=("r",))
-    return b.result(b.cell(("relu", ("input", 0)), {apart: "rc"}), squares)
+    bent = b.cell(("tanh", ("input", 0)), {x: "r"})
+    gate, slope = ("mul", ("input", 0), ("input", 1)), ("sub", ("const", 1.0), ("square", ("input", 0)))
+    forward, backward = b.cell(gate, {x: "r", bent: "r"}), b.cell(slope, {bent: "r"})
+    return b.result(b.cell(("relu", ("input", 0)), {apart: "rc"}), squares, forward, backward)
 
 
 def _generator_example(size: Sizes) -> Graph:
@@ -127,13 +139,14 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_shared_cell",
         left=any_cell(rest("before"), INNER, rest("after")),
         right=cell(_fused),
-        when=lambda m: _is_first_read(m) and _is_cheap(m) and _is_shared(m),
+        when=lambda m: _is_first_read(m) and _is_shared(m) and (_is_cheap(m) or _is_at_hand(m)),
         doc="""
         A cheap cell that others read too is computed again inside one of its readers.
 
         y = cell[f](x), cell[g](y, z), h(y)  ->  cell[g o f](x, z), h(y)
-        Where it costs few flops per element and reads something. Not for saturation: it pays where what it reads
-        is smaller than what it makes, or where all its readers take it in; the search decides.
+        Where it costs few flops per element and reads something, a few more where the reader reads the same: so a
+        training step's activations are named, whose parts the backward pass reads. Not for saturation: it pays where
+        what it reads is smaller than what it makes, or all its readers take it in; the search decides.
         """,
         source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
         duplicates=True,

@@ -97,6 +97,34 @@ def _whole_updated(m: Match) -> Sequence[Op]:
     return [op("cell", X, given=lambda _: given)]
 
 
+def _row_written(m: Match) -> Mapping[str, Any] | None:
+    """Which row is another one, all other parts being those of `x` where they were; matched at their first."""
+    axis, root, start = m["axis"], m.roots[0], 0
+    if m.result() != m.type("x"):
+        return None
+    others: list[tuple[int, str]] = []
+    first = ""
+    for site in root.inputs:
+        end = start + m.draft.tensors[site].shape[axis]
+        if not _is_own_part(m, site, start, end):
+            others.append((start, site))
+        elif not first:
+            first = site
+        start = end
+    if len(others) != 1 or m["part"] != first or m["part"] in m["before"]:
+        return None
+    place, site = others[0]
+    return {"row": site, "place": place} if m.draft.tensors[site].shape[axis] == 1 else None
+
+
+def _with_row(m: Match) -> Sequence[Op]:
+    axis, (shape, dtype) = m["axis"], m.result()
+    names: Labels = dim_labels(len(shape))
+    expr = ("where", ("eq", ("index", names[axis]), ("const", m["place"])), ("input", 1), INPUT)
+    given = pointwise(expr, (names, replaced_at(names, axis, "")), shape, dtype)
+    return [op("cell", X, at(m["row"]), given=lambda _: given)]
+
+
 def _add_example(size: Sizes) -> Graph:
     b = Sketch("add_to_part")
     rows, columns = size(3), size(4)
@@ -114,6 +142,17 @@ def _concat_example(size: Sizes) -> Graph:
     shape = b.shape(x)
     first, middle, last = (b.view(x, _slice_along(shape, 1, *ends)) for ends in ((0, 1), (1, 4), (4, 6)))
     return b.result(b.op("concat", first, b.cell(("tanh", INPUT), {middle: "rc"}), last, axis=1))
+
+
+def _row_example(size: Sizes) -> Graph:
+    """A cache of keys with the row of this step, and one whose first row is new."""
+    b = Sketch("update_of_row")
+    cache, last = b.tensor("cache", size(2), 6, size(3)), b.tensor("last", 4, size(3))
+    shape, short = b.shape(cache), b.shape(last)
+    key, row = b.tensor("key", shape[0], 1, shape[2]), b.tensor("row", 1, short[1])
+    before, after = (b.view(cache, _slice_along(shape, 1, *ends)) for ends in ((0, 2), (3, 6)))
+    rest_of = b.view(last, _slice_along(short, 0, 1, 4))
+    return b.result(b.op("concat", before, key, after, axis=1), b.op("concat", row, rest_of, axis=0))
 
 
 UPDATES: tuple[Rule, ...] = (
@@ -152,5 +191,27 @@ UPDATES: tuple[Rule, ...] = (
         """,
         source=SPLITTING,
         example=_concat_example,
+    ),
+    Rule(
+        name="update_of_row",
+        left=op(
+            "concat",
+            rest("before"),
+            any_view(X, "view_").named("part").only_here(),
+            rest("after"),
+            axis=attr("axis"),
+        ),
+        right=computed(_with_row),
+        where=_row_written,
+        looks=1,
+        doc="""
+        A tensor of which one row is replaced is one cell of the tensor and the row.
+
+        concat(x[:a], y, x[a+1:])  ->  where(i == a, y, x)
+        Where all other parts are those of x, where they were, and nobody else reads the first of them. What makes the
+        row, and what reads the tensor next, may become one with the cell. Not for saturation: a copy counts no flops.
+        """,
+        source=SPLITTING,
+        example=_row_example,
     ),
 )

@@ -1,4 +1,4 @@
-"""A contraction in pieces: while one piece is on its way, the next is computed.
+"""A contraction or convolution in pieces: while one piece is on its way, the next is computed.
 
 Pieces meet in a concatenation, and the laws of selectors take it from there: `cell_of_concat` and
 `contract_of_concat` carry the pieces on through what follows, `cut_cell` and `cut_contract` back to what is before.
@@ -6,63 +6,117 @@ Pieces meet in a concatenation, and the laws of selectors take it from there: `c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
+from rewrites.cell_form import Labels
+from rewrites.expansions.images import W, X
+from rewrites.expansions.windows import view_of, window_settings
 from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
 from rewrites.selectors.cuts import cut_of
 from rewrites.sketch import Sketch, replaced_at
 from teg.graph import Graph
 from teg.operators.selectors import sliced
+from teg.views import ViewMap
 
 COUNTS = (2, 4)
+SOURCE = "Wang et al., Overlap Communication with Dependent Computation via Decomposition, ASPLOS 2023"
+
+CONV_ATTRIBUTES: dict[str, Any] = {n: attr(n) for n in ("strides", "pads", "dilations")}
+
+# The dimensions of a convolution's result along which neither windows nor sums run.
+CHANNELS = ("n", "o")
 
 
-def _chosen(m: Match) -> tuple[str, int]:
-    name, _, count = m.choice.rpartition(":")
-    return name, int(count)
-
-
-def _choices(m: Match) -> list[str]:
-    pairs = zip(m["output"], m.result().shape, strict=True)
+def _choices(m: Match, names: Labels) -> list[str]:
+    """The dimensions of the result that are long enough, each with how many pieces."""
+    pairs = zip(names, m.result().shape, strict=False)
     return [f"{n}:{count}" for n, size in pairs for count in COUNTS if size >= count * count]
 
 
-def _pieces(m: Match) -> Sequence[Op]:
-    (name, count), output = _chosen(m), m["output"]
-    axis, shape = output.index(name), m.result().shape
+def _chosen(m: Match, names: Labels) -> tuple[int, int]:
+    """The dimension that is cut, and in how many pieces."""
+    name, _, count = m.choice.rpartition(":")
+    return names.index(name), int(count)
+
+
+def _slices(shape: Sequence[int], axis: int, count: int) -> Iterator[ViewMap]:
+    """The pieces of a tensor along a dimension, as even as they can be."""
     edges = [shape[axis] * k // count for k in range(count + 1)]
-    pieces = []
     for start, end in pairwise(edges):
         begin = replaced_at((0,) * len(shape), axis, start)
-        view = sliced(shape, begin, replaced_at(shape, axis, end))
+        yield sliced(shape, begin, replaced_at(shape, axis, end))
+
+
+def _contract_pieces(m: Match) -> Sequence[Op]:
+    output = m["output"]
+    axis, count = _chosen(m, output)
+    pieces = []
+    for view in _slices(m.result().shape, axis, count):
         found = cut_of(m, view, output, m["xs"], m["labels"])
         pieces.append(op("contract", *found.terms(m), labels=m["labels"], output=output).named("piece"))
     return [op("concat", *pieces, axis=axis)]
 
 
+def _conv_pieces(m: Match) -> Sequence[Op]:
+    """Of some images each, or of some of the weights' results."""
+    axis, count = _chosen(m, CHANNELS)
+    cut = X if axis == 0 else W
+    pieces = []
+    for view in _slices(m.shape(cut.name), 0, count):
+        part = view_of(cut, view, "part")
+        operands = (part, W) if axis == 0 else (X, part)
+        pieces.append(op("conv", *operands, **CONV_ATTRIBUTES, groups=1).named("piece"))
+    return [op("concat", *pieces, axis=axis)]
+
+
 def _example(size: Sizes) -> Graph:
+    """A product of two operands, and one of three."""
     b = Sketch("chunk")
     x = b.tensor("x", size(4, least=4), size(3))
     w = b.tensor("w", b.shape(x)[1], size(4), role="parameter")
-    return b.result(b.contract("mk,kn->mn", x, w))
+    v = b.tensor("v", b.shape(w)[1], 2)
+    return b.result(b.contract("mk,kn->mn", x, w), b.contract("mk,kn,nj->jm", x, w, v))
+
+
+def _conv_example(size: Sizes) -> Graph:
+    b = Sketch("chunk_conv")
+    x = b.tensor("x", size(4, least=4), size(3), 5, 6)
+    w = b.tensor("w", size(5, least=4), b.shape(x)[1], 3, 2, role="parameter")
+    return b.result(b.op("conv", x, w, **window_settings(pads=(1, 0, 1, 1), strides=(2, 1), groups=1)))
 
 
 CHUNKS: tuple[Rule, ...] = (
     Rule(
         name="chunk",
         left=op("contract", rest("xs"), labels=attr("labels"), output=attr("output")),
-        right=computed(_pieces),
-        when=lambda m: len(m["xs"]) == 2,
-        choices=_choices,
+        right=computed(_contract_pieces),
+        when=lambda m: len(m["xs"]) > 1,
+        choices=lambda m: _choices(m, m["output"]),
         doc="""
         A contraction is computed in pieces, so that copies of one overlap with computing another.
 
         x w  ->  concat(x[:m/2] w, x[m/2:] w)
-        Of two operands, along a dimension of the result, in as many pieces as the choice `name:count` says.
+        Along a dimension of the result, in as many pieces as the choice `name:count` says.
         """,
-        source="Wang et al., Overlap Communication with Dependent Computation via Decomposition, ASPLOS 2023",
+        source=SOURCE,
         example=_example,
+        domain="real",
+    ),
+    Rule(
+        name="chunk_conv",
+        left=op("conv", X, W, **CONV_ATTRIBUTES, groups=1),
+        right=computed(_conv_pieces),
+        choices=lambda m: _choices(m, CHANNELS),
+        doc="""
+        A convolution is computed in pieces, so that copies of one overlap with computing another.
+
+        conv(x, w)  ->  concat(conv(x[:n/2], w), conv(x[n/2:], w))  or  concat(conv(x, w[:o/2]), conv(x, w[o/2:]))
+        In one group, along images (`n:count`) or channels of the result (`o:count`).
+        """,
+        source=SOURCE,
+        example=_conv_example,
         domain="real",
     ),
 )

@@ -115,3 +115,18 @@ def test_units_are_found_in_exported_networks(name: str, wanted: str) -> None:
     )
     layers = sum(b.operator == "softmax" for b in graph.blocks)
     assert found == {wanted: layers}
+
+
+def test_a_training_steps_activation_is_named_where_its_parts_are_computed_again() -> None:
+    """The backward pass reads erf(x / sqrt(2)) too; after the moves both passes read x only."""
+    p = teg.program()
+    x, dy = p.input("x", row=3, column=4), p.input("dy", row=3, column=4)
+    bell = (x * math.sqrt(0.5)).erf() + 1
+    p.output("y", x * 0.5 * bell)
+    p.output("dx", dy * (0.5 * bell + x * 0.39894228 * (x * x * -0.5).exp()))
+    graph = saturate(p.graph, SATURATING).graph
+    assert ("gelu", X) not in simplified(graph)
+    while moves := [m for m in find(graph, RULES) if m.rule == "fuse_shared_cell"]:
+        graph = saturate(apply_move(graph, moves[0]), SATURATING).graph
+    assert ("gelu", X) in simplified(graph)
+    assert all(not graph.producers[t].inputs for b in graph.blocks if b.operator == "cell" for t in b.inputs)

@@ -78,3 +78,16 @@ def test_copies_into_state_and_of_it_disappear() -> None:
     assert [x.operator for x in done.blocks] == ["source", "cell", "sink"]
     assert peak_bytes(graph) == 3 * WHOLE_BYTES
     assert peak_bytes(done) == 2 * WHOLE_BYTES
+
+
+def test_a_row_of_a_cache_and_what_makes_it_become_one_block() -> None:
+    b = Sketch("a row is written")
+    cache, key = state_with(b), b.tensor("key", 1, COLUMNS)
+    shape = b.shape(cache)
+    first, last = (b.view(cache, sliced(shape, (a, 0), (e, COLUMNS))) for a, e in ((0, 3), (4, ROWS)))
+    row = b.cell(("mul", ("input", 0), ("const", 2.0)), {key: "rc"})
+    graph = carried(b, b.op("concat", first, row, last, axis=0))
+
+    written = rewritten(rewritten(graph, "update_of_row"), "fuse_broadcast_cell")
+    assert [x.operator for x in written.blocks] == ["source", "source", "cell", "sink"]
+    assert peak_bytes(graph) - peak_bytes(written) == WHOLE_BYTES // ROWS
