@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 
@@ -15,7 +16,18 @@ from rewrites.selectors import SELECTORS
 from rewrites.sharding import SHARDING
 from teg.plugins import Loaded, load, once
 
-RULES: tuple[Rule, ...] = (*ALGEBRA, *SELECTORS, *FUSION, *EXPANSIONS, *SHARDING, *IN_PLACE)
+FAMILIES: Mapping[str, tuple[Rule, ...]] = {
+    "algebra": ALGEBRA,
+    "selectors": SELECTORS,
+    "fusion": FUSION,
+    "expansions": EXPANSIONS,
+    "sharding": SHARDING,
+    "in_place": IN_PLACE,
+}
+RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES.values() for rule in family)
+OTHERS = "plugins"
+FAMILY_NAMES = (*FAMILIES, OTHERS)
+_FAMILY = {rule.name: family for family, rules in FAMILIES.items() for rule in rules}
 
 
 @once
@@ -28,6 +40,11 @@ def plug_ins() -> Loaded[Rule]:
 def catalogue() -> dict[str, Rule]:
     """All rules by name, those of installed plug-ins included; one that is left out is not in it."""
     return {rule.name: rule for rule in RULES} | dict(plug_ins().members)
+
+
+def family_of(rule: str) -> str:
+    """The family that a rule belongs to, by its name; what plug-ins bring along are `plugins`."""
+    return _FAMILY.get(rule, OTHERS)
 
 
 def rule_named(name: str) -> Rule:

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from service.api import events, executions, graphs, health, layouts, login, plans, reference, runs
+from service.api import events, executions, graphs, health, layouts, login, plans, reference, rewrites, runs
 from service.api.catalogues import new_router
 from service.api.context import Context
 from service.api.desk import Desk
@@ -54,7 +54,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     )
     app.state.context = context
     routers = (
-        *(graphs.router, runs.router, events.router, plans.router, executions.router),
+        *(graphs.router, rewrites.router, runs.router, events.router, plans.router, executions.router),
         *(new_router(), layouts.router),
         *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),
     )

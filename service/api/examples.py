@@ -32,6 +32,8 @@ _GRAPH = {
     "links": {
         "self": f"/v1/graphs/{GRAPH_ID}",
         "document": f"/v1/graphs/{GRAPH_ID}/document",
+        "rewrites": f"/v1/graphs/{GRAPH_ID}/rewrites",
+        "history": f"/v1/graphs/{GRAPH_ID}/history",
         "runs": f"/v1/runs?graph_id={GRAPH_ID}",
         "page": f"/graphs/{GRAPH_ID}",
     },
@@ -137,7 +139,17 @@ _EXECUTION = {
 }
 _LAYOUT = described(read_layout("f32[3,5]{1,0:T(2,2)}"), at=(2, 3), offset=23)
 
+_MOVE = {"rule": "fuse_after_contract", "place": "active", "choice": ""}
+_RULE = {
+    "kind": "optimization",
+    "family": "fusion",
+    "domain": "exact",
+    "summary": "A cell is computed where the contract before it makes its elements.",
+}
+_STAGE = {"stage": "moves", "moves": [_MOVE], "refused": [], "unfinished": []}
+
 REQUESTS: dict[str, Any] = {
+    "RewriteBody": {"moves": [_MOVE]},
     "RunBody": {
         "graph_id": GRAPH_ID,
         "mesh": "dgx-h100",
@@ -153,6 +165,36 @@ REQUESTS: dict[str, Any] = {
 EXAMPLES: dict[str, Any] = {
     "GraphAnswer": _GRAPH,
     "GraphsAnswer": {"items": [_GRAPH], "next": None},
+    "OffersAnswer": {
+        "graph_id": GRAPH_ID,
+        "graph": "two_layers",
+        "total": 1,
+        "places": 1,
+        "moves": [_MOVE],
+        "rules": {"fuse_after_contract": _RULE},
+        "refused": [_REFUSED],
+        "next": None,
+    },
+    "RewriteAnswer": {
+        "graph": {**_GRAPH, "blocks": 6},
+        "before": None,
+        "source": GRAPH_ID,
+        "blocks": {"before": 7, "after": 6},
+        "flops": {"before": 4210688, "after": 4210688},
+        "stages": [_STAGE],
+    },
+    "GraphHistoryAnswer": {
+        "graph_id": GRAPH_ID,
+        "items": [
+            {
+                "source": GRAPH_ID,
+                "part": None,
+                "moves": [_MOVE],
+                "created_at": BEGAN,
+                "links": {"source": f"/v1/graphs/{GRAPH_ID}"},
+            }
+        ],
+    },
     "AcceptedAnswer": {"id": RUN_ID, "status": "queued", "links": _RUN_LINKS},
     "RunAnswer": _RUN,
     "RunDetailAnswer": {

@@ -8,11 +8,12 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from service.api.answers import answer, packed, revalidated
+from service.api.bodies import ExecutionBody
 from service.api.context import Parts
 from service.api.described import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
 from service.api.idempotency import Key, idempotency, replayed
 from service.api.limits import body_of
-from service.api.models import AcceptedAnswer, ExecutionAnswer, ExecutionBody
+from service.api.models import AcceptedAnswer, ExecutionAnswer
 from service.api.problems import Problem
 from service.store import StoredExecution
 

@@ -148,6 +148,8 @@ def graph_document(graph: GraphSummary) -> dict[str, Any]:
         "links": {
             "self": f"/v1/graphs/{graph.id}",
             "document": f"/v1/graphs/{graph.id}/document",
+            "rewrites": f"/v1/graphs/{graph.id}/rewrites",
+            "history": f"/v1/graphs/{graph.id}/history",
             "runs": f"/v1/runs?graph_id={graph.id}",
             "page": f"/graphs/{graph.id}",
         },

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Response
 
 from service.api import tasks
 from service.api.answers import answer
+from service.api.bodies import DrawingBody, LayoutBody
 from service.api.context import Parts
 from service.api.described import problems, text_answer
 from service.api.limits import body_of
-from service.api.models import DrawingBody, LayoutAnswer, LayoutBody
+from service.api.models import LayoutAnswer
 from service.api.problems import Problem
 from service.requests import Fault
 

@@ -1,124 +1,13 @@
-"""The forms of bodies: what is asked and what is answered. Unknown members are errors on both sides."""
+"""The forms of what is answered: these members and no others."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from costmodel.objectives import NAMES
-from hardware import mesh_names
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
-from service.api.described import Printable
-from service.checking import MODES
 from service.lifecycle import Status
-from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
-
-LARGEST = 2**63 - 1
-
-Text = Annotated[str, Field(max_length=1000), Printable]
-
-
-def _choice(default: str, known: tuple[str, ...], description: str) -> Any:
-    """A text that is one of few; which, is checked with everything else that has a meaning."""
-    return Field(default, description=description, json_schema_extra={"enum": list(known)})
-
-
-def _figure(description: str, **schema: float) -> Any:
-    """A figure that may be left out; its bounds are told here and checked with everything else."""
-    return Field(None, description=description, json_schema_extra={**schema})
-
-
-class Body(BaseModel):
-    """A request's body: unknown members are errors, and `1` is no text."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class BudgetBody(Body):
-    """When the search ends: at the first limit reached. Without any, after ten seconds."""
-
-    seconds: float | None = _figure("seconds of searching", exclusiveMinimum=0)
-    evaluations: int | None = _figure("plans to evaluate", minimum=1)
-
-
-class RunBody(Body):
-    """A search to be made."""
-
-    graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
-    mesh: Text | dict[str, Any] = Field(
-        description="the name of a machine (`/v1/meshes`), or an object with the fields of a mesh file: name, "
-        "device (a name of `/v1/devices`, or an object with its fields) and axes",
-        examples=list(mesh_names()),
-    )
-    objectives: list[Annotated[Text, Field(json_schema_extra={"enum": list(NAMES)})]] = Field(
-        list(DEFAULT_OBJECTIVES),
-        max_length=100,
-        description="what plans are judged by",
-        json_schema_extra={"minItems": 1, "uniqueItems": True},
-    )
-    constraints: list[Text] = Field([], max_length=32, description="bounds such as `time_s<=5ms`")
-    budget: BudgetBody = Field(BudgetBody(seconds=None, evaluations=None), description="when the search ends")
-    seed: int = Field(
-        0, description="seed of all randomness", json_schema_extra={"minimum": 0, "maximum": LARGEST}
-    )
-    islands: int | None = _figure("searches side by side; default: the worker's cores", minimum=1)
-    rules: list[Text] | None = Field(
-        None, max_length=1000, description="structural rules (`/v1/rules`); default: all"
-    )
-    pins: dict[Text, Text] = Field({}, max_length=10_000, description="site: spec of a block's output")
-    start_from: Text | None = Field(None, description="a run of the same graph whose frontier is the start")
-    compute_dtype: Text | None = Field(None, description="precision of contractions, such as bf16")
-    devices: Text = _choice("any", DEVICES, "any: part of the machine may stay idle; all: every device works")
-    inputs: Text = _choice(
-        "chosen",
-        INPUT_OPTIONS,
-        "chosen: inputs are born as the plan wants them; replicated: whole everywhere",
-    )
-    outputs: Text = _choice(
-        "sharded", OUTPUT_OPTIONS, "sharded: outputs stay as the plan leaves them; gathered: whole everywhere"
-    )
-    layouts: Text = _choice(
-        "chosen",
-        LAYOUTS,
-        "chosen: plans choose physical layouts; native: every tensor in its device's default layout",
-    )
-    verify: Text = _choice(
-        "auto",
-        MODES,
-        "auto: every plan is proven and counted, the telling ones are executed where that takes seconds; "
-        "dry: none is executed; execute: all are; none: nothing is checked",
-    )
-
-
-class ExecutionBody(Body):
-    """A plan to be run on the device simulator."""
-
-    backend: Literal["numpy"] = Field("numpy", description="what computes")
-    values: bool = Field(True, description="compute with seeded values; false: count alone")
-    seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights")
-
-
-LayoutText = Annotated[str, Field(max_length=20_000)]
-
-
-class DrawingBody(Body):
-    """A layout to be drawn."""
-
-    text: LayoutText = Field(description="a layout in any notation", examples=["f32[3,5]{1,0:T(2,2)}"])
-    dtype: Text | None = Field(None, description="the element's type, for texts that do not say it")
-
-
-class LayoutBody(DrawingBody):
-    """A layout to be described."""
-
-    at: list[Annotated[int, Field(ge=0, le=LARGEST)]] | None = Field(
-        None, max_length=1000, description="coordinates: where does this element lie?"
-    )
-    offset: int | None = Field(
-        None, ge=0, le=LARGEST, description="slots through all buffers: what lies there?"
-    )
 
 
 class Answer(BaseModel):
@@ -165,6 +54,81 @@ class GraphsAnswer(Answer):
     next: str | None = Field(description="the cursor of the next page")
 
 
+class RefusalAnswer(Answer):
+    """A rule that was not used any more: it fails, gives another type, does not end or grows without bound."""
+
+    rule: str
+    reason: str
+    cure: str
+
+
+class MoveAnswer(Answer):
+    """A rule at a place, or at several tied places, with a choice; sent back among `moves`, it is made."""
+
+    rule: str
+    place: str | list[str] = Field(description="the site of a block; of several roots, joined by `&`")
+    choice: str
+
+
+class RuleAnswer(Answer):
+    """What a rule is, in a line; `domain`: it keeps every bit (exact), or rounds otherwise (real)."""
+
+    kind: str
+    family: str
+    domain: str
+    summary: str
+
+
+class OffersAnswer(Answer):
+    """A page of the moves that fit a program."""
+
+    graph_id: str
+    graph: str
+    total: int = Field(description="moves on all pages")
+    places: int = Field(description="places of the moves on all pages")
+    moves: list[MoveAnswer]
+    rules: dict[str, RuleAnswer] = Field(description="the rules of these moves, by name")
+    refused: list[RefusalAnswer] = Field(description="rules that fail somewhere: there they offer nothing")
+    next: int | None = Field(description="`after` of the next page")
+
+
+class StageAnswer(Answer):
+    """What one stage did: its moves, rules left out, and which rules would go on where it was stopped."""
+
+    stage: str
+    moves: list[MoveAnswer]
+    refused: list[RefusalAnswer]
+    unfinished: list[str]
+
+
+class RewriteAnswer(Answer):
+    """A program made of another, and how; the stages' moves, one after the other, replay from `source`."""
+
+    graph: GraphAnswer = Field(description="what came out; divided, the part that is left for every run")
+    before: GraphAnswer | None = Field(description="divided: the part that is computed once, from parameters")
+    source: str = Field(description="the id of the program that was given")
+    blocks: dict[str, int] = Field(description="before and after")
+    flops: dict[str, int] = Field(description="of one run, before and after")
+    stages: list[StageAnswer]
+
+
+class RewritingAnswer(Answer):
+    """How a program was made of another here."""
+
+    source: str
+    part: Literal["program", "before"] | None = Field(description="which part of what the moves lead to")
+    moves: list[MoveAnswer]
+    created_at: datetime
+    links: dict[str, str]
+
+
+class GraphHistoryAnswer(Answer):
+    """How a program was made of others here, oldest first."""
+
+    graph_id: str
+    items: list[RewritingAnswer]
+
+
 class AcceptedAnswer(Answer):
     """A job that waits for a worker."""
 
@@ -208,14 +172,6 @@ class RunAnswer(Answer):
     started_at: datetime | None
     ended_at: datetime | None
     links: dict[str, str]
-
-
-class RefusalAnswer(Answer):
-    """A rule that was not used any more: it fails, gives another type, does not end or grows without bound."""
-
-    rule: str
-    reason: str
-    cure: str
 
 
 class RunDetailAnswer(RunAnswer):

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from costmodel.objectives import OBJECTIVES, POSITION
 from service.api import tasks
 from service.api.answers import answer, revalidated
+from service.api.bodies import RunBody
 from service.api.context import Context, Parts
 from service.api.described import (
     ACCEPTED,
@@ -22,7 +23,7 @@ from service.api.described import (
 )
 from service.api.idempotency import Key, idempotency, replayed
 from service.api.limits import body_of
-from service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunBody, RunDetailAnswer, RunsAnswer
+from service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunDetailAnswer, RunsAnswer
 from service.api.pages import cursor_of, read_cursor
 from service.lifecycle import Status, is_ended
 from service.presentation import objective_document, shown_plan_document

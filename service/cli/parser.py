@@ -297,6 +297,13 @@ def _rewrite(parser: Parser) -> None:
         help="the rules (default: those that end by themselves; listed: all)",
     )
     parser.add_argument(
+        "--families",
+        type=names,
+        metavar="A,B",
+        help="only rules of these families: algebra, selectors, fusion, expansions, sharding, in_place, plugins",
+    )
+    parser.add_argument("--kind", metavar="KIND", help="only rules of this kind: semantic or optimization")
+    parser.add_argument(
         "--mode",
         choices=("once", "fixpoint"),
         help="one pass per rule in the order given, or until nothing fits (default)",

@@ -152,14 +152,14 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
-    warn_of_rules(result.refused)
+    warn_of(refusal_documents(result.refused))
     distinct = {plan.id: plan for plan in reversed(result.frontier)}
     return replace(result, frontier=tuple(reversed(distinct.values())))
 
 
-def warn_of_rules(refused: Mapping[str, str]) -> None:
+def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
     """Say on standard error which rules misbehaved and were not used any more, why, and what to do."""
-    for told in refusal_documents(refused):
+    for told in refused:
         print(
             f"tapestry: rule {told['rule']!r} was left out: {told['reason']}; {told['cure']}", file=sys.stderr
         )

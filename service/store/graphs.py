@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +12,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from service.store.codec import graph_of, graph_values
 from service.store.pages import newest
-from service.store.records import Cursor, GraphSummary, SavedGraph
+from service.store.records import Cursor, GraphSummary, Rewriting, SavedGraph
 from service.store.sessions import Database, UnknownId
-from service.store.tables import Base, GraphRow
+from service.store.tables import Base, GraphRow, RewriteRow
 from teg.graph import Graph
 
 _SUMMARY = (
@@ -39,6 +40,26 @@ class Graphs:
         values = graph_values(graph)
         with self._database.writing() as connection:
             return put_graph(connection, values, created_at, summary)
+
+    def save_rewritten(
+        self, graph: Graph, made: Rewriting, summary: Mapping[str, Any] | None = None
+    ) -> SavedGraph:
+        """Keep a graph that was made of another; what was known of how stays known."""
+        values = graph_values(graph)
+        with self._database.writing() as connection:
+            saved = put_graph(connection, values, made.created_at, summary)
+            if saved.id != made.source_id:
+                row = {"graph_id": saved.id, **asdict(made), "moves": [dict(move) for move in made.moves]}
+                insert_if_new(connection, RewriteRow, row)
+            return saved
+
+    def rewritings(self, graph_id: str) -> tuple[Rewriting, ...]:
+        """Of which others a graph was made, and how; oldest first."""
+        columns = (RewriteRow.source_id, RewriteRow.part, RewriteRow.moves, RewriteRow.created_at)
+        query = select(*columns).where(RewriteRow.graph_id == graph_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(RewriteRow.created_at, RewriteRow.source_id))
+            return tuple(Rewriting(*row) for row in rows)
 
     def load(self, graph_id: str) -> Graph:
         """The graph with this id, as it was stored."""

@@ -110,6 +110,19 @@ class GraphSummary:
 
 
 @dataclass(frozen=True)
+class Rewriting:
+    """How a program was made of another: by these moves, as JSON, and of what they lead to this `part`.
+
+    The part is `program` or `before` where it was divided (`rewrites.preparation`), else empty for all of it.
+    """
+
+    source_id: str
+    part: str
+    moves: Sequence[Mapping[str, Any]]
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class StoredPlan:
     """A stored plan without its placements; `key` is its place in the store.
 

@@ -65,6 +65,18 @@ class GraphRow(Base):
     __table_args__ = (Index(None, "created_at", "id"),)
 
 
+class RewriteRow(Base):
+    """How a program was made of another by moves; `part` says which part of what they lead to, empty for all."""
+
+    __tablename__ = "rewrites"
+
+    graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"), primary_key=True)
+    source_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"), primary_key=True)
+    part: Mapped[str] = mapped_column(String(16), primary_key=True)
+    moves: Mapped[list[dict[str, Any]]] = mapped_column(PackedJson)
+    created_at: Mapped[datetime] = mapped_column(Moment)
+
+
 class RunRow(Base):
     """A run: what was asked, on which machine, how far it is, and with which versions on which host.
 

@@ -31,6 +31,22 @@ def test_what_fits_is_listed(tapestry: Run, document: Path) -> None:
     assert told["moves"] == [
         {"rule": "expand_softmax", "place": site, "choice": ""} for site in ("one", "two")
     ]
+    assert told["rules"]["expand_softmax"]["family"] == "expansions"
+    assert (
+        told
+        == tapestry(
+            "rewrite",
+            document,
+            "--list",
+            "--families",
+            "expansions",
+            "--kind",
+            "semantic",
+            "--rules",
+            "expand_softmax,fuse_cells",
+            "--json",
+        ).json
+    )
     lines = tapestry("rewrite", document, "--list", "--rules", "expand_softmax").out.splitlines()
     assert lines[0] == "program: 2 moves at 2 places, those of equal layers as one"
 
@@ -71,8 +87,13 @@ def test_a_bad_rule_is_left_out_with_a_warning(
     ("options", "said"),
     [
         (("--rules", "expand_softmx"), "unknown rule 'expand_softmx'; did you mean expand_softmax"),
-        (("--pipeline", "standad"), "unknown pipeline 'standad'; known are standard"),
-        (("--pipeline", "standard", "--mode", "once"), "--pipeline brings its own rules and modes along"),
+        (("--pipeline", "standad"), "--pipeline: there is no pipeline 'standad'; known are standard"),
+        (
+            ("--pipeline", "standard", "--mode", "once"),
+            "--pipeline: a pipeline brings its own rules and modes along; leave mode out",
+        ),
+        (("--families", "algebr"), "--families: there is no family of rules 'algebr'; known are algebra"),
+        (("--kind", "odd"), "--kind: there is no kind of rules 'odd'; known are semantic, optimization"),
         (("-o", "/no/such/folder/x.json"), "there is no such folder"),
     ],
 )

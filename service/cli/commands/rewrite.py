@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from optimizer.rules import choose_rules
-from rewrites import Move, Offers, Rule, replay
-from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
+from rewrites import Move
+from rewrites.pipelines import Rewritten
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, print_table
-from service.cli.searching import read_graph, warn_of_rules, write_graph
+from service.cli.searching import read_graph, warn_of, write_graph
 from service.refusals import refusal_documents
+from service.requests import InvalidRequest
+from service.rewriting import Asked, listing, rewritten, stage_documents
 from teg.graph import Graph
 
 SHOWN = 3
@@ -22,17 +23,17 @@ SHOWN = 3
 
 def run(arguments: Namespace) -> int:
     """List what fits, or apply rules and write the program."""
-    rules = _rules(arguments)
+    asked = _asked(arguments)
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
-    if arguments.list:
-        return _list(graph, rules, arguments.json)
-    if arguments.moves is not None:
-        done = _made(graph, arguments.moves)
-    else:
-        done = run_pipeline(graph, _stages(arguments, rules))
+    try:
+        if arguments.list:
+            return _list(graph, listing(graph, asked), arguments.json)
+        done = rewritten(graph, asked)
+    except InvalidRequest as error:
+        raise CommandError(_as_options(error, arguments)) from error
     if arguments.output is not None:
         write_graph(done.graph, arguments.output)
-    warn_of_rules(done.refused)
+    warn_of(refusal_documents(done.refused))
     if arguments.json:
         print_json(_document(graph, done, arguments.output))
     else:
@@ -40,56 +41,47 @@ def run(arguments: Namespace) -> int:
     return OK
 
 
-def _rules(arguments: Namespace) -> tuple[Rule, ...]:
-    if arguments.pipeline is not None and (arguments.rules is not None or arguments.mode is not None):
-        raise CommandError("--pipeline brings its own rules and modes along; leave --rules and --mode out")
+def _asked(arguments: Namespace) -> Asked:
     ways = {name: getattr(arguments, name) for name in ("mode", "pipeline", "moves", "output")}
     given = [f"--{name}" for name, value in ways.items() if value is not None]
     if arguments.list and given:
         raise CommandError(f"--list changes nothing and writes nothing; leave {' and '.join(given)} out")
-    if arguments.moves is not None and (arguments.rules, arguments.mode, arguments.pipeline) != (None,) * 3:
-        raise CommandError("--moves says what is done; leave --rules, --mode and --pipeline out")
-    try:
-        return choose_rules(arguments.rules)
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    return Asked(
+        rules=arguments.rules,
+        families=arguments.families,
+        kind=arguments.kind,
+        mode=arguments.mode,
+        pipeline=arguments.pipeline,
+        moves=None if arguments.moves is None else _read_moves(arguments.moves),
+    )
 
 
-def _stages(arguments: Namespace, rules: tuple[Rule, ...]) -> Sequence[Stage]:
-    if arguments.pipeline is not None:
-        if arguments.pipeline not in PIPELINES:
-            raise CommandError(f"unknown pipeline {arguments.pipeline!r}; known are {', '.join(PIPELINES)}")
-        return PIPELINES[arguments.pipeline]()
-    mode = arguments.mode or "fixpoint"
-    if arguments.rules is None:
-        # Rules that need not end are chosen by name, or by a search.
-        rules = tuple(rule for rule in rules if rule.saturating)
-    return (Stage(mode, rules, mode),)
-
-
-def _made(graph: Graph, path: str) -> Rewritten:
-    """The program after the moves of a file, one after the other."""
+def _read_moves(path: str) -> Sequence[Any]:
+    """The moves of a file: a list, one alone, or what `--list --json` printed."""
     try:
         document = json.loads(Path(path).read_text())
-        listed = document["moves"] if isinstance(document, dict) and "moves" in document else document
-        moves = tuple(Move.from_json(m) for m in (listed if isinstance(listed, list) else [listed]))
-        return Rewritten(replay(graph, moves), (StageReport("moves", moves, {}, ()),))
     except (OSError, ValueError, RecursionError) as error:
         raise CommandError(f"--moves {path}: {error}") from error
+    listed = document["moves"] if isinstance(document, dict) and "moves" in document else document
+    return listed if isinstance(listed, list) else [listed]
 
 
-def _list(graph: Graph, rules: Sequence[Rule], as_json: bool) -> int:
-    offers = Offers.of(graph, rules)
-    refused = {failure.rule: failure.message for failure in offers.failures}
-    warn_of_rules(refused)
-    moves = offers.tied()
+def _as_options(error: InvalidRequest, arguments: Namespace) -> str:
+    """What is wrong first, with the option that it is about."""
+    option, _, member = error.faults[0].pointer.removeprefix("/").partition("/")
+    where = f" {arguments.moves}, move {int(member) + 1}" if option == "moves" and member else ""
+    return f"--{option}{where}: {error.faults[0].detail}"
+
+
+def _list(graph: Graph, told: dict[str, Any], as_json: bool) -> int:
+    warn_of(told["refused"])
     if as_json:
-        told = {"graph": graph.name, "moves": [m.to_json() for m in moves]}
-        print_json({**told, "refused": refusal_documents(refused)})
+        print_json({"graph": graph.name, **told})
         return OK
-    places = sum(len(move.places) for move in moves)
-    print(f"{graph.name}: {len(moves):,} moves at {places:,} places, those of equal layers as one\n")
-    _table(moves)
+    print(
+        f"{graph.name}: {told['total']:,} moves at {told['places']:,} places, those of equal layers as one\n"
+    )
+    _table([Move.from_json(move) for move in told["moves"]])
     return OK
 
 
@@ -97,15 +89,7 @@ def _document(graph: Graph, done: Rewritten, output: str | None) -> dict[str, An
     return {
         "graph": graph.name,
         "blocks": {"before": len(graph.blocks), "after": len(done.graph.blocks)},
-        "stages": [
-            {
-                "stage": stage.stage,
-                "moves": [move.to_json() for move in stage.moves],
-                "refused": refusal_documents(stage.refused),
-                "unfinished": list(stage.unfinished),
-            }
-            for stage in done.stages
-        ],
+        "stages": stage_documents(done),
         "structural_hash": done.graph.structural_hash,
         "output": output,
     }

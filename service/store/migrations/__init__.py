@@ -5,7 +5,7 @@ only when one is not. A step, once released, is never changed: it works on the t
 """
 
 FIRST = "0001"
-REVISIONS = (FIRST, "0002", "0003")
+REVISIONS = (FIRST, "0002", "0003", "0004")
 HEAD = REVISIONS[-1]
 
 __all__ = ["FIRST", "HEAD", "REVISIONS"]

@@ -10,7 +10,7 @@ import pytest
 from costmodel.objectives import NAMES
 from hardware import load_mesh, mesh_names
 from rewrites import catalogue
-from service.api.models import RunBody
+from service.api.bodies import RunBody
 from service.store import mesh_to_document
 from tests.service.api.conftest import Service, complaint
 

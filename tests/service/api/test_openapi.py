@@ -24,6 +24,8 @@ DESIGNED = {
     "/v1/graphs/import": {"post"},
     "/v1/graphs/{graph_id}": {"get"},
     "/v1/graphs/{graph_id}/document": {"get"},
+    "/v1/graphs/{graph_id}/rewrites": {"get", "post"},
+    "/v1/graphs/{graph_id}/history": {"get"},
     "/v1/runs": {"get", "post"},
     "/v1/runs/{run_id}": {"get"},
     "/v1/runs/{run_id}/cancel": {"post"},
@@ -116,6 +118,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
     }
     assert set(bodies) == {
         "POST /v1/graphs",
+        "POST /v1/graphs/{graph_id}/rewrites",
         "POST /v1/runs",
         "POST /v1/plans/{plan_id}/executions",
         "POST /v1/layouts/describe",
@@ -123,6 +126,9 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
     }
     graph = service.http.post("/v1/graphs", json=bodies["POST /v1/graphs"])
     assert (graph.status_code, graph.json()["id"]) == (201, examples.GRAPH_ID)
+    rewrites = f"/v1/graphs/{examples.GRAPH_ID}/rewrites"
+    made = service.http.post(rewrites, json=bodies["POST /v1/graphs/{graph_id}/rewrites"])
+    assert made.status_code == 201
     run = service.http.post("/v1/runs", json=bodies["POST /v1/runs"])
     assert run.status_code == 202
     plan = first_plan(service)
@@ -132,6 +138,9 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
     assert execution.status_code == 202
     answers = {
         "GraphAnswer": graph,
+        "OffersAnswer": service.http.get(rewrites),
+        "RewriteAnswer": made,
+        "GraphHistoryAnswer": service.http.get(f"{made.headers['location']}/history"),
         "AcceptedAnswer": run,
         "RunDetailAnswer": service.http.get(run.headers["location"]),
         "RunsAnswer": service.http.get("/v1/runs"),

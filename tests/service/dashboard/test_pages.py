@@ -243,3 +243,16 @@ def test_every_field_has_a_name(idle_service: Service, visit: Open, path: str) -
         .filter((one) => !one.textContent.trim())
         .map((one) => one.outerHTML)"""
     assert page.evaluate(nameless) == []
+
+
+def test_a_rewritten_program_says_of_which_it_was_made(idle_service: Service, visit: Open) -> None:
+    source = posted_graph(idle_service, HOSTILE, HOSTILE)
+    move = {"rule": "fuse_after_contract", "place": "active"}
+    made = idle_service.post(f"/v1/graphs/{source}/rewrites", json={"moves": [move]})["graph"]
+    page = visit(idle_service, f"/graphs/{made['id']}")
+    told = page.get_by_role("region", name="Made from")
+    expect(told).to_contain_text("fuse_after_contract")
+    expect(told.get_by_role("link")).to_have_attribute("href", f"/graphs/{source}")
+    page = visit(idle_service, f"/graphs/{source}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    expect(page.locator("#history")).to_be_hidden()

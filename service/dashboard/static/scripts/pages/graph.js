@@ -1,7 +1,7 @@
 /** One program: what it is, and its runs. */
 
-import { get } from "../api.js";
-import { byId, fill, say } from "../dom.js";
+import { get, pages } from "../api.js";
+import { byId, element, fill, say } from "../dom.js";
 import { graphFigures, operatorTable, sourceTable } from "../graph-summary.js";
 import { watchHealth } from "../health.js";
 import { missing } from "../notice.js";
@@ -16,7 +16,9 @@ async function begin() {
   try {
     const path = `/v1/graphs/${encodeURIComponent(id)}`;
     const runs = get(`/v1/runs?${new URLSearchParams({ graph_id: id, limit: String(MOST_RUNS) })}`);
+    const history = get(`${path}/history`);
     show(await get(path), (await runs).items);
+    showHistory((await history).items);
   } catch (error) {
     fill(byId("graph"), missing(error, "program", id));
   }
@@ -43,6 +45,27 @@ function show(graph, runs) {
   byId("no-runs").hidden = runs.length > 0;
   byId("runs-frame").hidden = runs.length === 0;
   new RunsTable(byId("runs")).show(runs);
+}
+
+/** Of which programs this one was made. @param {any[]} items */
+function showHistory(items) {
+  byId("history").hidden = items.length === 0;
+  fill(byId("made-of"), items.map(made));
+}
+
+/** @param {any} item */
+function made({ source, part, moves, created_at }) {
+  const parts = { before: "the part computed once, ", program: "the part left for every run, " };
+  const said = part ? parts[/** @type {"before" | "program"} */ (part)] : "";
+  const rules = [...new Set(moves.map((/** @type {any} */ move) => move.rule))];
+  return element(
+    "li",
+    {},
+    `${said}${several(moves.length, "move")} from `,
+    element("a", { href: pages.graph(source), class: "mono" }, source),
+    `, ${clock(created_at)}`,
+    rules.length ? element("div", { class: "muted small" }, rules.join(", ")) : null,
+  );
 }
 
 watchHealth();

@@ -1,0 +1,70 @@
+"""What the desk does about rewriting stored programs. Plain values in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from rewrites.preparation import prepared
+from service.api.tasks import store_at
+from service.graphs import graph_flops, summarise
+from service.requests import Fault, InvalidRequest
+from service.rewriting import Asked, listing, rewritten, stage_documents
+from service.store import Rewriting
+from teg.graph import Graph
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of a rewrite: ids of the programs, with what was done; or why nothing was."""
+
+    id: str = ""
+    before: str | None = None
+    is_new: bool = False
+    report: Mapping[str, Any] | None = None
+    faults: tuple[Fault, ...] = ()
+    is_too_large: bool = False
+
+
+def list_moves(
+    graph_id: str, asked: Asked, first: int, limit: int, url: str
+) -> tuple[dict[str, Any], tuple[Fault, ...]]:
+    """A page of the moves that fit a program, or why there is none."""
+    try:
+        return listing(store_at(url).graphs.load(graph_id), asked, first, limit), ()
+    except InvalidRequest as error:
+        return {}, error.faults
+
+
+def rewrite(graph_id: str, asked: Asked, divide: bool, name: str | None, url: str, most_blocks: int) -> Made:
+    """Rewrite a program and keep what comes out, with how it came about."""
+    store = store_at(url)
+    given = store.graphs.load(graph_id)
+    try:
+        done = rewritten(given, asked)
+    except InvalidRequest as error:
+        return Made(faults=error.faults)
+    if len(done.graph.blocks) > most_blocks:
+        said = f"the rewritten program has {len(done.graph.blocks):,} blocks; at most {most_blocks:,} are kept here"
+        return Made(faults=(Fault("", said),), is_too_large=True)
+    graph = done.graph if name is None else replace(done.graph, name=name)
+    moves = [move.to_json() for move in done.moves]
+    now = datetime.now(UTC)
+
+    def keep(part: Graph, called: str) -> tuple[str, bool]:
+        made = Rewriting(graph_id, called, moves, now)
+        saved = store.graphs.save_rewritten(part, made, summarise(part).to_json())
+        return saved.id, saved.is_new
+
+    parts = prepared(graph) if divide else None
+    before = None if parts is None else keep(parts.before, "before")[0]
+    kept, is_new = keep(graph, "") if parts is None else keep(parts.program, "program")
+    after = graph if parts is None else parts.program
+    report = {
+        "blocks": {"before": len(given.blocks), "after": len(after.blocks)},
+        "flops": {"before": graph_flops(given), "after": graph_flops(after)},
+        "stages": stage_documents(done),
+    }
+    return Made(kept, before, is_new, report)

@@ -1,0 +1,118 @@
+"""`/v1/graphs/{id}/rewrites`: what may become of a program by rules, and what does; at the desk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from rewrites.rules import FAMILY_NAMES
+from service.api import rewrite_tasks
+from service.api.answers import answer, revalidated
+from service.api.bodies import RewriteBody, Text
+from service.api.context import Parts
+from service.api.described import KEPT, LOCATION, Answers, GraphId, Printable, problems
+from service.api.graphs import graph_document
+from service.api.limits import body_of
+from service.api.models import GraphHistoryAnswer, OffersAnswer, RewriteAnswer
+from service.api.problems import Problem
+from service.requests import Fault
+from service.rewriting import KINDS, Asked
+
+router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
+
+MOST_MOVES = 10_000_000
+SAVED: Answers = {
+    200: {"model": RewriteAnswer, "description": "The program was known already", "headers": LOCATION},
+    201: {"headers": LOCATION},
+}
+
+
+@router.get("/{graph_id}/rewrites", response_model=OffersAnswer, responses=KEPT | problems(404, 422, 503))
+def list_offers(
+    graph_id: GraphId,
+    request: Request,
+    parts: Parts,
+    rules: Annotated[
+        list[Text] | None,
+        Query(
+            max_length=1000, description="only moves of these rules; may be repeated, or names with commas"
+        ),
+    ] = None,
+    families: Annotated[
+        list[Text] | None,
+        Query(max_length=100, description=f"only rules of these families: {', '.join(FAMILY_NAMES)}"),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        Query(max_length=40, description="only rules of this kind", json_schema_extra={"enum": list(KINDS)}),
+        Printable,
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
+    after: Annotated[int, Query(ge=0, le=MOST_MOVES, description="`next` of the page before")] = 0,
+) -> Response:
+    """List the moves that fit a program, in program order, those of equal layers as one. Each can be made as it stands:
+    by `POST` with it among `moves`."""
+    summary = parts.store.graphs.get(graph_id)
+    asked = Asked(_names(rules), _names(families), kind)
+    url = parts.settings.database_url
+    told, faults = parts.desk.do(rewrite_tasks.list_moves, graph_id, asked, after, limit, url)
+    _refuse([replace(f, pointer=f"#query{f.pointer}") for f in faults])
+    end = after + len(told["moves"])
+    following = end if end < told["total"] else None
+    return revalidated(request, {"graph_id": summary.id, "graph": summary.name, **told, "next": following})
+
+
+@router.post(
+    "/{graph_id}/rewrites",
+    status_code=201,
+    response_model=RewriteAnswer,
+    responses=SAVED | problems(404, 413, 415, 422),
+    dependencies=[body_of("application/json")],
+)
+def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Response:
+    """Apply rules or moves to a program. What comes out is kept as a program of its own, with its history; the one
+    that was given stays as it is."""
+    parts.store.graphs.get(graph_id)
+    moves = None if body.moves is None else [move.model_dump() for move in body.moves]
+    asked = Asked(body.rules, body.families, body.kind, body.mode, body.pipeline, moves)
+    url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
+    made = parts.desk.do(rewrite_tasks.rewrite, graph_id, asked, body.prepare, body.name, url, most)
+    if made.is_too_large:
+        raise Problem(413, "too_large", made.faults[0].detail, made.faults)
+    _refuse(made.faults)
+    graph = graph_document(parts.store.graphs.get(made.id))
+    before = None if made.before is None else graph_document(parts.store.graphs.get(made.before))
+    document = {"graph": graph, "before": before, "source": graph_id, **(made.report or {})}
+    return answer(document, 201 if made.is_new else 200, {"Location": graph["links"]["self"]})
+
+
+@router.get("/{graph_id}/history", response_model=GraphHistoryAnswer, responses=KEPT | problems(404))
+def get_history(graph_id: GraphId, request: Request, parts: Parts) -> Response:
+    """Show how a program was made of others here, oldest first; nothing for one that was handed in."""
+    parts.store.graphs.get(graph_id)
+    items = [
+        {
+            "source": made.source_id,
+            "part": made.part or None,
+            "moves": [dict(move) for move in made.moves],
+            "created_at": made.created_at.astimezone(UTC).isoformat(),
+            "links": {"source": f"/v1/graphs/{made.source_id}"},
+        }
+        for made in parts.store.graphs.rewritings(graph_id)
+    ]
+    return revalidated(request, {"graph_id": graph_id, "items": items})
+
+
+def _names(given: Sequence[str] | None) -> list[str] | None:
+    """Names of a query's field, which may be repeated or hold several with commas in between."""
+    return None if given is None else [name.strip() for text in given for name in text.split(",")]
+
+
+def _refuse(faults: Sequence[Fault]) -> None:
+    if faults:
+        detail = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults)
+        raise Problem(422, "invalid", detail, tuple(faults))

@@ -1,0 +1,175 @@
+"""A program rewritten on request: which rules, how far, or which moves; the same for the command line and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from optimizer.rules import choose_rules
+from rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
+from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
+from rewrites.rules import FAMILY_NAMES, family_of
+from service.refusals import refusal_documents
+from service.requests import Fault, InvalidRequest
+from teg.graph import Graph
+
+HOW = ("once", "fixpoint")
+KINDS = ("semantic", "optimization")
+LONGEST_SAID = 2000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A rewrite as somebody asks for it: names and documents of moves, nothing checked.
+
+    `rules`, `families` and `kind` narrow down what is applied or listed; without any of them the rules that end
+    by themselves are applied, and all are listed.
+    """
+
+    rules: Sequence[str] | None = None
+    families: Sequence[str] | None = None
+    kind: str | None = None
+    mode: str | None = None
+    pipeline: str | None = None
+    moves: Sequence[Any] | None = None
+
+
+def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
+    """The rules that are asked for, in the order in which they are named; all where nothing is said.
+
+    Raises:
+        InvalidRequest: a name of a rule, family or kind is not known.
+    """
+    faults = [*_unknown_rules(asked.rules or ())]
+    for k, name in enumerate(asked.families or ()):
+        faults += _unknown(f"/families/{k}", name, FAMILY_NAMES, "family of rules")
+    if asked.kind is not None:
+        faults += _unknown("/kind", asked.kind, KINDS, "kind of rules")
+    if faults:
+        raise InvalidRequest(faults)
+    return tuple(
+        rule
+        for rule in choose_rules(asked.rules)
+        if (asked.families is None or family_of(rule.name) in asked.families)
+        and asked.kind in (None, rule.kind)
+    )
+
+
+def rewritten(graph: Graph, asked: Asked) -> Rewritten:
+    """The program after what is asked for, and what each stage did.
+
+    Raises:
+        InvalidRequest: what is asked for contradicts itself, is not known, or does not fit the program.
+    """
+    if asked.moves is not None:
+        _alone("/moves", asked, "moves say what is done", ("rules", "families", "kind", "mode", "pipeline"))
+        return made(graph, asked.moves)
+    if asked.pipeline is not None:
+        said = "a pipeline brings its own rules and modes along"
+        _alone("/pipeline", asked, said, ("rules", "families", "kind", "mode"))
+        if faults := _unknown("/pipeline", asked.pipeline, tuple(PIPELINES), "pipeline"):
+            raise InvalidRequest(faults)
+        return run_pipeline(graph, PIPELINES[asked.pipeline]())
+    mode = asked.mode or "fixpoint"
+    if faults := _unknown("/mode", mode, HOW, "mode"):
+        raise InvalidRequest(faults)
+    rules = chosen_rules(asked)
+    if (asked.rules, asked.families, asked.kind) == (None, None, None):
+        # Rules that need not end are chosen by name, or by a search.
+        rules = tuple(rule for rule in rules if rule.saturating)
+    return run_pipeline(graph, (Stage(mode, rules, mode),))
+
+
+def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:
+    """The program after these moves, one after the other.
+
+    Raises:
+        InvalidRequest: one is no move, or does not fit when its turn comes; the fault says which.
+    """
+    moves = []
+    for k, document in enumerate(documents):
+        try:
+            moves.append(Move.from_json(document))
+            graph = apply_all(graph, moves[-1:]).graph
+        except (StaleMove, RuleError, ValueError) as error:
+            near = _near_rules(moves[-1].rule) if len(moves) > k and moves[-1].rule not in catalogue() else ()
+            raise InvalidRequest([Fault(f"/moves/{k}", _line(str(error)), near)]) from error
+    return Rewritten(graph, (StageReport("moves", tuple(moves), {}, ()),))
+
+
+def listing(graph: Graph, asked: Asked, first: int = 0, limit: int | None = None) -> dict[str, Any]:
+    """The moves that fit a program, those of equal layers as one, from the `first` on; what is said of their rules.
+
+    `total` counts all of them and `places` all their places. The order is that of the program; it and the moves
+    are the same every time.
+
+    Raises:
+        InvalidRequest: as for `chosen_rules`.
+    """
+    offers = Offers.of(graph, chosen_rules(asked))
+    moves = offers.tied()
+    shown = moves[first : None if limit is None else first + limit]
+    known = {rule.name: rule for rule in offers.rules}
+    return {
+        "total": len(moves),
+        "places": sum(len(move.places) for move in moves),
+        "moves": [move.to_json() for move in shown],
+        "rules": {name: rule_document(known[name]) for name in dict.fromkeys(m.rule for m in shown)},
+        "refused": refusal_documents({failure.rule: failure.message for failure in offers.failures}),
+    }
+
+
+def stage_documents(done: Rewritten) -> list[dict[str, Any]]:
+    """What each stage did, as JSON; the moves of all of them, one after the other, replay from the program given."""
+    return [
+        {
+            "stage": stage.stage,
+            "moves": [move.to_json() for move in stage.moves],
+            "refused": refusal_documents(stage.refused),
+            "unfinished": list(stage.unfinished),
+        }
+        for stage in done.stages
+    ]
+
+
+def rule_document(rule: Rule) -> dict[str, str]:
+    """What a rule is, in a line."""
+    return {
+        "kind": rule.kind,
+        "family": family_of(rule.name),
+        "domain": rule.domain,
+        "summary": rule.doc.strip().partition("\n")[0],
+    }
+
+
+def _alone(pointer: str, asked: Asked, said: str, others: Sequence[str]) -> None:
+    given = [name for name in others if getattr(asked, name) is not None]
+    if given:
+        raise InvalidRequest([Fault(pointer, f"{said}; leave {' and '.join(given)} out")])
+
+
+def _unknown_rules(names: Sequence[str]) -> list[Fault]:
+    faults = []
+    for k, name in enumerate(names):
+        try:
+            choose_rules([name])
+        except ValueError as error:
+            faults.append(Fault(f"/rules/{k}", _line(str(error)), _near_rules(name)))
+    return faults
+
+
+def _near_rules(name: str) -> tuple[str, ...]:
+    return tuple(get_close_matches(name[:200], catalogue(), n=3))
+
+
+def _unknown(pointer: str, name: str, known: Sequence[str], what: str) -> list[Fault]:
+    if name in known:
+        return []
+    return [Fault(pointer, f"there is no {what} {name[:80]!r}; known are {', '.join(known)}", tuple(known))]
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_SAID else f"{line[: LONGEST_SAID - 1]}…"
