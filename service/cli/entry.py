@@ -8,36 +8,17 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
+from service.cli import parser
 from service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
-from service.cli.parser import build_parser
 
 TRACEBACK = "TAPESTRY_TRACEBACK"
-COMMANDS = {
-    "demo": "service.cli.commands.demo",
-    "optimize": "service.cli.commands.optimize",
-    "import": "service.cli.commands.import_graph",
-    "rewrite": "service.cli.commands.rewrite",
-    "simulate": "service.cli.commands.simulate",
-    "serve": "service.cli.commands.serve",
-    "worker": "service.cli.commands.worker",
-    "compare": "service.cli.commands.compare",
-    "backup": "service.cli.commands.backup",
-    "show": "service.cli.commands.show",
-    "explain": "service.cli.commands.explain",
-    "layout": "service.cli.commands.layout",
-    "devices": "service.cli.commands.machines",
-    "meshes": "service.cli.commands.machines",
-    "rules": "service.cli.commands.rules",
-    "objectives": "service.cli.commands.objectives",
-    "plugins": "service.cli.commands.plugins",
-    "version": "service.cli.commands.version",
-}
+COMMANDS = {command.name: f"service.cli.commands.{command.module}" for command in parser.COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are one line on standard error."""
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = parser.build_parser().parse_args(argv)
         code = int(import_module(COMMANDS[arguments.command]).run(arguments))
         sys.stdout.flush()
         return code

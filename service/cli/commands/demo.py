@@ -18,8 +18,8 @@ from service.checking import telling_plans
 from service.cli.client import Client
 from service.cli.errors import FAILED, OK, CommandError
 from service.cli.frontier import print_frontier
+from service.cli.options.searching import DEFAULT_SECONDS
 from service.cli.output import paint, print_json, print_table, quantity, verdict
-from service.cli.parser import DEFAULT_SECONDS
 from service.cli.progress import Reporter, reporter
 from service.cli.searching import exit_interrupted
 from service.correlation import largest_rank_correlation

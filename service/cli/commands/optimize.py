@@ -10,8 +10,8 @@ from optimizer import Budget
 from service.checking import telling_plans
 from service.cli.errors import FAILED, OK
 from service.cli.frontier import print_frontier
+from service.cli.options.searching import DEFAULT_SECONDS
 from service.cli.output import print_json
-from service.cli.parser import DEFAULT_SECONDS
 from service.cli.progress import reporter
 from service.cli.searching import (
     Outcome,

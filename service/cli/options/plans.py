@@ -1,0 +1,76 @@
+"""Plans and runs: executed, shown, compared, explained."""
+
+from __future__ import annotations
+
+from service.cli.options.shared import Parser, as_json, dims, graph, store
+from service.cli.values import names, whole
+
+
+def simulate(parser: Parser) -> None:
+    """A plan, or a program, and how it is executed."""
+    graph(parser, optional=True)
+    parser.add_argument(
+        "--mesh", metavar="NAME|FILE", help="the machine, for a program without a stored plan"
+    )
+    parser.add_argument(
+        "--plan", metavar="PLAN", help="a stored plan: PLAN, or RUN/PLAN; a beginning will do"
+    )
+    parser.add_argument("--run", metavar="RUN", help="a stored run; without --plan its knee is taken")
+    parser.add_argument("--dry", action="store_true", help="count without computing values")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto (.json, .json.gz)")
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="S", help="seed of inputs and weights (default: 0)"
+    )
+    parser.add_argument("--compute-dtype", metavar="DTYPE", help="precision of contractions on the clock")
+    parser.add_argument("--no-store", action="store_true", help="store nothing")
+    store(parser)
+    as_json(parser)
+
+
+def compare(parser: Parser) -> None:
+    """The two runs."""
+    parser.add_argument("first", metavar="RUN", help="a stored run; a beginning of its id will do")
+    parser.add_argument("second", metavar="RUN", help="the run to compare it with")
+    store(parser)
+    as_json(parser)
+
+
+def show(parser: Parser) -> None:
+    """What is looked at."""
+    parser.add_argument(
+        "reference",
+        metavar="RUN|PLAN",
+        nargs="?",
+        help="a run, a plan, or RUN/PLAN; a beginning will do; without it the newest runs are listed",
+    )
+    store(parser)
+    as_json(parser)
+
+
+def explain(parser: Parser) -> None:
+    """The plan, and how much of its history is told."""
+    parser.add_argument(
+        "plan",
+        metavar="PLAN",
+        help="a stored plan, PLAN or RUN/PLAN (a beginning will do), or a file such as optimize --json prints: "
+        "FILE (its knee) or FILE:PLAN",
+    )
+    parser.add_argument("--run", metavar="RUN", help="the stored run that has the plan")
+    parser.add_argument("--site", metavar="SITE", help="tell which moves made one block or tensor")
+    parser.add_argument("--graph", metavar="FILE", help="the program, for a plan of a file")
+    dims(parser)
+    parser.add_argument(
+        "--mesh", metavar="NAME|FILE", help="the machine, for a plan of a file (default: the one it names)"
+    )
+    parser.add_argument(
+        "--objectives", type=names, metavar="A,B,C", help="costs to show (default: what the run judged by)"
+    )
+    parser.add_argument(
+        "--single", action="store_true", help="list simplifications in a row one by one, not as one step"
+    )
+    parser.add_argument(
+        "--compute-dtype", metavar="DTYPE", help="precision of contractions (default: the run's)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    store(parser)
+    as_json(parser)

@@ -1,0 +1,66 @@
+"""Programs: read, rewritten, and how their tensors lie in memory."""
+
+from __future__ import annotations
+
+from service.cli.options.shared import Parser, as_json, graph
+from service.cli.values import coordinates, names, whole
+
+
+def import_(parser: Parser) -> None:
+    """The program, and where it goes."""
+    graph(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
+    )
+    as_json(parser)
+
+
+def rewrite(parser: Parser) -> None:
+    """The program, what becomes of it, and where it goes."""
+    graph(parser)
+    parser.add_argument("--list", action="store_true", help="list what fits, and change nothing")
+    parser.add_argument(
+        "--rules",
+        type=names,
+        metavar="A,B,C",
+        help="the rules (default: those that end by themselves; listed: all)",
+    )
+    parser.add_argument(
+        "--families",
+        type=names,
+        metavar="A,B",
+        help="only rules of these families: algebra, selectors, fusion, expansions, sharding, in_place, plugins",
+    )
+    parser.add_argument("--kind", metavar="KIND", help="only rules of this kind: semantic or optimization")
+    parser.add_argument(
+        "--mode",
+        choices=("once", "fixpoint"),
+        help="one pass per rule in the order given, or until nothing fits (default)",
+    )
+    parser.add_argument("--pipeline", metavar="NAME", help="stages with rules of their own: standard")
+    parser.add_argument(
+        "--moves", metavar="FILE", help="make these moves: a JSON list of {rule, place, choice}, as listed"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
+    )
+    as_json(parser)
+
+
+def layout(parser: Parser) -> None:
+    """What is done with a layout, each with options of its own."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    describe = actions.add_parser("describe", help="shapes, buffers, bytes, and where an element lies")
+    draw = actions.add_parser("draw", help="a grid of cells: which slot of which buffer each element lies in")
+    for action in (describe, draw):
+        action.add_argument("text", metavar="TEXT", help="a layout, e.g. 'f32[3,5]{1,0:T(2,2)}'")
+        action.add_argument(
+            "--dtype", metavar="DTYPE", help="the element's type, for notations that do not say it"
+        )
+    describe.add_argument(
+        "--at", type=coordinates, metavar="I,J", help="the coordinates of an element: where does it lie?"
+    )
+    describe.add_argument("--offset", type=whole(0), metavar="N", help="an offset: what lies there?")
+    as_json(describe)
+    draw.add_argument("--elements", action="store_true", help="show elements instead of slots in the cells")
+    draw.add_argument("--svg", metavar="FILE", help="write an SVG picture instead")

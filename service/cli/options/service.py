@@ -1,0 +1,46 @@
+"""The service: servers, workers, the database, and what is installed."""
+
+from __future__ import annotations
+
+import argparse
+
+from service.cli.options.shared import Parser, as_json, islands, logging, port, store
+
+
+def serve(parser: Parser) -> None:
+    """Where to listen, and who works."""
+    parser.add_argument(
+        "--host", metavar="HOST", help="address to listen on (default: $TAPESTRY_HOST, else 127.0.0.1)"
+    )
+    port(parser)
+    parser.add_argument("--no-worker", action="store_true", help="start no worker; others must run")
+    islands(parser)
+    store(parser)
+    logging(parser)
+
+
+def worker(parser: Parser) -> None:
+    """The worker's name, and how much of the machine it takes."""
+    parser.add_argument(
+        "--name", metavar="TEXT", help="name in logs and leases (default: host, process, token)"
+    )
+    parser.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    islands(parser)
+    store(parser)
+    logging(parser)
+
+
+def backup(parser: Parser) -> None:
+    """Where the copy goes."""
+    parser.add_argument("file", metavar="FILE", help="the copy; its folder must exist")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    store(parser)
+    as_json(parser)
+
+
+def plugins(parser: Parser) -> None:
+    """How closely plug-ins are looked at."""
+    parser.add_argument(
+        "--check", action="store_true", help="try every promise of their operators and rules; takes seconds"
+    )
+    as_json(parser)

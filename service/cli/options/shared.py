@@ -1,0 +1,100 @@
+"""The parser of a command line, and options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from service.cli.errors import CommandError
+from service.cli.values import dimension, positive_seconds, whole
+
+MOST_ISLANDS = 256
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, instead of a usage text with it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message}; see {self.prog} --help")
+
+
+def as_json(parser: Parser) -> None:
+    """`--json`, of commands that print a document."""
+    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+
+
+def store(parser: Parser) -> None:
+    """Where results are stored."""
+    parser.add_argument(
+        "--database-url",
+        metavar="URL",
+        help="where results are stored (default: $TAPESTRY_DATABASE_URL, else tapestry.db in $TAPESTRY_HOME)",
+    )
+
+
+def search(parser: Parser) -> None:
+    """What every search takes."""
+    parser.add_argument(
+        "--seconds", type=positive_seconds, metavar="N", help="search for N seconds (default: 10)"
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="S", help="seed of all randomness (default: 0)"
+    )
+    islands(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    store(parser)
+    as_json(parser)
+
+
+def graph(parser: Parser, optional: bool = False) -> None:
+    """A program in a file."""
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        nargs="?" if optional else None,
+        help="an .onnx, StableHLO (.mlir, .mlir.gz) or PyTorch (.pt2) file or a TEG document (.json, .json.gz)",
+    )
+    dims(parser)
+
+
+def dims(parser: Parser) -> None:
+    """What reading a program may need."""
+    parser.add_argument(
+        "--dim",
+        type=dimension,
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="the size of a dynamic dimension, e.g. batch=8; may be repeated",
+    )
+    parser.add_argument(
+        "--external-data",
+        metavar="FOLDER",
+        help="where an ONNX file's data in other files lies; no other file is read (default: none is)",
+    )
+
+
+def islands(parser: Parser) -> None:
+    """How many processes search."""
+    parser.add_argument(
+        "--islands",
+        type=whole(1, MOST_ISLANDS),
+        metavar="N",
+        help="searches side by side, one process each (default: the number of cores)",
+    )
+
+
+def port(parser: Parser) -> None:
+    """Where to listen."""
+    parser.add_argument(
+        "--port",
+        type=whole(0, 65535),
+        metavar="PORT",
+        help="port to listen on, 0 for any free one (default: $TAPESTRY_PORT, else 8000)",
+    )
+
+
+def logging(parser: Parser) -> None:
+    """What is logged."""
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="what is logged (default: info)")

@@ -1,0 +1,68 @@
+"""Texts of a command line as values: each says what it expected when it gets something else."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+MOST = 2**63 - 1
+
+
+def positive_seconds(text: str) -> float:
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above zero, not {text!r}")
+    return value
+
+
+def whole(least: int, most: int = MOST) -> Callable[[str], int]:
+    """A whole number within bounds."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            limit = f"from {least} to {most}" if most < MOST else f"of at least {least}"
+            raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
+        return value
+
+    return convert
+
+
+def dimension(text: str) -> tuple[str, int]:
+    """`name=size`."""
+    name, _, size = text.partition("=")
+    if not (name and size.isascii() and size.isdigit() and int(size) > 0):
+        raise argparse.ArgumentTypeError(f"expected NAME=SIZE such as batch=8, not {text!r}")
+    return name, int(size)
+
+
+def pin(text: str) -> tuple[str, str]:
+    """`site=spec`."""
+    site, _, spec = text.partition("=")
+    if not (site.strip() and spec.strip()):
+        raise argparse.ArgumentTypeError(f"expected SITE=SPEC such as 'linear=[gpu.0, -]', not {text!r}")
+    return site.strip(), spec.strip()
+
+
+def coordinates(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas in between; none for a scalar's."""
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if not all(part.isascii() and part.isdigit() and len(part) < 20 and int(part) <= MOST for part in parts):
+        raise argparse.ArgumentTypeError(f"expected whole numbers such as 2,3, not {text!r}")
+    return tuple(map(int, parts))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas in between."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas in between, not {text!r}")
+    return found
