@@ -22,7 +22,7 @@ from optimizer.fronts import weigh_parents
 from optimizer.plan import Plan
 from optimizer.sounding import Sounded
 from optimizer.state import SearchState
-from optimizer.variants import Variant, new_variant, plant, plant_seeds, structure_of
+from optimizer.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
 from optimizer.warmstart import start_from_plans
 from rewrites import Move, RuleError, StaleMove, replay
 from rewrites.rules import plug_ins as rules
@@ -63,8 +63,8 @@ def begin(
     for number, (machine, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, machine, program, history, state.settings))
     if seeds:
-        for sounded in _rewritten(state, simple, moves, limit):
-            state.variants.append(_joining(state, sounded))
+        for machine, sounded in _rewritten(state, simple, moves, limit):
+            state.variants.append(_joining(state, machine, sounded))
     ours = list(state.variants)
     if plans:
         start_from_plans(state, graph, plans)
@@ -87,33 +87,43 @@ def _plant_abstract(variant: Variant) -> int:
     return plant(variant, variant.space.abstract_genes().strategies[None, :])
 
 
-def _rewritten(state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None) -> list[Sounded]:
+def _rewritten(
+    state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None
+) -> list[tuple[Machine, Sounded]]:
     """The best of many rewritten graphs, as judged on one device of the machine: the search begins with them too.
 
-    On one device there is nothing to place, and that is most of the search. Where there are more, the judgement
-    leaves out how things are shared and sent, so a few that stand out join the program as it was given.
+    On one device, be it a part of the machine, there is nothing to place, and that is most of the search. Where
+    there are more, the judgement leaves out how things are shared and sent, so a few that stand out join the
+    program as it was given, on the whole machine only: on every part they would take the evaluations of others.
     """
-    machine, structural = state.machines[0], state.structural
-    is_alone = machine.mesh.device_count == 1
-    effort, most = (1.0, MOST_REWRITTEN) if is_alone else (SHARED_EFFORT, MOST_JOINING)
+    whole, structural = state.machines[0], state.structural
+    is_alone = whole.mesh.device_count == 1
     judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
+    effort = 1.0 if is_alone else SHARED_EFFORT
     sounding = structural.sounding(
-        graph, moves, machine.mesh.device, state.settings, min(judged, default=None), effort
+        graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort
     )
     front = [s for s in sounding.run() if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
     if is_alone and sounding.judged < sounding.most:
         state.stand_still(DETOURS)  # what was promising is tried: a few rounds of detours are enough
+    joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
+    for sounded in joining:
+        structural.known.add(sounded.graph.structural_hash)
+        structural.improved[sounded.moves[-1].rule] += 1
+    alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
+    return [(whole, s) for s in joining] + [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
+
+
+def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:
+    """At most so many of a front, its ends among them."""
     return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
 
 
-def _joining(state: SearchState, sounded: Sounded) -> Variant:
-    """A rewritten graph as a variant of the search."""
-    structural = state.structural
-    structural.known.add(sounded.graph.structural_hash)
-    structural.improved[sounded.moves[-1].rule] += 1
+def _joining(state: SearchState, machine: Machine, sounded: Sounded) -> Variant:
+    """A rewritten graph on a machine as a variant of the search."""
     number = 1 + max(v.number for v in state.variants)
-    return new_variant(number, state.machines[0], sounded.graph, sounded.moves, state.settings)
+    return new_variant(number, machine, sounded.graph, sounded.moves, state.settings)
 
 
 def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:

@@ -183,9 +183,10 @@ class Coordinator:
             return
         state.structural.improved[rule] += 1
         state.variants.append(child)
-        if len(state.variants) > LARGEST_VARIANTS:
+        alike = [k for k, v in enumerate(state.variants) if v.has_choice == child.has_choice]
+        if len(alike) > LARGEST_VARIANTS:
             shares = state.shares()
-            weakest = min(range(1, len(state.variants) - 1), key=lambda k: (shares[k], -k))
+            weakest = min(alike[1:-1], key=lambda k: (shares[k], -k))
             if shares[weakest] == 0:
                 del state.variants[weakest]
 

@@ -18,6 +18,7 @@ from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.importers import from_onnx
 from teg.sharding.placement import Placements
+from tests.optimizer.searches import EIGHT, search
 
 MESH = load_mesh("dgx-h100").part((("gpu", 1),))
 GRAPHS = Path(__file__).parent.parent / "data" / "graphs"
@@ -83,3 +84,11 @@ def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
     tally = plain_cost(fastest.graph, Placements(), MESH)
     assert fastest.cost["time_s"] == tally.time_ticks / TICKS_PER_S
     assert fastest.cost["time_s"] < 0.25 * plain_cost(graph, Placements(), MESH).time_ticks / TICKS_PER_S
+
+
+def test_a_part_of_one_device_begins_with_what_is_found_for_a_device_alone() -> None:
+    seeds = search(search=False)
+    alone = search(mesh=EIGHT.part((("gpu", 1),)), search=False)
+    part = [p for p in seeds.frontier if p.placements.devices == "gpu:1"]
+    assert part[0].cost["time_s"] == alone.frontier[0].cost["time_s"]
+    assert any(block.operator == "fused" for block in part[0].graph.blocks)
