@@ -7,6 +7,7 @@ Pieces meet in a concatenation, and the laws of selectors take it from there: `c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from rewrites.expansions.images import W, X
 from rewrites.expansions.windows import view_of, window_settings
 from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
 from rewrites.selectors.cuts import cut_of
+from rewrites.selectors.window_cuts import CutWindows, Span, cut_windows
 from rewrites.sketch import Sketch, replaced_at
 from teg.graph import Graph
 from teg.operators.selectors import sliced
@@ -24,9 +26,6 @@ COUNTS = (2, 4)
 SOURCE = "Wang et al., Overlap Communication with Dependent Computation via Decomposition, ASPLOS 2023"
 
 CONV_ATTRIBUTES: dict[str, Any] = {n: attr(n) for n in ("strides", "pads", "dilations")}
-
-# The dimensions of a convolution's result along which neither windows nor sums run.
-CHANNELS = ("n", "o")
 
 
 def _choices(m: Match, names: Labels) -> list[str]:
@@ -59,15 +58,52 @@ def _contract_pieces(m: Match) -> Sequence[Op]:
     return [op("concat", *pieces, axis=axis)]
 
 
+def _conv_names(m: Match) -> Labels:
+    """The dimensions of a convolution's result: images, channels, places."""
+    return ("n", "o", *(f"y{k}" for k in range(len(m.shape("w")) - 2)))
+
+
+def _cut_places(m: Match) -> dict[str, list[CutWindows]]:
+    """What the pieces along images or places read, by choice; of choices that leave a piece to the padding, none."""
+    names, shape = _conv_names(m), m.result().shape
+    found = {}
+    for choice in _choices(m, names):
+        axis, count = _chosen(replace(m, choice=choice), names)
+        if axis == 1:
+            continue
+        spans = (
+            replaced_at([Span(0, 1, n) for n in shape], axis, part) for part in _parts(shape[axis], count)
+        )
+        pieces = [cut_windows(m, m.shape("w")[2:], s) for s in spans]
+        if None not in pieces:
+            found[choice] = [p for p in pieces if p is not None]
+    return found
+
+
+def _parts(size: int, count: int) -> Iterator[Span]:
+    for start, end in pairwise([size * k // count for k in range(count + 1)]):
+        yield Span(start, 1, end - start)
+
+
+def _conv_choices(m: Match) -> list[str]:
+    places = _cut_places(m)
+    return [c for c in _choices(m, _conv_names(m)) if c in places or c.startswith("o:")]
+
+
 def _conv_pieces(m: Match) -> Sequence[Op]:
-    """Of some images each, or of some of the weights' results."""
-    axis, count = _chosen(m, CHANNELS)
-    cut = X if axis == 0 else W
-    pieces = []
-    for view in _slices(m.shape(cut.name), 0, count):
-        part = view_of(cut, view, "part")
-        operands = (part, W) if axis == 0 else (X, part)
-        pieces.append(op("conv", *operands, **CONV_ATTRIBUTES, groups=1).named("piece"))
+    """Of some images, of some of the weights' results, or of places with the halo that their windows reach."""
+    axis, count = _chosen(m, _conv_names(m))
+    same: dict[str, Any] = {"dilations": m["dilations"], "groups": 1}
+    if axis == 1:
+        same.update(strides=m["strides"], pads=m["pads"])
+        parts = [view_of(W, view, "part") for view in _slices(m.shape("w"), 0, count)]
+        pieces = [op("conv", X, part, **same).named("piece") for part in parts]
+    else:
+        cuts = _cut_places(m)[m.choice]
+        pieces = [
+            op("conv", view_of(X, c.image, "part"), W, strides=c.strides, pads=c.pads, **same).named("piece")
+            for c in cuts
+        ]
     return [op("concat", *pieces, axis=axis)]
 
 
@@ -108,12 +144,13 @@ CHUNKS: tuple[Rule, ...] = (
         name="chunk_conv",
         left=op("conv", X, W, **CONV_ATTRIBUTES, groups=1),
         right=computed(_conv_pieces),
-        choices=lambda m: _choices(m, CHANNELS),
+        choices=_conv_choices,
         doc="""
         A convolution is computed in pieces, so that copies of one overlap with computing another.
 
         conv(x, w)  ->  concat(conv(x[:n/2], w), conv(x[n/2:], w))  or  concat(conv(x, w[:o/2]), conv(x, w[o/2:]))
-        In one group, along images (`n:count`) or channels of the result (`o:count`).
+        In one group, along images (`n:count`), channels of the result (`o:count`) or its places (`y0:count`), whose
+        pieces read the halo that their windows reach.
         """,
         source=SOURCE,
         example=_conv_example,
