@@ -13,6 +13,7 @@ from rewrites.algebra.factoring import FACTORING
 from rewrites.algebra.factors import FACTORS
 from rewrites.algebra.folding import FOLDING
 from rewrites.algebra.merging import MERGING
+from rewrites.algebra.monotone import MONOTONE
 from rewrites.algebra.other_words import OTHER_WORDS
 from rewrites.algebra.recomposition import RECOMPOSITION
 from rewrites.algebra.reductions import REDUCTIONS
@@ -30,6 +31,7 @@ ALGEBRA: tuple[Rule, ...] = (
     *OTHER_WORDS,
     *CANONICAL,
     *REDUCTIONS,
+    *MONOTONE,
     *MERGING,
     *FACTORING,
     *DISTRIBUTION,

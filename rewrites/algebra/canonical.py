@@ -10,15 +10,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from rewrites.cell_form import any_cell, cell, element_type
 from rewrites.laws import changed_cell
 from rewrites.patterns import COMMUTATIVE
 from rewrites.rule import Rule, Sizes, rest
 from teg.builder import GraphBuilder
+from teg.dtypes import is_float
 from teg.graph import Definition, Graph, TensorType
 from teg.operators.expressions import CELL_FUNCTIONS, Expression, cell_flops
+
+# Element types that hold whole numbers up to SMALL as they are.
+KINDS = ("int32", "int64", "float32", "float64")
+SMALL = 1 << 20
 
 ASSOCIATIVE: Mapping[str, Callable[[list[Any]], Any]] = {"add": sum, "mul": math.prod}
 
@@ -36,6 +41,8 @@ def _canonical(expr: Expression, dtypes: Sequence[str]) -> Expression:
     new = tuple(_canonical(part, dtypes) if isinstance(part, tuple) else part for part in expr)
     if new[0] in ASSOCIATIVE:
         return _chain(new, dtypes)
+    if new[0] == "cast" and new[2][0] == "cast" and _is_small(_number(new[2])):
+        return ("cast", new[1], new[2][2])
     return _ordered(new)
 
 
@@ -43,13 +50,15 @@ def _chain(expr: Expression, dtypes: Sequence[str]) -> Expression:
     """A sum or product as one chain, sorted, its constants folded."""
     name, kind = expr[0], element_type(expr, dtypes)
     terms = _flat(expr, name, kind, dtypes)
-    constants = [t[1] for t in terms if _is_number(t)]
-    rest_of = sorted((t for t in terms if not _is_number(t)), key=_rank)
-    if rest_of and constants:
-        folded = ASSOCIATIVE[name](constants) if len(constants) > 1 else constants[0]
-        rest_of.append(("const", folded))
+    constants = [n for t in terms if (n := _number(t)) is not None]
+    rest_of = sorted((t for t in terms if _number(t) is None), key=_rank)
+    folded = ASSOCIATIVE[name](constants) if len(constants) > 1 else (*constants, None)[0]
+    if _is_small(folded) and (not rest_of or _annihilates(name, folded, kind)):
+        return ("cast", kind, ("const", folded))
     if not rest_of:
         return expr
+    if folded is not None:
+        rest_of.append(("const", folded))
     result = rest_of[0]
     for term in rest_of[1:]:
         result = (name, result, term)
@@ -78,6 +87,25 @@ def _sorted(expr: Expression) -> Expression:
 
 def _is_number(expr: Expression) -> bool:
     return expr[0] == "const" and isinstance(expr[1], int | float) and not isinstance(expr[1], bool)
+
+
+def _number(expr: Expression) -> int | float | None:
+    """The value of a constant, or of one that is cast and stays as it is; None of anything else."""
+    if _is_number(expr):
+        return cast("int | float", expr[1])
+    if expr[0] == "cast" and _is_number(expr[2]) and _is_small(expr[2][1]) and expr[1] in KINDS:
+        return cast("int | float", expr[2][1])
+    return None
+
+
+def _is_small(value: int | float | None) -> bool:
+    """Whether a number is whole, and the same in every type of `KINDS`."""
+    return value is not None and float(value).is_integer() and abs(value) <= SMALL
+
+
+def _annihilates(name: str, value: int | float | None, kind: str) -> bool:
+    """Whether a product is zero whatever its other factors are: of floats these may be infinite."""
+    return name == "mul" and value == 0 and kind in KINDS and not is_float(kind)
 
 
 def _rank(expr: Expression) -> tuple[int, str]:
