@@ -53,7 +53,7 @@ def _chain(expr: Expression, dtypes: Sequence[str]) -> Expression:
     constants = [n for t in terms if (n := _number(t)) is not None]
     rest_of = sorted((t for t in terms if _number(t) is None), key=_rank)
     folded = ASSOCIATIVE[name](constants) if len(constants) > 1 else (*constants, None)[0]
-    if _is_small(folded) and (not rest_of or _annihilates(name, folded, kind)):
+    if kind in KINDS and _is_small(folded) and (not rest_of or _annihilates(name, folded, kind)):
         return ("cast", kind, ("const", folded))
     if not rest_of:
         return expr
@@ -105,7 +105,7 @@ def _is_small(value: int | float | None) -> bool:
 
 def _annihilates(name: str, value: int | float | None, kind: str) -> bool:
     """Whether a product is zero whatever its other factors are: of floats these may be infinite."""
-    return name == "mul" and value == 0 and kind in KINDS and not is_float(kind)
+    return name == "mul" and value == 0 and not is_float(kind)
 
 
 def _rank(expr: Expression) -> tuple[int, str]:

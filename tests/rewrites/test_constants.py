@@ -1,8 +1,13 @@
 """Constants are folded to the end, and only constants: parameters may be exchanged."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from rewrites import RULES, find, saturate
+from rewrites.algebra.canonical import canonical
+from rewrites.cell_form import INPUT
 from rewrites.rules import rule_named
 from rewrites.sketch import Sketch
 from teg.document import dumps, loads
@@ -44,3 +49,21 @@ def test_parameters_and_large_results_stay() -> None:
     assert find(chain("parameter"), [FOLD]) == []
     places = {m.places[0] for m in find(chain("constant", rows=200), [FOLD])}
     assert places == {"view"}, "the product has 40,000 elements"
+
+
+@pytest.mark.parametrize(
+    "expr, wanted",
+    [
+        (("mul", ("index", "r"), ("const", 0)), ("cast", "int64", ("const", 0))),
+        (
+            ("mul", ("add", ("cast", "float32", ("const", 2)), ("const", 1.0)), INPUT),
+            ("mul", INPUT, ("const", 3.0)),
+        ),
+        (("cast", "float32", ("cast", "int64", ("const", 2))), ("cast", "float32", ("const", 2))),
+        (("mul", INPUT, ("const", 0.0)), ("mul", INPUT, ("const", 0.0))),
+        (("mul", ("const", 0.0), ("const", 2.0)), ("mul", ("const", 0.0), ("const", 2.0))),
+    ],
+)
+def test_constants_inside_an_expression_are_folded_but_no_float_is_lost(expr: Any, wanted: Any) -> None:
+    """What a float is multiplied by may be infinite; a number without a type of its own stays as it is."""
+    assert canonical(expr, ("float32",)) == wanted
