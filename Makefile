@@ -8,6 +8,8 @@ LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
 CODE   := teg hardware rewrites costmodel optimizer service
 JOBS   ?= 2
+# Whoever has nothing left to do takes half of what another process has before it: slow tests stand side by side.
+PARALLEL = -n $(JOBS) --dist worksteal
 
 # Python keeps the bytecode of what it loads, whatever the environment says: the tests start some hundred processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,7 +31,7 @@ serve: $(READY)  ## the API and the dashboard on http://127.0.0.1:8000, with a w
 test: $(READY) browser  ## everything: style, types, dependencies, all tests
 	$(MAKE) --no-print-directory --jobs=2 --output-sync lint compiled
 	$(BIN)/python -m pip check
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest $(PARALLEL)
 
 browser:  ## Chromium for the tests of the dashboard, if it is missing and this is Debian, as root
 	@.ci/browser
@@ -37,7 +39,7 @@ browser:  ## Chromium for the tests of the dashboard, if it is missing and this 
 test-fast: compiled  ## the quick part: style and the tests not marked slow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

@@ -65,6 +65,7 @@ def test_the_old_value_of_carried_state_goes_with_its_last_reader() -> None:
     assert peak_bytes(training(3)) <= peak_bytes(training(3, carries=False)) - 2 * MATRIX_BYTES
 
 
+@pytest.mark.slow
 def test_early_updates_do_not_let_gradients_wait_for_each_other() -> None:
     graph = training(10)
     assert peak_bytes(graph, "update-early") <= peak_bytes(graph) - 4 * MATRIX_BYTES

@@ -15,7 +15,7 @@ from teg.sharding.expand import expand
 from teg.sharding.verify import verify
 from tests.costmodel.programs import GRAPHS, random_genes
 
-MESHES = ("tpu-v5e-4x4", "galaxy-4x8")
+MESHES = ("tpu-v5e-4x4", pytest.param("galaxy-4x8", marks=pytest.mark.slow))
 
 
 def values_for(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -36,7 +36,7 @@ def assert_equal_costs(graph: Graph, mesh: Mesh, seed: int, plans: int, dtype: s
         assert fast.tolist() == plain_cost(graph, placements, mesh, dtype).vector().tolist(), placements
 
 
-@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("mesh", [MESHES[0], *(pytest.param(m, marks=pytest.mark.slow) for m in MESHES[1:])])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_hand_made_graphs(name: str, mesh: str) -> None:
     assert_equal_costs(GRAPHS[name](), load_mesh(mesh), seed=1, plans=4)

@@ -48,6 +48,7 @@ def test_saturated_models_are_smaller_and_mean_the_same(name: str, rng: np.rando
     assert_close(graph, done.graph, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_every_single_move_keeps_the_values(name: str, rng: np.random.Generator) -> None:
     graph = model(name)
@@ -62,7 +63,7 @@ def test_every_single_move_keeps_the_values(name: str, rng: np.random.Generator)
 
 
 @pytest.mark.parametrize("name", TWINS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = model(name)
@@ -82,6 +83,7 @@ def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int
     assert_close(graph, current, rng, 5e-5)
 
 
+@pytest.mark.slow
 def test_tied_moves_change_all_layers_at_once(rng: np.random.Generator) -> None:
     graph = model("llama2_7b_32layer_b1_s2048")
     tied = find_tied(graph, RULES)
