@@ -7,11 +7,11 @@ The last are the plan's. In between a step is costed with the placements that ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from hardware.mesh import Mesh
+from optimizer.ablation import without
 from optimizer.costing import Costing, State, differences
 from rewrites import (
     PLACEMENT,
@@ -22,13 +22,10 @@ from rewrites import (
     is_structural,
     replay_plan,
 )
-from rewrites.placement import PLAN_WIDE
 from teg.graph import Graph
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import Placements
 
-# Placement rules that look at other blocks than the one they place.
-LOOKING = frozenset({"follow"})
 OPTION_DOC = "An option of the whole plan is set."
 
 Report = Callable[[int, int], None]
@@ -43,7 +40,8 @@ class Step:
     """One move, or several saturating ones in a row; `first` is the number of the first of them, from 0.
 
     `cost` is what the program costs after it, `effect` what it changed. `without` is what the finished plan
-    would cost more (less, where negative) without it; None where the rest does not lead to the plan then.
+    would cost more (less, where negative) without it (None: nobody asked); `gone_with` numbers the later moves that
+    build on it and are left out then too, in whole or at some of their places.
     """
 
     first: int
@@ -52,6 +50,7 @@ class Step:
     cost: Mapping[str, float]
     effect: Mapping[str, float]
     without: Mapping[str, float] | None = None
+    gone_with: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,15 +90,15 @@ def explain(
     states: list[State] = [(graph, Placements())]
     for first, group in groups:
         states.append(_after(states[-1], group, shape, first, len(moves)))
-    shortened: dict[int, State] = {}
-    for k, (_, group) in enumerate(groups if ablation else ()):
-        rest = [move for _, later in groups[k + 1 :] for move in later]
-        if (state := _without(states[k], group, rest, states[-1], shape)) is not None:
-            shortened[k] = state
-    plans = [*states, *shortened.values()]
+    numbered = list(enumerate(moves))
+    shortened = [
+        without(states[k], group, numbered[first + len(group) :], states[-1], shape)
+        for k, (first, group) in enumerate(groups if ablation else ())
+    ]
+    plans = [*states, *(left.state for left in shortened)]
     every = Costing(mesh, compute_dtype).costs(plans, lambda done: on_step(done, len(plans)))
     costs = every[: len(states)]
-    lost = {k: differences(costs[-1], cost) for k, cost in zip(shortened, every[len(states) :], strict=True)}
+    lost = [differences(costs[-1], cost) for cost in every[len(states) :]]
     steps = (
         Step(
             first,
@@ -107,7 +106,8 @@ def explain(
             len(states[k + 1][0].blocks),
             costs[k + 1],
             differences(costs[k], costs[k + 1]),
-            lost.get(k),
+            lost[k] if lost else None,
+            shortened[k].gone_with if shortened else (),
         )
         for k, (first, group) in enumerate(groups)
     )
@@ -142,44 +142,6 @@ def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, co
         except (StaleMove, RuleError) as error:
             raise StaleHistory(f"move {k} of {count} cannot be replayed: {error}; {_cure(move)}") from error
     return graph, placements
-
-
-def _without(
-    before: State, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
-) -> State | None:
-    """What the rest of a history alone leads to after `before`, without these moves.
-
-    None where the rest does not fit, or leaves blocks that the finished plan does not have: nothing was decided
-    for these.
-    """
-    try:
-        if any(is_structural(m) for m in (*moves, *rest)) or any(m.rule in LOOKING for m in rest):
-            graph, placements = replay_plan(before[0], rest, shape, placements=before[1])
-        else:
-            graph, placements = finished[0], _undone(before[1], moves, rest, finished, shape)
-    except (StaleMove, RuleError):
-        return None
-    if any(site not in finished[0].by_site for site in graph.by_site):
-        return None
-    return graph, placements
-
-
-def _undone(
-    before: Placements, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
-) -> Placements:
-    """The finished placements, but what these moves touched is as before, and as the rest changes that."""
-    options = {name for m in moves if m.rule in PLAN_WIDE for name in m.places}
-    sites = {site for m in moves if m.rule not in PLAN_WIDE for site in m.places}
-    blocks = {site: p for site, p in finished[1].blocks.items() if site not in sites}
-    blocks.update({site: p for site, p in before.blocks.items() if site in sites})
-    changed: dict[str, Any] = {name: getattr(before, name) for name in options}
-    again = []
-    for move in rest:
-        places = tuple(p for p in move.places if p in (options if move.rule in PLAN_WIDE else sites))
-        if places:
-            again.append(replace(move, place=places))
-    start = replace(finished[1], blocks=blocks, **changed)
-    return replay_plan(finished[0], again, shape, placements=start)[1]
 
 
 def _cure(move: Move) -> str:

@@ -36,6 +36,7 @@ def _step(step: Step) -> dict[str, Any]:
         "cost": dict(step.cost),
         "effect": dict(step.effect),
         "without": None if step.without is None else dict(step.without),
+        "gone_with": [number + 1 for number in step.gone_with],
     }
 
 

@@ -107,6 +107,7 @@ _EXPLANATION = {
             "cost": {"time_s": 1.6e-05, "traffic_bytes": 28672},
             "effect": {"time_s": -5e-06, "traffic_bytes": 28672},
             "without": {"time_s": 5e-06, "traffic_bytes": -28672},
+            "gone_with": [],
         }
     ],
     "cost": {"time_s": 1.6e-05, "traffic_bytes": 28672},

@@ -271,7 +271,10 @@ class ExplainedStep(Answer):
     cost: dict[str, float | int]
     effect: dict[str, float | int] = Field(description="what it changed of each cost")
     without: dict[str, float | int] | None = Field(
-        description="what the finished plan would cost more without it; null where others build on it"
+        description="what the finished plan would cost more without it, and without those that build on it"
+    )
+    gone_with: list[int] = Field(
+        description="numbers of later moves that build on it: left out then too, in whole or at some places"
     )
 
 

@@ -36,7 +36,7 @@ from teg.validate import InvalidGraph
 MOST_FAULTS = 100
 LONGEST_NAME = 200
 EXPLICIT = "explicit-graph"
-EXPLANATION = "explanation"
+EXPLANATION = "explanation 2"  # of this form; what was kept in an earlier one is made again
 DOT_BLOCKS = 2000
 
 

@@ -8,7 +8,7 @@ from optimizer import StaleHistory, explain
 from optimizer.costing import Costing
 from optimizer.explanation import first_line
 from optimizer.report import costs_of
-from rewrites import RULES, Move, apply_move, find, replay_plan, saturate
+from rewrites import RULES, Move, apply_move, find, is_structural, replay_plan, saturate
 from rewrites.cell_form import INPUT
 from rewrites.sketch import Sketch
 from teg.graph import Graph
@@ -47,11 +47,12 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
         after = plain(result.graph, moves[:end])
         assert step.cost == after
         assert step.effect == {name: after[name] - before[name] for name in after}
-        if step.without is not None:
+        if not any(map(is_structural, moves[step.first :])):
             rest = plain(result.graph, moves[: step.first] + moves[end:])
             assert step.without == {name: rest[name] - plan.cost[name] for name in rest}
+            assert step.gone_with == ()
         before = after
-    assert any(step.without is not None for step in told.steps)
+        assert step.without is not None
 
 
 @pytest.mark.parametrize("mesh", ["dgx-h100", "t3000"])
@@ -91,10 +92,48 @@ def test_a_history_of_nothing_is_the_program_as_it_was_handed_in() -> None:
     assert told.cost == told.start == plain(graph, [])
 
 
-def test_what_others_build_on_has_no_cost_without_it() -> None:
-    graph = GRAPHS["attention"]()
+def layer() -> Graph:
+    """exp of softmax along rows."""
+    b = Sketch("layer")
+    soft = b.op("softmax", b.tensor("x", 64, 32), site="soft", axes=(1,))
+    return b.result(b.cell(("exp", INPUT), {soft: "rc"}))
+
+
+def test_a_move_is_left_out_with_those_that_build_on_it() -> None:
+    """The softmax is there again then, and computes on the devices on which its input is and its reader works."""
+    graph = layer()
     expansion = next(m for m in find(graph, RULES) if m.rule == "expand_softmax")
-    assert explain(graph, [expansion], EIGHT, ablation=True).steps[0].without is None
+    spelled = apply_move(graph, expansion)
+    everywhere = [b.site for b in spelled.blocks if b.operator != "sink"]
+    split = Move("reshard", tuple(everywhere), "(gpu.0*gpu.1*gpu.2, -)")
+    told = explain(graph, [expansion, split], EIGHT, ablation=True)
+    assert [step.gone_with for step in told.steps] == [(1,), ()]
+    kept = tuple(site for site in everywhere if site in graph.by_site)
+    along = [Move("reshard", kept, split.choice), Move("reshard", "soft", "(gpu.0*gpu.1*gpu.2)")]
+    left = plain(graph, along)
+    assert told.steps[0].without == {name: left[name] - told.cost[name] for name in left}
+    assert told.steps[0].without["traffic_bytes"] == 0
+
+
+def test_what_builds_on_what_builds_on_a_move_goes_too() -> None:
+    graph = layer()
+    expansion = next(m for m in find(graph, RULES) if m.rule == "expand_softmax")
+    spelled = apply_move(graph, expansion)
+    fusion = next(m for m in find(spelled, RULES) if m.rule == "fuse_normalisation")
+    told = explain(graph, [expansion, fusion], EIGHT, ablation=True)
+    first, second = told.steps
+    assert (first.gone_with, second.gone_with) == ((1,), ())
+    assert first.without == {name: told.start[name] - told.cost[name] for name in told.cost}
+    assert second.without == {name: first.cost[name] - told.cost[name] for name in told.cost}
+
+
+def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
+    result = search(evaluations=1000)
+    for plan in result.frontier[::4]:
+        told = explain(result.graph, plan.moves, result.mesh, ablation=True)
+        assert all(step.without is not None for step in told.steps)
+        for step in told.steps:
+            assert all(step.first + len(step.moves) <= k < len(plan.moves) for k in step.gone_with)
 
 
 @pytest.mark.parametrize(

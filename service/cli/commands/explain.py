@@ -207,6 +207,9 @@ def _print(document: Mapping[str, Any]) -> None:
     ]
     headers.append(f"without it {unit}")
     columns.append(["", *lost, ""])
+    if any(step["gone_with"] for step in steps):
+        headers.append("nor")
+        columns.append(["", *(_listed(_ranges(step["gone_with"])) for step in steps), ""])
     print_table(headers, list(zip(*columns, strict=True)), right=(0, *range(4, len(headers))))
     known = {rule: said for rule, said in document["rules"].items() if said}
     if known:
@@ -216,7 +219,7 @@ def _print(document: Mapping[str, Any]) -> None:
     print(
         "\nThe first line costs the program with every device computing everything, the last is the plan; in between, "
         "what each move changed.\n'without it': what the finished plan would lose without the move "
-        f"({TITLES.get(first, first)}); empty where others build on it."
+        f"({TITLES.get(first, first)}) nor those that build on it, which stand behind it by their numbers."
     )
 
 
@@ -246,6 +249,17 @@ def _signed(text: str) -> str:
 def _number(step: Mapping[str, Any]) -> str:
     first, count = step["first"], len(step["moves"])
     return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _ranges(numbers: Sequence[int]) -> tuple[str, ...]:
+    """Numbers in order, those in a row as one: `5-7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return tuple(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _rules(moves: Sequence[Mapping[str, Any]]) -> str:

@@ -9,10 +9,11 @@ import { column, plain } from "./units.js";
 
 /** @typedef {{rule: string, place: string | string[], choice: string}} Move */
 /** @typedef {{first: number, moves: Move[], cost: Record<string, number>, effect: Record<string, number>,
- *   without: Record<string, number> | null}} Step */
+ *   without: Record<string, number> | null, gone_with: number[]}} Step */
 /** @typedef {import("./cost-table.js").Objective} Objective */
 
 const MOST_PERCENT = 1000;
+const MOST_NAMED = 4;
 
 /**
  * @param {Element} place
@@ -53,7 +54,7 @@ export function showEffects(place, told, catalogue) {
       element("th", { scope: "row", title: saying(step, told.rules) }, rules(step)),
       element("td", { class: "small" }, where(step)),
       shown.map((one) => effect(step, one)),
-      lost ? element("td", { class: "number small" }, lost.texts[k]) : null,
+      lost ? element("td", { class: "number small" }, lost.texts[k], nor(step)) : null,
     ),
   );
   fill(
@@ -78,8 +79,8 @@ export function showEffects(place, told, catalogue) {
     element(
       "p",
       { class: "muted small" },
-      "Before the first move every device computes everything. “Without it” is what the finished plan would lose without the move; " +
-        "it is empty where others build on it.",
+      "Before the first move every device computes everything. “Without it” is what the finished plan would lose without the move, " +
+        "nor those that build on it, which are named below the figure.",
     ),
   );
 }
@@ -118,6 +119,18 @@ function losses(steps, one) {
     value === undefined ? "" : value === 0 ? "·" : signed(scale.write(value), value),
   );
   return { name: scale.name, texts };
+}
+
+/** Which later moves build on a step, a few of them by number. @param {Step} step */
+function nor({ gone_with }) {
+  if (!gone_with.length) return null;
+  const more = gone_with.length - MOST_NAMED;
+  const named = gone_with.slice(0, MOST_NAMED).join(", ");
+  return element(
+    "div",
+    { class: "muted", title: gone_with.join(", ") },
+    `nor ${named}${more > 0 ? ` and ${plain(more)} more` : ""}`,
+  );
 }
 
 /** @param {string} text @param {number} value */

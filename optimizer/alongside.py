@@ -1,0 +1,78 @@
+"""Blocks that nothing was decided for, placed as their neighbours are: what they read and make stays where it is.
+
+Each input and output that a neighbour has split asks for a split of the index dimension that runs along it; the
+largest tensor is heard first. What would make no legal plan stays whole on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from teg.graph import Block, Graph
+from teg.sharding.check import check_placements
+from teg.sharding.mesh import MeshShape
+from teg.sharding.placement import Placement, Placements
+from teg.sharding.spec import WHOLE, Spec, Split
+from teg.sharding.strategy import Strategy, needed_spec, output_spec, read_of, splittable
+from teg.signature import rows_of
+
+# A wish: the size of the tensor, the index dimension that runs along one of its dimensions, and the axes there.
+Wish = tuple[int, int, tuple[str, ...]]
+
+
+def placed_alongside(
+    graph: Graph, placements: Placements, sites: Collection[str], mesh: MeshShape
+) -> Placements:
+    """The placements with these blocks placed too: in program order along what they read, then back along readers."""
+    waiting = [block for block in graph.blocks if block.site in sites and block.signature is not None]
+    for order in (waiting, waiting[::-1]):
+        for block in order:
+            if block.site in placements.blocks:
+                continue
+            strategy = _agreed(block, sorted(_wishes(graph, block, placements), reverse=True))
+            placed = {**placements.blocks, block.site: Placement(strategy)}
+            alone = replace(placements, blocks={block.site: placed[block.site]})
+            if any(s.axes for s in strategy.splits) and not check_placements(graph, alone, mesh):
+                placements = replace(placements, blocks=placed)
+    return placements
+
+
+def _agreed(block: Block, wishes: list[Wish]) -> Strategy:
+    """One split per index dimension at most, and each axis once; those who come first are heard."""
+    allowed = splittable(block.signature)
+    splits, taken = [WHOLE] * len(allowed), set[str]()
+    for _, dim, axes in wishes:
+        if allowed[dim] and splits[dim] is WHOLE and not taken & set(axes):
+            splits[dim] = Split(axes)
+            taken |= set(axes)
+    return Strategy(tuple(splits))
+
+
+def _wishes(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish]:
+    """What the placed makers of what a block reads, and the placed readers of what it makes, ask for."""
+    for position in range(len(block.inputs)):
+        read = read_of(graph, block.site, position)
+        maker, made = graph.producers[read.root], graph.tensors[read.root]
+        if maker.site in placements.blocks:
+            place = maker.outputs.index(read.root)
+            strategy = placements.blocks[maker.site].strategy
+            spec = output_spec(maker.signature, place, len(made.shape), strategy)
+            yield from _along([row.dim for row in read.rows], spec, made.type.size_bytes)
+    assert block.signature is not None
+    for place, tensor in enumerate(block.outputs):
+        dims = [-1 if row is None else row.dim for row in rows_of(block.signature.outputs[place])]
+        made = graph.tensors[tensor]
+        for reader, position in graph.readers[tensor]:
+            if reader.site in placements.blocks:
+                rows = read_of(graph, reader.site, position).rows
+                strategy = placements.blocks[reader.site].strategy
+                if len(rows) == len(made.shape):
+                    spec = needed_spec(rows, made.shape, reader.signature, strategy)
+                    yield from _along(dims, spec, made.type.size_bytes)
+
+
+def _along(dims: list[int], spec: Spec, size_bytes: int) -> Iterator[Wish]:
+    for dim, split in zip(dims, spec.dims, strict=True):
+        if dim >= 0 and split.axes:
+            yield size_bytes, dim, split.axes
