@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rewrites import Move
+from service.api.tasks import EXPLANATION
 from service.settings import Limits
 from service.store import Execution
 from teg.document import from_document
@@ -54,7 +55,7 @@ def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
     assert told["as_stored"] is False, "the costs of this plan were made up"
     assert told["blocks"]["hidden"]["origins"] == ["hidden"]
     assert told["events"][0] == {"move": 1, **plan["moves"][0], "effect": "placed", "site": "y"}
-    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, "explanation")
+    kept = shared.store.plans.artifact(shared.store.plans.get(plan_id).key, EXPLANATION)
     assert kept is not None and json.loads(gzip.decompress(kept)) == told
 
 
