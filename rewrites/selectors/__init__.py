@@ -12,6 +12,7 @@ from rewrites.selectors.refactoring import REFACTORING
 from rewrites.selectors.reshapes import RESHAPES
 from rewrites.selectors.views import VIEWS
 from rewrites.selectors.window_cuts import WINDOW_CUTS
+from rewrites.selectors.window_pads import WINDOW_PADS
 
 SELECTORS: tuple[Rule, ...] = (
     *VIEWS,
@@ -23,6 +24,7 @@ SELECTORS: tuple[Rule, ...] = (
     *LOOKUPS,
     *EXCHANGED_LOOKUPS,
     *WINDOW_CUTS,
+    *WINDOW_PADS,
     *BROADCASTS,
     *REFACTORING,
 )
