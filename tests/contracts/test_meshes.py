@@ -16,7 +16,14 @@ INPUTS = random_inputs(PROGRAM, np.random.default_rng(0))
 EXPECTED = evaluate(PROGRAM, INPUTS)
 
 
-@pytest.mark.parametrize("name", mesh_names())
+LARGE = 16
+EVERY = [
+    pytest.param(name, marks=[pytest.mark.slow] if load_mesh(name).device_count > LARGE else [])
+    for name in mesh_names()
+]
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_plans_for_a_mesh_are_proven_and_run_as_predicted(name: str) -> None:
     mesh, wanted = load_mesh(name), [objective.name for objective in OBJECTIVES]
 

@@ -92,6 +92,7 @@ def test_resumed_anywhere_a_search_gives_the_same(leftovers: tuple[Result, Watch
     assert again.seconds >= saved.timings["search_s"], "the clock goes on"
 
 
+@pytest.mark.slow
 def test_stopped_again_and_again(leftovers: tuple[Result, Watcher]) -> None:
     options = {"seed": 2, "islands": 2, "evaluations": EVALUATIONS, "executor": InlineExecutor()}
     saved: Checkpoint | None = None
@@ -159,6 +160,7 @@ def test_snapshots_are_values_that_say_how_the_search_stands(leftovers: tuple[Re
     assert {plan.id for plan in result.frontier} <= plans, "not thinned"
 
 
+@pytest.mark.slow
 def test_snapshots_come_now_and_then_and_at_the_end() -> None:
     watcher = Watcher()
     search(evaluations=100_000, on_checkpoint=watcher, checkpoint_s=3600)
@@ -260,6 +262,7 @@ def test_a_larger_budget_goes_on_from_the_end_and_a_spent_one_ends_at_once(
     assert (spent.evaluations, spent.stopped) == (saved.evaluations, "budget")
 
 
+@pytest.mark.slow
 def test_a_converged_search_stays_converged() -> None:
     options = {"evaluations": 50_000_000, "rules": ()}
     result, watcher = watched("joints", **options)

@@ -55,7 +55,7 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
         assert step.without is not None
 
 
-@pytest.mark.parametrize("mesh", ["dgx-h100", "t3000"])
+@pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
     result = search(mesh=load_mesh(mesh), evaluations=600)
     shape = MeshShape(result.mesh.axis_sizes)

@@ -63,6 +63,7 @@ def test_workers_leave_signals_to_their_owner(islands: ProcessIslands) -> None:
     assert islands.submit(os.getpid).result() == worker
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_the_others_of_its_pool_go(islands: ProcessIslands) -> None:
     busy = [islands.submit(time.sleep, 0.3) for _ in range(2)]
     for future in busy:
@@ -85,6 +86,7 @@ def ends_its_worker() -> None:
     os._exit(1)
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_its_worker_again_and_again_fails(islands: ProcessIslands) -> None:
     with pytest.raises(Exception, match="terminated abruptly"):
         islands.submit(ends_its_worker).result()
@@ -99,6 +101,7 @@ def test_a_cancelled_task_is_not_heard_of_again(islands: ProcessIslands) -> None
     assert islands.submit(pow, 3, 2).result() == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idle_victim", [False, True])
 def test_after_a_shutdown_the_workers_end(idle_victim: bool) -> None:
     pool = ProcessIslands(2)

@@ -23,7 +23,7 @@ def repeats(result: Result, other: Result) -> bool:
     )
 
 
-@pytest.mark.parametrize("islands", [1, 3])
+@pytest.mark.parametrize("islands", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_twice_the_same(islands: int) -> None:
     several = {"islands": islands, "evaluations": 2 * islands * EPOCH}
     runs = [search(seed=5, executor=InlineExecutor(), **several) for _ in range(2)]
@@ -82,6 +82,7 @@ class Watched(Executor):
         return self.inner.submit(fn, *args, **kwargs)
 
 
+@pytest.mark.slow
 def test_any_executor_will_do() -> None:
     watched = Watched()
     options = {"seed": 5, "islands": 3, "evaluations": 3 * EPOCH}

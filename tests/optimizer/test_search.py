@@ -134,6 +134,7 @@ def structural_rules(result: Result) -> set[str]:
     return {name for name, (applied, _) in result.rules.items() if applied} - set(PLACEMENT_RULES)
 
 
+@pytest.mark.slow
 def test_only_the_chosen_rules_change_the_graph() -> None:
     saturating = {r.name for r in RULES if r.saturating}
     assert structural_rules(search(rules=(), evaluations=100_000)) == set()
@@ -187,6 +188,7 @@ def test_a_request_to_stop_is_heard_between_rounds() -> None:
     assert len(result.history) == len(rounds) - 2, "compiling and seeding are reported too"
 
 
+@pytest.mark.slow
 def test_a_search_stops_when_nothing_more_is_found() -> None:
     result = search(GRAPHS["joints"](), evaluations=50_000_000, rules=())
     assert result.stopped == "converged"
@@ -223,6 +225,7 @@ def test_boundary_options_hold_in_every_plan(option: dict[str, str], sites: str)
                 assert not any(s.axes for s in plan.placements.of(block).strategy.splits)
 
 
+@pytest.mark.slow
 def test_the_search_adds_to_its_seeds() -> None:
     """Hypervolume of seeds, of a search without them and of both, before one reference: as the benchmark has it."""
     graph = GRAPHS["attention"]()

@@ -64,6 +64,7 @@ def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int
     assert cold.started_from == 0
 
 
+@pytest.mark.slow
 def test_a_thinned_frontier_keeps_what_was_given() -> None:
     earlier = search(seed=5, evaluations=150_000)
     result = warm(earlier.frontier, graph=GRAPHS["attention"](), evaluations=150_000)

@@ -24,7 +24,9 @@ def assert_same_counts(a: Execution, b: Execution) -> None:
             assert np.array_equal(left, right), f"{field.name}: {left} and {right}"
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 25))]
+)
 @pytest.mark.parametrize("shape", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
 def test_random_programs(shape: MeshShape, seed: int) -> None:
     rng = np.random.default_rng([seed, shape.device_count, len(shape.axes)])
