@@ -27,6 +27,9 @@ def _is_soft(block: Block) -> bool:
 
 SQUARE = above(*BETWEEN, ends=("contract",), most=12, through=_is_soft)
 PRODUCTS = ("contract",)
+
+# Scores of content, of position, of what is compressed: their sum is what the softmax sees.
+MOST_SCORES = 3
 # Whatever is weighted or differentiated; one left side for both rules is looked for once.
 WEIGHTED = op("contract", SQUARE, tensor("x")).commutative()
 
@@ -41,9 +44,24 @@ def _products(m: Match) -> int:
     return sum(b.operator == "contract" for b in m.blocks)
 
 
+def _are_scores(m: Match) -> bool:
+    """Whether all products above the weighted sum are scores: what is weighted reads them through exponentials only."""
+    makers = {t: b for b in m.blocks for t in b.outputs}
+    waiting, seen = [m.bindings[SQUARE]], set[str]()
+    while waiting:
+        block = makers.get(waiting.pop())
+        if block is None or block.site in seen or _is_soft(block):
+            continue
+        if block.operator in PRODUCTS:
+            return False
+        seen.add(block.site)
+        waiting += block.inputs
+    return True
+
+
 def _is_forward(m: Match) -> bool:
-    """One product of scores, and rows that are independent of each other."""
-    if _products(m) != 2 or not _softens(m):
+    """Products of scores, which may be added up, and rows that are independent of each other."""
+    if not 2 <= _products(m) <= MOST_SCORES + 1 or not _softens(m) or not _are_scores(m):
         return False
     found = judged(m, recomputes=True)
     return found is not None and found.streams and all(d.kind == PARALLEL for d in found.dims)
@@ -110,8 +128,9 @@ ATTENTION_FUSION: tuple[Rule, ...] = (
 
         contract(cells(softmax(cells(contract(q, k)))), v)  ->  fused(q, k, v)
         However the softmax is spelled, where a part of the rows keeps little between the steps: live memory grows
-        with the length and not with its square. The same steps on the same numbers. Where others (a backward
-        pass) read scores or probabilities, their makers stay and the block computes them again.
+        with the length and not with its square. Scores may be sums of products, of contents and positions say. The
+        same steps on the same numbers. Where others (a backward pass) read scores or probabilities, their makers stay
+        and the block computes them again.
         """,
         source=SOURCE,
         example=_attention_example,

@@ -216,3 +216,18 @@ def test_no_square_of_scores_is_ever_whole_in_a_fused_block(name: str) -> None:
 def body_square(graph: Graph, square: int) -> bool:
     """Whether the program before has tensors of the square."""
     return any(t.type.size_bytes >= square for t in graph.tensors.values())
+
+
+def test_attention_whose_scores_are_a_sum_of_products_is_one_block() -> None:
+    """Contents and rotated positions apart (multi-head latent attention), masked."""
+    b = Sketch("latent attention")
+    q, k, v = (b.tensor(n, 2, s, 4) for n, s in (("q", 3), ("k", 5), ("v", 5)))
+    turned_q, turned_k = b.tensor("turned_q", 2, 3, 2), b.tensor("turned_k", 5, 2)
+    contents, places = b.contract("hsd,htd->hst", q, k), b.contract("hsr,tr->hst", turned_q, turned_k)
+    mask = ("where", ("le", ("index", "t"), ("index", "s")), ("add", INPUT, ("input", 1)), ("const", -1e9))
+    weights = b.op("softmax", b.cell(mask, {contents: "hst", places: "hst"}), axes=(2,))
+    graph = b.result(b.contract("hst,htd->shd", weights, v))
+    (move,) = [m for m in find(graph, RULES) if m.rule == "fuse_attention"]
+    after = apply_move(graph, move)
+    assert_same(graph, after)
+    assert [x.operator for x in after.blocks if x.operator not in ("source", "sink")] == ["fused"]
