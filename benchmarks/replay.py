@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.compiled import njit
-from costmodel.kernel import COSTS, evaluate
+from costmodel.kernel import evaluate
+from costmodel.kernelarrays import COSTS
 from costmodel.planspace import Genes, PlanSpace
 from optimizer.island import (
     CHILDREN,

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.replay import Witness, new_witness, record_epoch
 from benchmarks.setting import find_models, write
-from costmodel.kernel import new_state
+from costmodel.kernelarrays import new_state
 from costmodel.objectives import NAMES, require_objectives
 from costmodel.plain import Counted, plain_cost
 from costmodel.planspace import PlanSpace

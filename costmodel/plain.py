@@ -44,7 +44,7 @@ class Tally:
     peak_per_device: list[int] = field(default_factory=list)
 
     def vector(self) -> np.ndarray:
-        """In the order of `costmodel.kernel`."""
+        """In the order of `costmodel.kernelarrays`."""
         return np.array(
             [
                 self.time_ticks,

@@ -14,7 +14,8 @@ import numpy as np
 
 from costmodel.blockcost import BlockCosts, base_flops, block_costs
 from costmodel.classes import device_classes
-from costmodel.kernel import COSTS, Space, State, evaluate, new_state
+from costmodel.kernel import evaluate
+from costmodel.kernelarrays import COSTS, Space, State, new_state
 from costmodel.layoutchoices import Orders
 from costmodel.storagechoice import BlockKinds, StorageChoice
 from costmodel.strategies import StrategyFamily, aligned_granules
@@ -148,7 +149,7 @@ class PlanSpace:
         )
 
     def evaluate(self, genes: Genes) -> np.ndarray:
-        """Integer costs `(COSTS,)` as ordered in `costmodel.kernel`."""
+        """Integer costs `(COSTS,)` as ordered in `costmodel.kernelarrays`."""
         cost = np.zeros(COSTS, dtype=np.int64)
         evaluate(self.space, self.state, genes.strategies, genes.prefetch, genes.regather, cost)
         return cost

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.compiled import njit
-from costmodel.kernel import COSTS
+from costmodel.kernelarrays import COSTS
 
 
 class Archive(NamedTuple):

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.compiled import njit
-from costmodel.kernel import COSTS, evaluate
+from costmodel.kernel import evaluate
+from costmodel.kernelarrays import COSTS
 from optimizer.archive import Archive, insert, insert_infeasible
 from optimizer.stream import between, unit
 from optimizer.variation import RELAYOUT, RULES, hash_plan, store_as, vary

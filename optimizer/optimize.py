@@ -92,30 +92,16 @@ def optimize(
     check(graph)
     graph = searched(graph)
     chosen = require_objectives(objectives, mesh.device)
-    bounds = all_constraints(constraints, mesh)
-    for bound in bounds:
-        require_objectives([bound.objective], mesh.device)
-    _one_of("inputs", inputs, INPUT_OPTIONS)
-    _one_of("outputs", outputs, OUTPUT_OPTIONS)
-    _one_of("devices", devices, DEVICES)
-    _one_of("layouts", layouts, LAYOUTS)
+    bounds = _bounds(constraints, mesh)
     check_pins(graph, pins or {})
-    count = islands if islands is not None else os.cpu_count() or 1
-    if count < 1:
-        raise ValueError(f"a search needs at least one island, not {count}")
     if resume is not None and start_from:
         raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
+    whole = _one_of("devices", devices, DEVICES) == "all" or bool(pins)
     state = SearchState(
-        _machines(graph, mesh, chosen, bounds, whole=devices == "all" or bool(pins)),
-        Settings(
-            inputs=inputs,
-            outputs=outputs,
-            compute_dtype=compute_dtype,
-            pins=dict(pins or {}),
-            layouts=layouts,
-        ),
+        _machines(graph, mesh, chosen, bounds, whole),
+        _settings(inputs, outputs, compute_dtype, pins or {}, layouts),
         StructuralSearch(choose_rules(rules)),
-        count,
+        _islands(islands),
         seed,
         np.random.default_rng(seed),
     )
@@ -137,6 +123,34 @@ def optimize(
     return _result(state, graph, mesh, chosen, bounds)
 
 
+def _bounds(constraints: Sequence[str | Constraint], mesh: Mesh) -> tuple[Constraint, ...]:
+    """The constraints, on objectives that the machine has figures for."""
+    bounds = all_constraints(constraints, mesh)
+    for bound in bounds:
+        require_objectives([bound.objective], mesh.device)
+    return bounds
+
+
+def _settings(
+    inputs: str, outputs: str, compute_dtype: str | None, pins: Mapping[str, str], layouts: str
+) -> Settings:
+    return Settings(
+        inputs=_one_of("inputs", inputs, INPUT_OPTIONS),
+        outputs=_one_of("outputs", outputs, OUTPUT_OPTIONS),
+        compute_dtype=compute_dtype,
+        pins=dict(pins),
+        layouts=_one_of("layouts", layouts, LAYOUTS),
+    )
+
+
+def _islands(asked: int | None) -> int:
+    """How many islands: one per core unless told."""
+    count = asked if asked is not None else os.cpu_count() or 1
+    if count < 1:
+        raise ValueError(f"a search needs at least one island, not {count}")
+    return count
+
+
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
     """Reports what comes before the first round."""
 
@@ -147,9 +161,10 @@ def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) 
     return report
 
 
-def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+def _one_of(name: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
         raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
+    return value
 
 
 def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from costmodel.kernel import COSTS, ENERGY, TIME
+from costmodel.kernelarrays import COSTS, ENERGY, TIME
 from costmodel.objectives import OBJECTIVES, POSITION, Objective
 from hardware.mesh import Mesh
 from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds

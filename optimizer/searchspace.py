@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.kernel import PAIR_TICKS, PLACED, RELAYOUT_TICKS
+from costmodel.kernelarrays import PAIR_TICKS, PLACED, RELAYOUT_TICKS
 from costmodel.planspace import PlanSpace
 from costmodel.strategies import StrategyFamily
 from costmodel.view import View
@@ -15,7 +15,7 @@ from optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_fr
 
 
 class SearchSpace(NamedTuple):
-    """Arrays beside `costmodel.kernel.Space`.
+    """Arrays beside `costmodel.kernelarrays.Space`.
 
     A gene value's digits say, per logical axis, which index dimension it splits (-1: none); `lookup` finds the
     strategy of given digits, apart from the choice of orders. `fit[key]` is the maker's gene value that gives

@@ -12,7 +12,7 @@ from itertools import permutations, product
 import numpy as np
 
 from costmodel.compiled import njit
-from costmodel.kernel import Space
+from costmodel.kernelarrays import Space
 from costmodel.planspace import PlanSpace
 from optimizer.searchspace import SearchSpace
 from optimizer.variation import source_fits, with_digit

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from costmodel.compiled import njit
-from costmodel.kernel import COSTS, evaluate
+from costmodel.kernel import evaluate
+from costmodel.kernelarrays import COSTS
 from costmodel.planspace import Genes, PlanSpace
 from costmodel.tablerows import TableCache
 from costmodel.view import View

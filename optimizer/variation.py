@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.compiled import njit
-from costmodel.kernel import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
+from costmodel.kernelarrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
 from optimizer.stream import between, unit
 
 RULES = (

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from costmodel.kernel import Space, State, new_state
+from costmodel.kernelarrays import Space, State, new_state
 from optimizer.archive import Archive
 from optimizer.island import SEEN_SIZE, Goal, Statistics, new_statistics, run_epoch
 from optimizer.searchspace import SearchSpace

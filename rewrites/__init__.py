@@ -7,13 +7,13 @@ from rewrites.move import Move, StaleMove
 from rewrites.neighbourhood import Changes
 from rewrites.offers import Failure, Offers, find_tied
 from rewrites.placement import (
-    PLACEMENT,
     apply_placement,
     find_placements,
     is_structural,
     placement_moves,
     replay_plan,
 )
+from rewrites.placement_rules import PLACEMENT
 from rewrites.provenance import Event, Provenance, Story
 from rewrites.rule import Match, Rule, RuleError, Sizes
 from rewrites.rules import RULES, catalogue, rule_named

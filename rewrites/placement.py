@@ -7,68 +7,29 @@ history of both kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import lru_cache
-from inspect import cleandoc
-from itertools import permutations, product
 from typing import Any
 
-from hardware.layouts.order import order_of, parse_order
 from rewrites.apply import Rules, replay
 from rewrites.move import Move, StaleMove
+from rewrites.placement_rules import PLACEMENT, PlacementRule, Spot
 from teg.graph import Block, Graph
 from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
 from teg.sharding.mesh import MeshShape
 from teg.sharding.placement import ORDERS, Placement, Placements
-from teg.sharding.spec import WHOLE, Spec, Split
-from teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
-from teg.sharding.text import parse_strategy
 
-LONGEST_PREFETCH = 4
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": ORDERS,
     "inputs": INPUT_OPTIONS,
     "outputs": OUTPUT_OPTIONS,
 }
 
-
 # Moves whose place is an option of the plan, not a block.
 PLAN_WIDE = frozenset({"set_option"})
 
-
-@dataclass(frozen=True)
-class Spot:
-    """A block of a plan, where a placement rule is asked about."""
-
-    graph: Graph
-    placements: Placements
-    block: Block
-    mesh: MeshShape
-
-    @property
-    def placement(self) -> Placement:
-        return self.placements.of(self.block)
-
-
-@dataclass(frozen=True)
-class PlacementRule:
-    """A way to change one block's placement: `choices` lists what there is, `apply` takes a choice's text.
-
-    `apply` may take more than `choices` lists (any strategy, any distance). It raises ValueError for a text
-    it cannot read.
-    """
-
-    name: str
-    doc: str
-    source: str
-    choices: Callable[[Spot], Iterable[str]]
-    apply: Callable[[Spot, str], Placement]
-    kind: str = "placement"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "doc", cleandoc(self.doc))
+_PLACING = {rule.name for rule in PLACEMENT} | PLAN_WIDE
 
 
 def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape: MeshShape) -> Placements:
@@ -201,225 +162,3 @@ def _differences(block: Block, old: Placement, new: Placement) -> Iterator[tuple
     for k in range(len(block.outputs)):
         if old.layout_of(k) != new.layout_of(k):
             yield "store_as", f"{k}:{new.layout_of(k)}"
-
-
-def _strategies(spot: Spot) -> Iterator[str]:
-    """All ways to lay whole mesh axes along dimensions that may be split, the present one left out."""
-    free = [k for k, allowed in enumerate(splittable(spot.block.signature)) if allowed]
-    axes = [tuple(s.name for s in spot.mesh.sub_axes if s.axis == name) for name, _ in spot.mesh.axes]
-    for along in product((None, *free), repeat=len(axes)):
-        splits = [WHOLE] * len(spot.placement.strategy.splits)
-        for k, names in zip(along, axes, strict=True):
-            if k is not None and names:
-                splits[k] = Split((*splits[k].axes, *names))
-        strategy = Strategy(tuple(splits))
-        placed = Placements({spot.block.site: Placement(strategy)})
-        if strategy != spot.placement.strategy and not check_placements(spot.graph, placed, spot.mesh):
-            yield str(strategy)
-
-
-def _reshard(spot: Spot, choice: str) -> Placement:
-    signature = spot.block.signature
-    rank = len(signature.dims) if signature is not None else 0
-    return replace(spot.placement, strategy=_parsed(choice, rank))
-
-
-@lru_cache(maxsize=4096)
-def _parsed(choice: str, rank: int) -> Strategy:
-    """A move's choice is read once, however many places it has."""
-    return parse_strategy(choice, rank)
-
-
-def _source_reads(spot: Spot) -> dict[str, tuple[Block, int]]:
-    """Who reads a source, itself or through views, as `site:position`."""
-    if spot.block.operator != "source":
-        return {}
-    reached = list(spot.block.outputs)
-    found: dict[str, tuple[Block, int]] = {}
-    for tensor in reached:
-        for block, position in spot.graph.readers[tensor]:
-            if block.operator == "view":
-                reached.extend(block.outputs)
-            else:
-                found[f"{block.site}:{position}"] = (block, position)
-    return found
-
-
-def _follow(spot: Spot, choice: str) -> Placement:
-    reads = _source_reads(spot)
-    if choice not in reads:
-        raise ValueError(
-            f"expected one of its readers {', '.join(reads) or '(there are none)'}, not {choice!r}"
-        )
-    block, position = reads[choice]
-    tensor = spot.graph.tensors[spot.block.outputs[0]]
-    rows = read_of(spot.graph, block.site, position).rows
-    strategy = spot.placements.of(block).strategy
-    needed = needed_spec(rows, tensor.shape, block.signature, strategy)
-    return replace(
-        spot.placement, strategy=Strategy(tuple(_born(needed, k) for k in range(len(needed.dims))))
-    )
-
-
-def _born(needed: Spec, dim: int) -> Split:
-    """The split of a source dimension whose chunks lie where windows begin."""
-    split, window = needed.dims[dim], needed.window(dim)
-    if window is None or not split.axes:
-        return Split(split.axes, split.granule) if split.axes else WHOLE
-    return Split(split.axes, split.granule * max(1, abs(window.stride)))
-
-
-def _distances(spot: Spot) -> Iterator[str]:
-    for k in range(len(spot.block.inputs)):
-        now = spot.placement.prefetch_of(k)
-        yield from (f"{k}:{d}" for d in range(LONGEST_PREFETCH + 1) if d != now)
-
-
-def _prefetch(spot: Spot, choice: str) -> Placement:
-    position, text = _input_of(spot, choice)
-    if not text.isdecimal():
-        raise ValueError(f"expected 'input:blocks ahead' such as '0:2', not {choice!r}")
-    distances = [spot.placement.prefetch_of(k) for k in range(len(spot.block.inputs))]
-    distances[position] = int(text)
-    return replace(spot.placement, prefetch=tuple(distances))
-
-
-def _toggles(spot: Spot) -> Iterator[str]:
-    for k in range(len(spot.block.inputs)):
-        yield f"{k}:{'off' if spot.placement.regather_of(k) else 'on'}"
-
-
-def _regather(spot: Spot, choice: str) -> Placement:
-    position, text = _input_of(spot, choice)
-    if text not in ("on", "off"):
-        raise ValueError(f"expected 'input:on' or 'input:off', not {choice!r}")
-    flags = [spot.placement.regather_of(k) for k in range(len(spot.block.inputs))]
-    flags[position] = text == "on"
-    return replace(spot.placement, regather=tuple(flags))
-
-
-def _input_of(spot: Spot, choice: str) -> tuple[int, str]:
-    """The input position and the rest of `position:rest`."""
-    return _numbered(choice, "input", len(spot.block.inputs))
-
-
-def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
-    number, _, text = choice.partition(":")
-    if not number.isdecimal() or int(number) >= count:
-        raise ValueError(f"expected an {what} below {count} before ':', not {choice!r}")
-    return int(number), text
-
-
-def _orders(rank: int, now: str) -> Iterator[str]:
-    """Every choice of a dimension along the columns of tiles and one along their rows, but the present one."""
-    pairs = permutations(range(rank), 2) if rank > 1 else ()
-    texts = (str(order_of(rank, (columns,), (rows,))) for columns, rows in pairs)
-    yield from (text for text in texts if text != now)
-
-
-def _stored(spot: Spot) -> Iterator[str]:
-    for k, site in enumerate(spot.block.outputs):
-        rank = len(spot.graph.tensors[site].shape)
-        yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.layout_of(k)))
-
-
-def _store_as(spot: Spot, choice: str) -> Placement:
-    outputs = spot.block.outputs
-    position, text = _numbered(choice, "output", len(outputs))
-    order = parse_order(text, len(spot.graph.tensors[outputs[position]].shape))
-    layouts = [spot.placement.layout_of(k) for k in range(len(outputs))]
-    layouts[position] = str(order)
-    return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
-
-
-def _read_layouts(spot: Spot) -> Iterator[str]:
-    for k in range(len(spot.block.inputs)):
-        rank = len(spot.graph.tensors[read_of(spot.graph, spot.block.site, k).root].shape)
-        yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.read_layout_of(k)))
-
-
-def _read_as(spot: Spot, choice: str) -> Placement:
-    position, text = _input_of(spot, choice)
-    root = read_of(spot.graph, spot.block.site, position).root
-    order = parse_order(text, len(spot.graph.tensors[root].shape))
-    layouts = [spot.placement.read_layout_of(k) for k in range(len(spot.block.inputs))]
-    layouts[position] = str(order)
-    return replace(spot.placement, read_layouts=tuple(layouts) if any(layouts) else ())
-
-
-PLACEMENT: tuple[PlacementRule, ...] = (
-    PlacementRule(
-        name="reshard",
-        doc="""
-        A block computes elsewhere.
-
-        strategy  ->  the strategy of the choice
-        Where every dimension that is split may be: strategies never change values, only who computes them.
-        """,
-        source="Xu et al., GSPMD, 2021, section 3",
-        choices=_strategies,
-        apply=_reshard,
-    ),
-    PlacementRule(
-        name="follow",
-        doc="""
-        An input of the program is born as one of its readers needs it.
-
-        strategy of a source  ->  what the reader of the choice (`site:position`) needs
-        Inputs are born in the spec a plan chooses, at no cost, so the copy to that reader disappears.
-        """,
-        source="Xu et al., GSPMD, 2021, section 3.5 (propagation)",
-        choices=_source_reads,
-        apply=_follow,
-    ),
-    PlacementRule(
-        name="prefetch",
-        doc="""
-        The copy for an input is issued earlier.
-
-        input k  ->  its copy starts so many blocks ahead (choice `k:blocks`)
-        Always: it overlaps with computation, and its buffer lives longer.
-        """,
-        source="Rajbhandari et al., ZeRO-Infinity, SC 2021, section 6.2 (overlap-centric design)",
-        choices=_distances,
-        apply=_prefetch,
-    ),
-    PlacementRule(
-        name="regather",
-        doc="""
-        A shared copy is dropped and made again for an input.
-
-        input k  ->  a copy of its own from here on (choice `k:on`), or shared again (`k:off`)
-        Always: memory for traffic.
-        """,
-        source="Rajbhandari et al., ZeRO, SC 2020, section 5.3 (parameters gathered at use)",
-        choices=_toggles,
-        apply=_regather,
-    ),
-    PlacementRule(
-        name="store_as",
-        doc="""
-        An output is left in another physical layout.
-
-        output k  ->  its dimensions in the order of the choice (`k:{3*2,1,0}`, minor to major; `k:` the program's)
-        Always: values stay what they are. Padding differs, and readers that want another order get a copy.
-        """,
-        source="XLA tiled layout; XLA's layout assignment",
-        choices=_stored,
-        apply=_store_as,
-    ),
-    PlacementRule(
-        name="read_as",
-        doc="""
-        A block reads an input in another physical layout.
-
-        input k  ->  its root's dimensions in the order of the choice (`k:{3*2,1,0}`); copied first if stored otherwise
-        Always: a relayout costs time and memory, never values.
-        """,
-        source="XLA tiled layout; XLA's layout assignment",
-        choices=_read_layouts,
-        apply=_read_as,
-    ),
-)
-
-_PLACING = {rule.name for rule in PLACEMENT} | PLAN_WIDE

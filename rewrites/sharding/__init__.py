@@ -1,7 +1,7 @@
 """Sharding by rewriting the program. One story per file, added up here.
 
 Most of sharding needs no rule: it is a placement. What is done where is the strategy of a block, and these moves
-(`rewrites.placement`) change it:
+(`rewrites.placement_rules`) change it:
 
 | what compilers call | is here |
 | --- | --- |

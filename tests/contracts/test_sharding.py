@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.kernel import PEAK, TOTAL, TRAFFIC
+from costmodel.kernelarrays import PEAK, TOTAL, TRAFFIC
 from costmodel.planspace import PlanSpace
 from hardware.simulator import simulate
 from teg.builder import GraphBuilder, define

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.copytables import copy_table
-from costmodel.kernel import COSTS, PAIR_STAGING, PAIR_TICKS, PAIR_TRAFFIC, SPEC, Space, evaluate, new_state
+from costmodel.kernel import evaluate
+from costmodel.kernelarrays import COSTS, PAIR_STAGING, PAIR_TICKS, PAIR_TRAFFIC, SPEC, Space, new_state
 from costmodel.planspace import Genes, PlanSpace
 from teg.dtypes import item_bytes
 from teg.sharding.spec import Spec, boxes, volumes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from costmodel.kernel import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
+from costmodel.kernelarrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
 from costmodel.planspace import Genes, PlanSpace
 from hardware import load_mesh
 from hardware.simulator import Execution, simulate

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import teg
-from costmodel.kernel import PEAK, TIME
+from costmodel.kernelarrays import PEAK, TIME
 from costmodel.plain import plain_cost
 from costmodel.planspace import PlanSpace
 from hardware import load_mesh

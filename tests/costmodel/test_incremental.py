@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from costmodel.kernel import COSTS, evaluate, new_state
+from costmodel.kernel import evaluate
+from costmodel.kernelarrays import COSTS, new_state
 from costmodel.planspace import PlanSpace
 from hardware import load_mesh
 from optimizer.searchspace import search_space

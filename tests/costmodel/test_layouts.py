@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costmodel.kernel import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
+from costmodel.kernelarrays import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
 from costmodel.plain import plain_cost
 from costmodel.planspace import PlanSpace
 from hardware import load_mesh

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.kernel import (
+from costmodel.kernelarrays import (
     ENERGY,
     FLOPS,
     FLOPS_WASTE,

@@ -5,7 +5,7 @@ from math import prod
 
 import pytest
 
-from costmodel.kernel import SPEC
+from costmodel.kernelarrays import SPEC
 from costmodel.planspace import PlanSpace
 from costmodel.strategies import aligned_granules, enumerate_strategies
 from costmodel.view import default_view

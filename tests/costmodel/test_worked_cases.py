@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costmodel.kernel import PEAK, TRAFFIC
+from costmodel.kernelarrays import PEAK, TRAFFIC
 from costmodel.plain import plain_cost
 from costmodel.planspace import PlanSpace
 from hardware import load_mesh

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernel import PEAK, TIME, TOTAL, TRAFFIC
+from costmodel.kernelarrays import PEAK, TIME, TOTAL, TRAFFIC
 from costmodel.planspace import Genes
 from hardware.simulator import simulate
 from teg.interface import unpack_outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.kernel import COSTS
+from costmodel.kernelarrays import COSTS
 from optimizer.archive import Archive, insert, insert_infeasible, new_archive
 
 EPSILON = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernel import FLOPS_WASTE, PEAK_FLOPS, TRAFFIC
+from costmodel.kernelarrays import FLOPS_WASTE, PEAK_FLOPS, TRAFFIC
 from costmodel.planspace import Genes, PlanSpace
 from hardware import load_mesh
 from optimizer.searchspace import search_space

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernel import COSTS
+from costmodel.kernelarrays import COSTS
 from costmodel.objectives import require_objectives
 from costmodel.planspace import Genes
 from costmodel.view import default_view

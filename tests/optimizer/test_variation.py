@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernel import SPEC
+from costmodel.kernelarrays import SPEC
 from costmodel.planspace import PlanSpace
 from hardware import load_mesh
 from optimizer.searchspace import search_space

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from costmodel.kernel import PEAK, TIME, TRAFFIC
+from costmodel.kernelarrays import PEAK, TIME, TRAFFIC
 from costmodel.planspace import PlanSpace
 from hardware import load_mesh
 from hardware.simulator import simulate
