@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from optimizer.preparing import folded, folding_rules
 from optimizer.rules import choose_rules
 from rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
 from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
@@ -25,7 +26,8 @@ class Asked:
     """A rewrite as somebody asks for it: names and documents of moves, nothing checked.
 
     `rules`, `families` and `kind` narrow down what is applied or listed; without any of them the rules that end
-    by themselves are applied, and all are listed.
+    by themselves are applied, and all are listed. `prepare` folds into parameters what it can behind that, unless
+    `moves` say all that is done; dividing the program is left to `rewrites.preparation`.
     """
 
     rules: Sequence[str] | None = None
@@ -34,6 +36,7 @@ class Asked:
     mode: str | None = None
     pipeline: str | None = None
     moves: Sequence[Any] | None = None
+    prepare: bool = False
 
 
 def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
@@ -66,12 +69,17 @@ def rewritten(graph: Graph, asked: Asked) -> Rewritten:
     if asked.moves is not None:
         _alone("/moves", asked, "moves say what is done", ("rules", "families", "kind", "mode", "pipeline"))
         return made(graph, asked.moves)
+    done = run_pipeline(graph, _stages(asked))
+    return _with_folding(done) if asked.prepare else done
+
+
+def _stages(asked: Asked) -> tuple[Stage, ...]:
     if asked.pipeline is not None:
         said = "a pipeline brings its own rules and modes along"
         _alone("/pipeline", asked, said, ("rules", "families", "kind", "mode"))
         if faults := _unknown("/pipeline", asked.pipeline, tuple(PIPELINES), "pipeline"):
             raise InvalidRequest(faults)
-        return run_pipeline(graph, PIPELINES[asked.pipeline]())
+        return PIPELINES[asked.pipeline]()
     mode = asked.mode or "fixpoint"
     if faults := _unknown("/mode", mode, HOW, "mode"):
         raise InvalidRequest(faults)
@@ -79,7 +87,22 @@ def rewritten(graph: Graph, asked: Asked) -> Rewritten:
     if (asked.rules, asked.families, asked.kind) == (None, None, None):
         # Rules that need not end are chosen by name, or by a search.
         rules = tuple(rule for rule in rules if rule.saturating)
-    return run_pipeline(graph, (Stage(mode, rules, mode),))
+    return (Stage(mode, rules, mode),)
+
+
+def _with_folding(done: Rewritten) -> Rewritten:
+    """A stage more; begun again without each simplification that misbehaves."""
+    refused: dict[str, str] = {}
+    while True:
+        left_out = {*done.refused, *refused}
+        simplifying = [r for r in catalogue().values() if r.saturating and r.name not in left_out]
+        try:
+            after = folded(done.graph, folding_rules(), simplifying)
+        except RuleError as error:
+            refused[error.rule] = error.reason
+            continue
+        stage = StageReport("fold", tuple(after.moves), refused, ())
+        return Rewritten(after.graph, (*done.stages, stage))
 
 
 def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:

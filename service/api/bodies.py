@@ -161,7 +161,9 @@ class RewriteBody(Body):
         None, max_length=10_000, description="make these moves one after the other, and nothing else"
     )
     prepare: bool = Field(
-        False, description="divide the result: what depends on parameters alone becomes a program of its own"
+        False,
+        description="fold into parameters what can be, and divide the result: what depends on parameters alone becomes "
+        "a program of its own, computed once",
     )
     name: Text | None = Field(
         None, description="the new program's name; default: the old one's", min_length=1

@@ -38,7 +38,7 @@ def list_moves(
         return {}, error.faults
 
 
-def rewrite(graph_id: str, asked: Asked, divide: bool, name: str | None, url: str, most_blocks: int) -> Made:
+def rewrite(graph_id: str, asked: Asked, name: str | None, url: str, most_blocks: int) -> Made:
     """Rewrite a program and keep what comes out, with how it came about."""
     store = store_at(url)
     given = store.graphs.load(graph_id)
@@ -58,7 +58,7 @@ def rewrite(graph_id: str, asked: Asked, divide: bool, name: str | None, url: st
         saved = store.graphs.save_rewritten(part, made, summarise(part).to_json())
         return saved.id, saved.is_new
 
-    parts = prepared(graph) if divide else None
+    parts = prepared(graph) if asked.prepare else None
     before = None if parts is None else keep(parts.before, "before")[0]
     kept, is_new = keep(graph, "") if parts is None else keep(parts.program, "program")
     after = graph if parts is None else parts.program

@@ -78,9 +78,9 @@ def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Respons
     that was given stays as it is."""
     parts.store.graphs.get(graph_id)
     moves = None if body.moves is None else [move.model_dump() for move in body.moves]
-    asked = Asked(body.rules, body.families, body.kind, body.mode, body.pipeline, moves)
+    asked = Asked(body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare)
     url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
-    made = parts.desk.do(rewrite_tasks.rewrite, graph_id, asked, body.prepare, body.name, url, most)
+    made = parts.desk.do(rewrite_tasks.rewrite, graph_id, asked, body.name, url, most)
     if made.is_too_large:
         raise Problem(413, "too_large", made.faults[0].detail, made.faults)
     _refuse(made.faults)

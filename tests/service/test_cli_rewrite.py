@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import teg
 from rewrites import Move, Rule, catalogue, replay
 from rewrites.rule import op, tensor
 from teg.document import load, save
@@ -155,3 +156,27 @@ def test_moves_that_cannot_be_made(
 def test_a_list_changes_nothing(tapestry: Run, document: Path, tmp_path: Path) -> None:
     answer = tapestry("rewrite", document, "--list", "-o", tmp_path / "out.json")
     assert answer.code == 2 and "leave --output out" in complaint(answer)
+
+
+def test_an_inference_program_is_divided_in_what_is_computed_once_and_the_rest(
+    tapestry: Run, tmp_path: Path
+) -> None:
+    b = teg.program()
+    x, w, s = b.input("x", row=2, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
+    b.output("y", x @ w * s)
+    given, once, rest = (tmp_path / name for name in ("given.json", "once.json", "rest.json"))
+    save(b.graph, given)
+    told = tapestry("rewrite", given, "--prepare", once, "-o", rest, "--json").json
+    assert [stage["stage"] for stage in told["stages"]] == ["fixpoint", "fold"]
+    assert told["flops"] == {"before": 90, "after": 80}
+    (made,) = [block for block in load(once).blocks if block.operator == "sink"]
+    assert made.site.removesuffix(".prepared") in {s.outputs[0] for s in load(rest).sources}
+    said = tapestry("rewrite", given, "--prepare", once, "-o", rest).out
+    assert "computed once: 4 blocks, 20 flops" in said
+    assert "in every run: 4 blocks, 80 flops of 90 before" in said
+
+
+def test_what_has_nothing_to_prepare_is_said(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    answer = tapestry("rewrite", document, "--prepare", tmp_path / "once.json")
+    assert "nothing that is computed depends on parameters alone" in answer.out
+    assert not (tmp_path / "once.json").exists()

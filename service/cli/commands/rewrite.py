@@ -10,9 +10,11 @@ from typing import Any
 
 from rewrites import Move
 from rewrites.pipelines import Rewritten
+from rewrites.preparation import Prepared, prepared
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, print_table
 from service.cli.searching import read_graph, warn_of, write_graph
+from service.graphs import graph_flops
 from service.refusals import refusal_documents
 from service.requests import InvalidRequest
 from service.rewriting import Asked, listing, rewritten, stage_documents
@@ -31,18 +33,24 @@ def run(arguments: Namespace) -> int:
         done = rewritten(graph, asked)
     except InvalidRequest as error:
         raise CommandError(_as_options(error, arguments)) from error
+    parts = prepared(done.graph) if asked.prepare else None
+    program = done.graph if parts is None else parts.program
     if arguments.output is not None:
-        write_graph(done.graph, arguments.output)
+        write_graph(program, arguments.output)
+    if parts is not None:
+        write_graph(parts.before, arguments.prepare)
     warn_of(refusal_documents(done.refused))
     if arguments.json:
-        print_json(_document(graph, done, arguments.output))
+        print_json(_document(graph, done, parts, arguments))
     else:
         _print(graph, done, arguments.output)
+        if asked.prepare:
+            _print_parts(graph, parts, arguments.prepare)
     return OK
 
 
 def _asked(arguments: Namespace) -> Asked:
-    ways = {name: getattr(arguments, name) for name in ("mode", "pipeline", "moves", "output")}
+    ways = {name: getattr(arguments, name) for name in ("mode", "pipeline", "moves", "prepare", "output")}
     given = [f"--{name}" for name, value in ways.items() if value is not None]
     if arguments.list and given:
         raise CommandError(f"--list changes nothing and writes nothing; leave {' and '.join(given)} out")
@@ -53,6 +61,7 @@ def _asked(arguments: Namespace) -> Asked:
         mode=arguments.mode,
         pipeline=arguments.pipeline,
         moves=None if arguments.moves is None else _read_moves(arguments.moves),
+        prepare=arguments.prepare is not None,
     )
 
 
@@ -85,14 +94,28 @@ def _list(graph: Graph, told: dict[str, Any], as_json: bool) -> int:
     return OK
 
 
-def _document(graph: Graph, done: Rewritten, output: str | None) -> dict[str, Any]:
+def _document(graph: Graph, done: Rewritten, parts: Prepared | None, arguments: Namespace) -> dict[str, Any]:
+    program = done.graph if parts is None else parts.program
     return {
         "graph": graph.name,
-        "blocks": {"before": len(graph.blocks), "after": len(done.graph.blocks)},
+        "blocks": {"before": len(graph.blocks), "after": len(program.blocks)},
+        "flops": {"before": graph_flops(graph), "after": graph_flops(program)},
         "stages": stage_documents(done),
-        "structural_hash": done.graph.structural_hash,
-        "output": output,
+        "structural_hash": program.structural_hash,
+        "output": arguments.output,
+        "prepared": None if parts is None else arguments.prepare,
     }
+
+
+def _print_parts(graph: Graph, parts: Prepared | None, path: str) -> None:
+    if parts is None:
+        print(f"\nnothing that is computed depends on parameters alone; {path} was not written")
+        return
+    once, every = (graph_flops(part) for part in (parts.before, parts.program))
+    print(
+        f"\ncomputed once: {len(parts.before.blocks):,} blocks, {once:,} flops, written to {path}\n"
+        f"in every run: {len(parts.program.blocks):,} blocks, {every:,} flops of {graph_flops(graph):,} before"
+    )
 
 
 def _print(graph: Graph, done: Rewritten, output: str | None) -> None:

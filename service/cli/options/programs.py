@@ -42,6 +42,11 @@ def rewrite(parser: Parser) -> None:
         "--moves", metavar="FILE", help="make these moves: a JSON list of {rule, place, choice}, as listed"
     )
     parser.add_argument(
+        "--prepare",
+        metavar="FILE",
+        help="fold into parameters what can be, and write here the part that is computed once; the rest goes to -o",
+    )
+    parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
     )
     as_json(parser)

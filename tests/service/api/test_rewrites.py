@@ -155,7 +155,8 @@ def test_a_divided_program_is_two_programs(shared: Service) -> None:
     x, w, s = b.input("x", row=3, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
     b.output("y", x @ w * s)
     graph_id = shared.store.graphs.save(b.graph, NOON).id
-    made = rewritten(shared, graph_id, rules=["fold_into_contract"], prepare=True)
+    made = rewritten(shared, graph_id, prepare=True)
+    assert [stage["stage"] for stage in made["stages"]] == ["fixpoint", "fold"]
     assert made["before"]["summary"]["flops"] == 20
     assert made["flops"] == {"before": 2 * 3 * 4 * 5 + 15, "after": 2 * 3 * 4 * 5}
     parts = {
