@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -201,19 +202,22 @@ def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index:
 
 def base_flops(graph: Graph) -> int:
     """Flops of the abstract graph, unsharded."""
-    total = 0
-    for block in graph.blocks:
-        if block.operator in ("source", "view"):
-            continue
-        definition = block.definition
-        shape = () if definition.signature is None else definition.signature.index_range.shape
-        priced = given(definition, "flops", np.array(shape, dtype=np.int64))
-        if priced is not None:
-            total += int(priced)
-            continue
-        work = operator_named(block.operator).work(
-            definition, graph.input_types(block), graph.output_types(block)
-        )
-        names = [] if definition.signature is None else [d.name for d in definition.signature.dims]
-        total += int(flops_of(work, names, np.array(shape, dtype=np.int64)))
-    return total
+    return sum(
+        _flops_of_block(block.definition, graph.input_types(block), graph.output_types(block))
+        for block in graph.blocks
+        if block.operator not in ("source", "view")
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _flops_of_block(
+    definition: Definition, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+) -> int:
+    sizes = () if definition.signature is None else definition.signature.index_range.shape
+    names = [] if definition.signature is None else [d.name for d in definition.signature.dims]
+    shape = np.array(sizes, dtype=np.int64)
+    priced = given(definition, "flops", shape)
+    if priced is not None:
+        return int(priced)
+    work = operator_named(definition.operator).work(definition, inputs, outputs)
+    return int(flops_of(work, names, shape))

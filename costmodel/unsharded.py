@@ -20,6 +20,7 @@ from teg.dtypes import item_bytes
 from teg.graph import Block, Definition, Graph, TensorType
 from teg.operators import operator_named
 from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from teg.sharding.placement import ORDERS, issue_order
 
 
 class UnshardedCost(NamedTuple):
@@ -38,12 +39,16 @@ class UnshardedCosts:
 
     def cost(self, graph: Graph) -> UnshardedCost:
         """Time and peak memory of the program, its blocks in program order."""
+        return UnshardedCost(self.time_ticks(graph), max(live_bytes(graph), default=0))
+
+    def time_ticks(self, graph: Graph) -> int:
+        """The time of the program, in whatever order its blocks run."""
         sizes, roots = _buffers(graph)
         total = 0
         for block in graph.blocks:
             if block.operator not in ("source", "view", "sink"):
                 total += self._block(graph, block, tuple(sizes[roots[t]] for t in block.inputs))
-        return UnshardedCost(total, _peak(graph, sizes, roots))
+        return total
 
     def _block(self, graph: Graph, block: Block, buffers: tuple[int, ...]) -> int:
         """The ticks of a block that reads from buffers of these sizes in bytes."""
@@ -110,27 +115,25 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
     return sizes, roots
 
 
-def _peak(graph: Graph, sizes: Mapping[str, int], roots: Mapping[str, str]) -> int:
-    """The most bytes that live at once: sources from the beginning, sinks and lasting roles to the end."""
+def live_bytes(graph: Graph, order: str = ORDERS[0]) -> list[int]:
+    """Bytes that live while each block works, in this issue order, after those of the sources.
+
+    Sources live from the beginning, sinks and lasting roles to the end.
+    """
+    sizes, roots = _buffers(graph)
+    blocks = issue_order(graph, order)
     last: dict[str, int] = {}
-    lasting = set[str]()
-    for k, block in enumerate(graph.blocks):
-        if block.operator == "view":
-            continue
-        for t in (*block.inputs, *(block.outputs if block.operator != "source" else ())):
-            last[roots[t]] = k
+    lasting = {t for b in graph.sources for t in b.outputs if b.definition["role"] in LIVES_ON}
+    lasting -= graph.carried  # what has a next value is given up after its last reader
+    for k, block in enumerate(blocks):
+        last.update((roots[t], k) for t in (*block.inputs, *block.outputs))
         if block.operator == "sink":
             lasting.add(roots[block.inputs[0]])
-        elif block.operator == "source" and block.definition["role"] in LIVES_ON:
-            # What has a next value is given up after its last reader.
-            lasting.update(t for t in block.outputs if t not in graph.carried)
     live = sum(sizes[t] for block in graph.sources for t in block.outputs)
-    peak = live
-    for k, block in enumerate(graph.blocks):
-        if block.operator in ("source", "view"):
-            continue
+    found = [live]
+    for k, block in enumerate(blocks):
         live += sum(sizes[t] for t in block.outputs)
-        peak = max(peak, live)
+        found.append(live)
         done = {roots[t] for t in (*block.inputs, *block.outputs)}
         live -= sum(sizes[t] for t in done if last[t] == k and t not in lasting)
-    return peak
+    return found

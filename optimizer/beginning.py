@@ -19,8 +19,8 @@ from optimizer.archive import Archive
 from optimizer.checkpoint import FRONT_FIELDS, POOL_FIELDS, Checkpoint, SavedVariant, StaleCheckpoint
 from optimizer.constraints import Constraint
 from optimizer.fronts import weigh_parents
+from optimizer.judging import Sounded
 from optimizer.plan import Plan
-from optimizer.sounding import Sounded
 from optimizer.state import SearchState
 from optimizer.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
 from optimizer.warmstart import start_from_plans

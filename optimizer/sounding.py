@@ -5,64 +5,45 @@ memory that of its live tensors, and a rewritten graph is judged in about the ti
 search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, section 5: what is worse by less than a
 factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps is
 pursued by itself as long as it does, so that a law that pays after several applications (the third of three
-products that are merged) is not lost beside another one that pays at once.
+products that are merged) is not lost beside another one that pays at once. At the end the front's programs are
+refined at one place after the other, see `sweeps.py`: until then moves of equal layers go together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from typing import Any
 
-from costmodel.unsharded import UnshardedCost, UnshardedCosts
-from rewrites import Changes, Move, Offers, Rule, Saturated
-from teg.graph import Definition, Graph
-
-# How much slower than the best so far, for its memory, a graph may be to be rewritten further.
-ALLOWANCE = 1.05
+from costmodel.unsharded import UnshardedCosts
+from optimizer.judging import Judge, Rewrite, Sounded
+from optimizer.sweeps import Sweeps
+from rewrites import Move, Rule
+from teg.graph import Graph
+from teg.sharding.placement import ORDERS as ISSUE_ORDERS
 
 # Rewritten graphs that a sounding may judge: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
 
 # Expansions in a row that may add nothing to the front before a sounding ends.
-QUIET = 9
+QUIET = 4
 
-Order = Callable[[UnshardedCost], float]
+# By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal
+# layers all must be improved before the peak is.
+Order = Callable[[Sounded], Any]
 ORDERS: tuple[Order, ...] = (
-    lambda cost: cost.time_ticks,
-    lambda cost: math.log(cost.time_ticks + 1) + math.log(cost.peak_memory_bytes + 1),
-    lambda cost: cost.peak_memory_bytes,
+    lambda s: s.cost.time_ticks,
+    lambda s: math.log(s.cost.time_ticks + 1) + math.log(s.cost.peak_memory_bytes + 1),
+    lambda s: (s.live, s.cost.time_ticks),
 )
-
-# What a move makes of a graph, with all that was done to it; None where it leads nowhere.
-Rewrite = Callable[[Graph, Move], Saturated | None]
-
-
-@dataclass(frozen=True, eq=False)
-class Sounded:
-    """A graph, the moves that lead to it, and what it costs on one device.
-
-    `origin` are the offers of the graph that it was made of, which `changes` tells apart from its own.
-    """
-
-    graph: Graph
-    moves: tuple[Move, ...]
-    cost: UnshardedCost
-    origin: Offers | None = None
-    changes: Changes | None = None
-
-    def offers(self, rules: Sequence[Rule]) -> Offers:
-        """All moves of this graph."""
-        if self.origin is None or self.changes is None:
-            return Offers.of(self.graph, rules)
-        return self.origin.after(self.graph, self.changes)
 
 
 class Sounding:
-    """A search over rewritten graphs; `front` holds those that none beats in time and memory, `judged` counts.
+    """A search over rewritten graphs.
 
     `rewrite` carries a move out. At most `limit` graphs are judged, and no more than a share `effort` of what the
-    program's size warrants.
+    program's size warrants. `issue_orders` are those in which a program may run.
     """
 
     def __init__(
@@ -74,90 +55,64 @@ class Sounding:
         rewrite: Rewrite,
         limit: int | None = None,
         effort: float = 1.0,
+        issue_orders: Sequence[str] = ISSUE_ORDERS[:1],
     ) -> None:
-        self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        start = Sounded(graph, moves, costs.cost(graph))
-        self.front = [start]
-        self.waiting = [start]
-        self.judged = 0
-        self._seen = {_fingerprint(start)}
+        self._judge = Judge(costs, rules, rewrite, self.most, issue_orders)
+        self._judge.start(graph, moves)
+
+    @property
+    def judged(self) -> int:
+        """How many rewritten graphs were made."""
+        return self._judge.judged
 
     def run(self) -> list[Sounded]:
-        """The front, fastest first, once nothing promising is left, nothing new comes, or the limit is met."""
+        """Those that none beats in time and memory, fastest first, once nothing promising is left, nothing new
+        comes, or the limit is met."""
+        judge = self._judge
         quiet = turn = 0
-        while self.waiting and self.judged < self.most and quiet < QUIET:
+        while judge.waiting and judge.has_more and quiet < QUIET:
             order = ORDERS[turn % len(ORDERS)]
-            best = min(self.waiting, key=lambda s: order(s.cost))
-            self.waiting.remove(best)
-            if _is_promising(best.cost, self.front):
+            best = min(judge.waiting, key=order)
+            judge.waiting.remove(best)
+            if judge.is_promising(best):
                 turn += 1
-                quiet = 0 if self._expand(best, order) else quiet + 1
-        return sorted(self.front, key=lambda s: s.cost)
+                quiet = 0 if self._expand(best) else quiet + 1
+        Sweeps(judge).run()
+        return sorted(judge.front, key=lambda s: s.cost)
 
-    def _expand(self, parent: Sounded, order: Order) -> bool:
+    def _expand(self, parent: Sounded) -> bool:
         """Judge all that one move makes of a graph, and pursue the rules that help; True if the front gained."""
-        before = list(self.front)
-        best: dict[str, Sounded] = {}
-        offers = parent.offers(self.rules)
-        for move in offers.tied():
-            child = self._judge(parent, move, offers)
-            if child is not None and (
-                move.rule not in best or order(child.cost) < order(best[move.rule].cost)
-            ):
-                best[move.rule] = child
-        for rule, child in best.items():
-            if order(child.cost) < order(parent.cost):
-                self._pursue(child, rule, order)
-        return self.front != before
+        before = list(self._judge.front)
+        offers = parent.offers(self._judge.rules)
+        made = [(move, self._judge.judge(parent, move, offers)) for move in offers.tied()]
+        for order in ORDERS:
+            helping: dict[str, list[Sounded]] = {}
+            vain = set[Move]()
+            for move, child in made:
+                if child is None or order(child) >= order(parent):
+                    vain.add(move)
+                else:
+                    helping.setdefault(move.rule, []).append(child)
+            for rule, children in helping.items():
+                self._pursue(min(children, key=order), rule, order, vain)
+        return self._judge.front != before
 
-    def _pursue(self, start: Sounded, rule: str, order: Order) -> None:
-        """Go on with one rule as long as it helps."""
+    def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
+        """Go on with one rule as long as it helps; what did not help once is not tried again."""
+        tried = set(vain)
         while True:
-            offers = start.offers(self.rules)
-            children = [self._judge(start, move, offers) for move in offers.tied() if move.rule == rule]
-            best = min((c for c in children if c is not None), key=lambda c: order(c.cost), default=start)
-            if order(best.cost) >= order(start.cost):
+            offers = start.offers(self._judge.rules)
+            best = start
+            for move in offers.tied():
+                if move.rule != rule or move in tried:
+                    continue
+                child = self._judge.judge(start, move, offers)
+                if child is None or order(child) >= order(start):
+                    tried.add(move)
+                elif order(child) < order(best):
+                    best = child
+            if best is start:
                 return
             start = best
-
-    def _judge(self, parent: Sounded, move: Move, offers: Offers) -> Sounded | None:
-        """What a move makes of a graph, where it fits and is new; on the front and in the queue if it belongs there."""
-        made = self.rewrite(parent.graph, move) if self.judged < self.most else None
-        if made is None:
-            return None
-        self.judged += 1
-        moves = (*parent.moves, *made.moves)
-        child = Sounded(made.graph, moves, self.costs.cost(made.graph), offers, made.changes)
-        key = _fingerprint(child)
-        if key in self._seen:
-            return None
-        self._seen.add(key)
-        if not any(_is_as_good(other.cost, child.cost) for other in self.front):
-            self.front = [other for other in self.front if not _is_as_good(child.cost, other.cost)]
-            self.front.append(child)
-        if _is_promising(child.cost, self.front):
-            self.waiting.append(child)
-        return child
-
-
-def _fingerprint(sounded: Sounded) -> tuple[UnshardedCost, int]:
-    """Equal for graphs that cost the same and consist of the same definitions: one of them is enough."""
-    counts: dict[Definition, int] = {}
-    for block in sounded.graph.blocks:
-        counts[block.definition] = counts.get(block.definition, 0) + 1
-    return sounded.cost, hash(frozenset(counts.items()))
-
-
-def _is_as_good(one: UnshardedCost, other: UnshardedCost) -> bool:
-    return one.time_ticks <= other.time_ticks and one.peak_memory_bytes <= other.peak_memory_bytes
-
-
-def _is_promising(cost: UnshardedCost, front: Sequence[Sounded]) -> bool:
-    """Whether no graph of the front takes as little memory and is faster by more than the allowance."""
-    return not any(
-        other.cost.time_ticks * ALLOWANCE < cost.time_ticks
-        and other.cost.peak_memory_bytes <= cost.peak_memory_bytes
-        for other in front
-    )

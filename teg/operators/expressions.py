@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,9 +92,16 @@ def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
 
 def cell_flops(expression: Expression) -> float:
     """Flops per element; a sub-expression that occurs twice is computed once."""
+    return _flops(expression, repr(expression))
+
+
+@lru_cache(maxsize=1 << 14)
+def _flops(expression: Expression, _: str) -> float:
+    """`cell_flops`, remembered by expression and text: `==` confuses constants that the text tells apart."""
     return sum(CELL_FUNCTIONS[s.name].flops for s in steps_of(expression) if s.name in CELL_FUNCTIONS)
 
 
+@lru_cache(maxsize=1 << 14)
 def inputs_of(expression: Expression) -> tuple[int, ...]:
     """The input positions that the expression reads, ascending."""
     return tuple(sorted({s.payload for s in steps_of(expression) if s.name == "input"}))

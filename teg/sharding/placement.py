@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from teg.graph import Block, Graph
@@ -10,7 +10,7 @@ from teg.sharding.spec import WHOLE
 from teg.sharding.strategy import Strategy
 from teg.signature import PARALLEL
 
-ORDERS = ("program", "update-early")
+ORDERS = ("program", "update-early", "depth-first")
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,35 @@ def issue_order(graph: Graph, order: str) -> tuple[Block, ...]:
     """
     if order not in ORDERS:
         raise ValueError(f"unknown issue order {order!r}; known are {', '.join(ORDERS)}")
-    blocks = _updates_early(graph) if order == "update-early" else graph.blocks
+    blocks = _ARRANGED[order](graph)
     return tuple(b for b in blocks if b.operator not in ("source", "view"))
+
+
+def _depth_first(graph: Graph) -> list[Block]:
+    """The blocks, each right before the first that reads it: sinks in program order, operands before readers.
+
+    Long programs that are written out step by step make much early that is read late; here nothing is. Blocks that
+    wait for others (`after`) come behind them.
+    """
+    found: list[Block] = []
+    known = set[str]()
+    for last in (b for b in graph.blocks if b.operator in ("source", "sink")):
+        waiting = [last]
+        while waiting:
+            block = waiting[-1]
+            before = (
+                *(graph.producers[t] for t in block.inputs),
+                *map(graph.by_site.__getitem__, block.after),
+            )
+            missing = [b for b in before if b.site not in known]
+            if missing and block.site not in known:
+                waiting.extend(reversed(missing))
+                continue
+            waiting.pop()
+            if block.site not in known:
+                known.add(block.site)
+                found.append(block)
+    return found + [b for b in graph.blocks if b.site not in known]
 
 
 def _is_parallel(block: Block) -> bool:
@@ -115,3 +142,10 @@ def _updates_early(graph: Graph) -> list[Block]:
             due[block.site] = ready[block.site]
     places = enumerate(graph.blocks)
     return [b for _, _, _, b in sorted((due[b.site], serves[b.site], k, b) for k, b in places)]
+
+
+_ARRANGED: Mapping[str, Callable[[Graph], Sequence[Block]]] = {
+    "program": lambda graph: graph.blocks,
+    "update-early": _updates_early,
+    "depth-first": _depth_first,
+}

@@ -1,0 +1,125 @@
+"""Rewritten graphs judged as they stand on one device, and which of them none beats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from costmodel.unsharded import UnshardedCost, UnshardedCosts, live_bytes
+from rewrites import Changes, Move, Offers, Rule, Saturated
+from teg.graph import Definition, Graph
+from teg.sharding.placement import ORDERS as ISSUE_ORDERS
+
+# How much slower than the best so far, for its memory, a graph may be to be rewritten further.
+ALLOWANCE = 1.05
+
+# What a move makes of a graph, with all that was done to it; None where it leads nowhere.
+Rewrite = Callable[[Graph, Move], Saturated | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sounded:
+    """A graph, the moves that lead to it, and what it costs on one device when its blocks run in this issue order.
+
+    `live` are the bytes that live while its blocks work, most first. `origin` are the offers of the graph that it
+    was made of, which `changes` tells apart from its own.
+    """
+
+    graph: Graph
+    moves: tuple[Move, ...]
+    cost: UnshardedCost
+    live: tuple[int, ...]
+    order: str = ISSUE_ORDERS[0]
+    origin: Offers | None = None
+    changes: Changes | None = None
+
+    def offers(self, rules: Sequence[Rule]) -> Offers:
+        """All moves of this graph."""
+        if self.origin is None or self.changes is None:
+            return Offers.of(self.graph, rules)
+        return self.origin.after(self.graph, self.changes)
+
+
+class Judge:
+    """Rewrites graphs, judges what comes out and keeps the `front` that none beats in time and memory.
+
+    At most `most` graphs are judged. `waiting` are those that may be worth rewriting further. Each graph has the
+    issue order, of those given, in which it needs the least memory.
+    """
+
+    def __init__(
+        self, costs: UnshardedCosts, rules: Sequence[Rule], rewrite: Rewrite, most: int, orders: Sequence[str]
+    ) -> None:
+        self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
+        self.most, self.orders = most, tuple(orders)
+        self.judged = 0
+        self.front: list[Sounded] = []
+        self.waiting: list[Sounded] = []
+        self._seen: set[tuple[UnshardedCost, int]] = set()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another graph may be judged."""
+        return self.judged < self.most
+
+    def start(self, graph: Graph, moves: tuple[Move, ...]) -> Sounded:
+        """The graph that everything is made of."""
+        return self._kept(self._sounded(graph, moves, None, None))
+
+    def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
+        """What a move makes of a graph, counted; None where it leads nowhere or the limit is met."""
+        made = self.rewrite(graph, move) if self.has_more else None
+        self.judged += made is not None
+        return made
+
+    def judge(self, parent: Sounded, move: Move, offers: Offers) -> Sounded | None:
+        """What a move makes of a graph, where it fits and is new; on the front and in the queue if it belongs there."""
+        made = self.rewritten(parent.graph, move)
+        if made is None:
+            return None
+        known = len(self._seen)
+        child = self.kept(made.graph, (*parent.moves, *made.moves), offers, made.changes)
+        return child if len(self._seen) > known else None
+
+    def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded:
+        """A rewritten graph judged; where it is new, on the front and in the queue if it belongs there."""
+        child = self._sounded(graph, moves, origin, changes)
+        return child if _fingerprint(child) in self._seen else self._kept(child)
+
+    def _sounded(
+        self, graph: Graph, moves: tuple[Move, ...], origin: Offers | None, changes: Changes | None
+    ) -> Sounded:
+        lives = {order: live_bytes(graph, order) for order in self.orders}
+        order = min(lives, key=lambda o: max(lives[o]))
+        live = tuple(sorted(lives[order], reverse=True))
+        cost = UnshardedCost(self.costs.time_ticks(graph), live[0])
+        return Sounded(graph, moves, cost, live, order, origin, changes)
+
+    def _kept(self, child: Sounded) -> Sounded:
+        self._seen.add(_fingerprint(child))
+        if not any(_is_as_good(other.cost, child.cost) for other in self.front):
+            self.front = [other for other in self.front if not _is_as_good(child.cost, other.cost)]
+            self.front.append(child)
+        if self.is_promising(child):
+            self.waiting.append(child)
+        return child
+
+    def is_promising(self, sounded: Sounded) -> bool:
+        """Whether no graph of the front takes as little memory and is faster by more than the allowance."""
+        return not any(
+            other.cost.time_ticks * ALLOWANCE < sounded.cost.time_ticks
+            and other.cost.peak_memory_bytes <= sounded.cost.peak_memory_bytes
+            for other in self.front
+        )
+
+
+def _fingerprint(sounded: Sounded) -> tuple[UnshardedCost, int]:
+    """Equal for graphs that cost the same and consist of the same definitions: one of them is enough."""
+    counts: dict[Definition, int] = {}
+    for block in sounded.graph.blocks:
+        counts[block.definition] = counts.get(block.definition, 0) + 1
+    return sounded.cost, hash(frozenset(counts.items()))
+
+
+def _is_as_good(one: UnshardedCost, other: UnshardedCost) -> bool:
+    return one.time_ticks <= other.time_ticks and one.peak_memory_bytes <= other.peak_memory_bytes
