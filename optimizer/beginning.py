@@ -62,8 +62,10 @@ def begin(
         starts.append((state.machines[0], graph, ()))
     for number, (machine, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, machine, program, history, state.settings))
+    is_explored = False
     if seeds:
-        for machine, sounded in _rewritten(state, simple, moves, limit):
+        rewritten, is_explored = _rewritten(state, simple, moves, limit)
+        for machine, sounded in rewritten:
             state.variants.append(_joining(state, machine, sounded))
     ours = list(state.variants)
     if plans:
@@ -79,6 +81,8 @@ def begin(
         state.evaluations += plant_seeds(variant, left) if variant.has_choice else 0
     for variant in state.variants:
         weigh_parents(variant.archive)
+    if is_explored:
+        state.stand_still(DETOURS)
     state.timings["seeds_s"] += time.perf_counter() - began
 
 
@@ -89,8 +93,9 @@ def _plant_abstract(variant: Variant) -> int:
 
 def _rewritten(
     state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None
-) -> list[tuple[Machine, Sounded]]:
+) -> tuple[list[tuple[Machine, Sounded]], bool]:
     """The best of many rewritten graphs, as judged on one device of the machine: the search begins with them too.
+    And whether all that is promising was tried, so that a few rounds of detours are enough.
 
     On one device, be it a part of the machine, there is nothing to place, and that is most of the search. Where
     there are more, the judgement leaves out how things are shared and sent, so a few that stand out join the
@@ -100,19 +105,19 @@ def _rewritten(
     is_alone = whole.mesh.device_count == 1
     judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
     effort = 1.0 if is_alone else SHARED_EFFORT
+    ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
     sounding = structural.sounding(
-        graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort
+        graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort, tuple(ordered)
     )
     front = [s for s in sounding.run() if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
-    if is_alone and sounding.judged < sounding.most:
-        state.stand_still(DETOURS)  # what was promising is tried: a few rounds of detours are enough
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
     for sounded in joining:
         structural.known.add(sounded.graph.structural_hash)
         structural.improved[sounded.moves[-1].rule] += 1
     alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
-    return [(whole, s) for s in joining] + [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
+    parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
+    return [(ordered[s.order], s) for s in joining] + parts, is_alone and sounding.judged < sounding.most
 
 
 def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:

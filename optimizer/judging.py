@@ -13,6 +13,9 @@ from teg.sharding.placement import ORDERS as ISSUE_ORDERS
 # How much slower than the best so far, for its memory, a graph may be to be rewritten further.
 ALLOWANCE = 1.05
 
+# How many times slower than the program that everything is made of nobody wants it, however small it is.
+SLOWEST = 100
+
 # What a move makes of a graph, with all that was done to it; None where it leads nowhere.
 Rewrite = Callable[[Graph, Move], Saturated | None]
 
@@ -56,6 +59,7 @@ class Judge:
         self.front: list[Sounded] = []
         self.waiting: list[Sounded] = []
         self._seen: set[tuple[UnshardedCost, int]] = set()
+        self._longest = 0
 
     @property
     def has_more(self) -> bool:
@@ -64,7 +68,9 @@ class Judge:
 
     def start(self, graph: Graph, moves: tuple[Move, ...]) -> Sounded:
         """The graph that everything is made of."""
-        return self._kept(self._sounded(graph, moves, None, None))
+        start = self._sounded(graph, moves, None, None, self.costs.time_ticks(graph))
+        self._longest = SLOWEST * max(1, start.cost.time_ticks)
+        return self._kept(start)
 
     def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
         """What a move makes of a graph, counted; None where it leads nowhere or the limit is met."""
@@ -81,19 +87,32 @@ class Judge:
         child = self.kept(made.graph, (*parent.moves, *made.moves), offers, made.changes)
         return child if len(self._seen) > known else None
 
-    def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded:
-        """A rewritten graph judged; where it is new, on the front and in the queue if it belongs there."""
-        child = self._sounded(graph, moves, origin, changes)
+    def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded | None:
+        """A rewritten graph judged; where it is new, on the front and in the queue if it belongs there.
+
+        None where it is slower than anybody wants it.
+        """
+        try:
+            time_ticks = self.costs.time_ticks(graph)
+        except ValueError:  # longer than any clock counts
+            return None
+        if time_ticks > self._longest:
+            return None
+        child = self._sounded(graph, moves, origin, changes, time_ticks)
         return child if _fingerprint(child) in self._seen else self._kept(child)
 
     def _sounded(
-        self, graph: Graph, moves: tuple[Move, ...], origin: Offers | None, changes: Changes | None
+        self,
+        graph: Graph,
+        moves: tuple[Move, ...],
+        origin: Offers | None,
+        changes: Changes | None,
+        time_ticks: int,
     ) -> Sounded:
         lives = {order: live_bytes(graph, order) for order in self.orders}
         order = min(lives, key=lambda o: max(lives[o]))
         live = tuple(sorted(lives[order], reverse=True))
-        cost = UnshardedCost(self.costs.time_ticks(graph), live[0])
-        return Sounded(graph, moves, cost, live, order, origin, changes)
+        return Sounded(graph, moves, UnshardedCost(time_ticks, live[0]), live, order, origin, changes)
 
     def _kept(self, child: Sounded) -> Sounded:
         self._seen.add(_fingerprint(child))

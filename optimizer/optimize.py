@@ -13,6 +13,7 @@ import numpy as np
 
 from costmodel.objectives import Objective, require_objectives
 from costmodel.planspace import PlanSpace
+from costmodel.unsharded import live_bytes
 from costmodel.view import default_view
 from hardware.mesh import Mesh
 from optimizer.beginning import begin, fingerprint_of, resume_from
@@ -192,11 +193,10 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 def _machines(
     graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
 ) -> tuple[Machine, ...]:
-    """The mesh and, unless all of it must work, its parts; the mesh again with early updates where there are any."""
+    """The mesh and, unless all of it must work, its parts; the mesh again for every issue order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
     kinds = [(devices, ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
-    if graph.carried:
-        kinds += [(kinds[0][0], order) for order in ORDERS[1:]]
+    kinds += [(kinds[0][0], order) for order in ORDERS[1:] if _may_pay(order, graph)]
     machines = []
     for devices, order in kinds:
         part = shape.part(devices)
@@ -204,6 +204,13 @@ def _machines(
         goal = goal_of(objectives, constraints, used, EPSILON)
         machines.append(Machine(devices, used, default_view(part), goal, order=order))
     return tuple(machines)
+
+
+def _may_pay(order: str, graph: Graph) -> bool:
+    """Early updates where there are any, other orders where they save memory on one device."""
+    if order == "update-early":
+        return bool(graph.carried)
+    return max(live_bytes(graph, order)) < max(live_bytes(graph))
 
 
 def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:

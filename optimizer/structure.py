@@ -31,6 +31,7 @@ from rewrites import (
     saturate,
 )
 from teg.graph import Graph
+from teg.sharding.placement import ORDERS
 
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
@@ -93,19 +94,19 @@ class StructuralSearch:
         settings: Settings,
         limit: int | None,
         effort: float = 1.0,
+        orders: Sequence[str] = ORDERS[:1],
     ) -> Sounding:
         """A search over what rewriting alone makes of a graph on one device; pinned blocks stay.
 
-        `effort` is the share of what the program's size warrants.
+        `effort` is the share of what the program's size warrants, `orders` are the issue orders to choose from.
         """
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
             after = self._rewritten(before, move)
             return after if after is not None and settings.keeps_pins(after.graph) else None
 
-        return Sounding(
-            graph, moves, UnshardedCosts(device, settings.compute_dtype), self.endless, rewrite, limit, effort
-        )
+        costs = UnshardedCosts(device, settings.compute_dtype)
+        return Sounding(graph, moves, costs, self.endless, rewrite, limit, effort, orders)
 
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator

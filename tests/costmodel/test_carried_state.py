@@ -12,7 +12,7 @@ from hardware.simulator import simulate
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
 from teg.sharding.expand import expand
-from teg.sharding.placement import Placements, issue_order
+from teg.sharding.placement import ORDERS, Placements, issue_order
 from tests.costmodel.programs import random_genes
 
 MESH = load_mesh("dgx-h100")
@@ -71,7 +71,7 @@ def test_early_updates_do_not_let_gradients_wait_for_each_other() -> None:
     assert peak_bytes(graph, "update-early") <= peak_bytes(graph) - 4 * MATRIX_BYTES
 
 
-@pytest.mark.parametrize("order", ["program", "update-early"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Generator) -> None:
     graph = training(3)
     inputs = random_inputs(graph, rng)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.plain import plain_cost
-from costmodel.unsharded import UnshardedCosts
+from costmodel.unsharded import UnshardedCosts, live_bytes
 from hardware import load_mesh
 from hardware.timing import TICKS_PER_S
 from optimizer import Budget, optimize
@@ -53,6 +53,38 @@ def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
     times, bytes_ = zip(*(s.cost for s in front), strict=True)
     assert list(times) == sorted(set(times))
     assert list(bytes_) == sorted(set(bytes_), reverse=True)
+
+
+def steps(count: int) -> Graph:
+    """States that a cheap cell makes one of the other; each is read by a wide cell of its own too."""
+    b = Sketch("steps")
+    wide, state = b.tensor("wide", 1024, 256), b.tensor("state", 256)
+    results = []
+    for _ in range(count):
+        state = b.cell(("add", ("input", 0), ("const", 1.0)), {state: "n"})
+        results.append(b.cell(("mul", ("input", 0), ("input", 1)), {wide: "mn", state: "n"}))
+    return b.result(*results, state)
+
+
+def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
+    graph = steps(4)
+    fastest = sounding(graph, "fuse_shared_cell", "fuse_broadcast_cell", "fuse_cells").run()[0]
+    assert [b.operator for b in graph.blocks].count("cell") == 8
+    assert [b.operator for b in fastest.graph.blocks].count("cell") == 5  # four wide ones and the last state
+    assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
+
+
+def test_memory_is_saved_in_all_layers_before_it_shows() -> None:
+    """Weights folded into a chain of products (slower) spare a tensor per layer; the peak sinks with the last one."""
+    b = Sketch("layers")
+    x = b.tensor("x", 64, 512)
+    for k in range(3):
+        w, v, u = (b.tensor(f"{n}{k}", 512, 512, role="parameter") for n in "wvu")
+        left, right = b.contract("mk,kn->mn", x, w), b.contract("mk,kn->mn", x, v)
+        x = b.contract("mk,kn->mn", b.contract("mn,ln->ml", left, right), b.contract("ml,lk->mk", x, u))
+    graph = b.result(x)
+    least = sounding(graph, "flatten_contract").run()[-1]
+    assert least.cost.peak_memory_bytes < max(live_bytes(graph))
 
 
 def test_a_limit_is_kept() -> None:
