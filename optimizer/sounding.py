@@ -59,18 +59,18 @@ class Sounding:
     ) -> None:
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        self._judge = Judge(costs, rules, rewrite, self.most, issue_orders)
-        self._judge.start(graph, moves)
+        self.judge = Judge(costs, rules, rewrite, self.most, issue_orders)
+        self.judge.start(graph, moves)
 
     @property
     def judged(self) -> int:
         """How many rewritten graphs were made."""
-        return self._judge.judged
+        return self.judge.judged
 
     def run(self) -> list[Sounded]:
         """Those that none beats in time and memory, fastest first, once nothing promising is left, nothing new
         comes, or the limit is met."""
-        judge = self._judge
+        judge = self.judge
         quiet = turn = 0
         while judge.waiting and judge.has_more and quiet < QUIET:
             order = ORDERS[turn % len(ORDERS)]
@@ -84,9 +84,9 @@ class Sounding:
 
     def _expand(self, parent: Sounded) -> bool:
         """Judge all that one move makes of a graph, and pursue the rules that help; True if the front gained."""
-        before = list(self._judge.front)
-        offers = parent.offers(self._judge.rules)
-        made = [(move, self._judge.judge(parent, move, offers)) for move in offers.tied()]
+        before = list(self.judge.front)
+        offers = parent.offers(self.judge.rules)
+        made = [(move, self.judge.judge(parent, move, offers)) for move in offers.tied()]
         for order in ORDERS:
             helping: dict[str, list[Sounded]] = {}
             vain = set[Move]()
@@ -97,18 +97,18 @@ class Sounding:
                     helping.setdefault(move.rule, []).append(child)
             for rule, children in helping.items():
                 self._pursue(min(children, key=order), rule, order, vain)
-        return self._judge.front != before
+        return self.judge.front != before
 
     def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
         """Go on with one rule as long as it helps; what did not help once is not tried again."""
         tried = set(vain)
         while True:
-            offers = start.offers(self._judge.rules)
+            offers = start.offers(self.judge.rules)
             best = start
             for move in offers.tied():
                 if move.rule != rule or move in tried:
                     continue
-                child = self._judge.judge(start, move, offers)
+                child = self.judge.judge(start, move, offers)
                 if child is None or order(child) >= order(start):
                     tried.add(move)
                 elif order(child) < order(best):

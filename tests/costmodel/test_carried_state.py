@@ -82,6 +82,16 @@ def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Ge
         np.testing.assert_allclose(outputs[site], value, rtol=1e-5, atol=1e-4)
 
 
+def test_depth_first_makes_nothing_long_before_it_is_read() -> None:
+    with teg.program("late") as p:
+        x = p.input("x", row=4, column=8)
+        early = x.exp()
+        late = x.sin()
+        p.output("y", late.cos() + early)
+    sites = [b.site for b in issue_order(p.graph, "program")]
+    assert [sites.index(b.site) for b in issue_order(p.graph, "depth-first")] == [1, 2, 0, 3, 4]
+
+
 def test_updates_come_as_soon_as_all_they_need_is_there() -> None:
     graph = training(3)
     order = [b.site for b in issue_order(graph, "update-early")]
