@@ -53,17 +53,29 @@ def _term_names(m: Match) -> tuple[Labels, Labels] | None:
 
 
 def _distributes(m: Match) -> bool:
-    """Whether every dimension of the contraction is still there for each term with the other operands.
+    """Whether every summed dimension of the contraction is still there for each term with the other operands.
 
-    A term that lacks a summed dimension which nobody else has would be counted once, not once per element.
+    A term that lacks one which nobody else has would be counted once, not once per element. What a term lacks of the
+    result's dimensions it is broadcast along, there as here; one term has them all.
     """
     parts = _term_names(m)
     kinds = {t.dtype for t in (*m.types("before"), *m.types("after"), m.type("w"), m.type("v"))}
     if parts is None or m["expr"] not in ADD_OR_SUBTRACT or kinds != {m["cell_dtype"]}:
         return False
-    others = {n for k, part in enumerate(m["labels"]) if k != len(m["before"]) for n in part}
-    every = {n for part in m["labels"] for n in part}
-    return len(m["labels"]) > 1 and all(every == {*part, *others} for part in parts)
+    lacking = [_lacking(m, part) for part in parts]
+    return len(m["labels"]) > 1 and set() in lacking and all(names <= {*m["output"]} for names in lacking)
+
+
+def _lacking(m: Match, part: Labels) -> set[str]:
+    """The dimensions of the contraction that neither a term of the sum nor any other operand has."""
+    others = {n for k, names in enumerate(m["labels"]) if k != len(m["before"]) for n in names}
+    return {n for names in m["labels"] for n in names} - {*part, *others}
+
+
+def _output(m: Match, k: int) -> Labels:
+    """The dimensions of the contraction of the k-th term."""
+    lacking = _lacking(m, sure(_term_names(m))[k])
+    return tuple(n for n in m["output"] if n not in lacking)
 
 
 def _part(k: int, term: Tensor) -> Op:
@@ -73,13 +85,15 @@ def _part(k: int, term: Tensor) -> Op:
         term,
         rest("after"),
         labels=lambda m: replaced_at(m["labels"], len(m["before"]), sure(_term_names(m))[k]),
-        output=attr("output"),
+        output=lambda m: _output(m, k),
     ).named("part")
 
 
 def _summed_parts(m: Match) -> Mapping[str, Any]:
     shape, dtype = m.result()
-    return pointwise(m["expr"], (dim_labels(len(shape)),) * 2, shape, dtype)
+    names = dict(zip(m["output"], dim_labels(len(shape)), strict=True))
+    labels = tuple(tuple(names[n] for n in _output(m, k)) for k in range(2))
+    return pointwise(m["expr"], labels, shape, dtype)
 
 
 def _join_example(size: Sizes) -> Graph:
@@ -96,7 +110,9 @@ def _distribute_example(size: Sizes) -> Graph:
     x = b.tensor("x", size(3), size(4))
     mean = b.tensor("mean", b.shape(x)[0])
     centred = b.cell(SUBTRACT, {x: "mk", mean: "m"})
-    return b.result(b.contract("kn,mk->nm", b.tensor("w", b.shape(x)[1], size(5)), centred))
+    biased = b.cell(ADD, {x: "mk", b.tensor("bias", b.shape(x)[1], role="parameter"): "k"})
+    w, v = (b.tensor(n, b.shape(x)[1], size(5)) for n in "wv")
+    return b.result(b.contract("kn,mk->nm", w, centred), b.contract("mk,kn->mn", biased, v))
 
 
 DISTRIBUTION: tuple[Rule, ...] = (
@@ -149,8 +165,8 @@ DISTRIBUTION: tuple[Rule, ...] = (
         A contraction of a sum or difference becomes that of two contractions.
 
         x (w + v)  ->  x w + x v
-        Where nobody else reads the sum. A term that was broadcast in it, as a mean that is taken away, meets only
-        the sums of the other operand. Not for saturation: it reads the other operands twice.
+        Where nobody else reads the sum. A term that was broadcast in it, as a mean that is taken away or a bias, meets
+        only what it varies along. Not for saturation: it reads the other operands twice.
         """,
         source=EINSUM,
         example=_distribute_example,
