@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rewrites.cell_form import INPUT
 from rewrites.draft import Draft
 from rewrites.regions import all_above, fuse
 from rewrites.rule import Match, Rule, Sizes, op
@@ -18,16 +19,19 @@ STATE = all_above(ends=("cell",), most=0, takes=_is_alongside)
 
 
 def _is_update(m: Match) -> bool:
-    """Whether new values, and nothing else, leave the block: sinks see them, most of them as carried state."""
-    inside = {b.site for b in m.blocks}
-    readers = m.draft.readers
-    outside = [r for b in m.blocks for t in b.outputs for r, _ in readers[t] if r.site not in inside]
-    seen = [b for b in m.blocks if any(r.operator == "sink" for t in b.outputs for r, _ in readers[t])]
-    return m.roots[0] in seen and len(seen) > 1 and all(r.operator == "sink" for r in outside)
+    """Whether sinks see several of the values, most of them as carried state, and of all but the last only they do."""
+    inside, (root,) = {b.site for b in m.blocks}, m.roots
+    readers = {
+        b.site: [r for t in b.outputs for r, _ in m.draft.readers[t] if r.site not in inside]
+        for b in m.blocks
+    }
+    seen = [site for site, found in readers.items() if any(r.operator == "sink" for r in found)]
+    others = [r for site, found in readers.items() if site != root.site for r in found]
+    return len(seen) > 1 and all(r.operator == "sink" for r in others)
 
 
 def _example(size: Sizes) -> Graph:
-    """Adam without its corrections: two moments and the parameter."""
+    """Adam without its corrections: two moments and the parameter; a step whose length depends on its direction."""
     b = Sketch("fuse_update")
     shape = (size(4), size(3))
     p, g, m, v = (b.tensor(name, *shape) for name in "pgmv")
@@ -38,9 +42,15 @@ def _example(size: Sizes) -> Graph:
         {v: "rc", g: "rc"},
         site="second",
     )
-    step = ("div", ("input", 1), ("add", ("sqrt", ("input", 2)), ("const", 1.0)))
+    step = ("div", ("input", 1), ("add", ("sqrt", ("abs", ("input", 2))), ("const", 1.0)))
     new = b.cell(("sub", ("input", 0), step), {p: "rc", first: "rc", second: "rc"}, site="new")
-    return b.result(new, first, second)
+    g2, m2, v2 = (b.tensor(f"{name}2", *shape) for name in "gmv")
+    moments = [b.cell(("max", INPUT, ("input", 1)), {t: "rc", g2: "rc"}, site=f"new_{t}") for t in (m2, v2)]
+    direction = b.cell(("mul", INPUT, ("input", 1)), {moments[0]: "rc", moments[1]: "rc"}, site="direction")
+    length = b.op("reduce", direction, monoid="max", labels=("r", "c"), output=())
+    return b.result(
+        new, first, second, *moments, b.cell(("mul", INPUT, ("input", 1)), {direction: "rc", length: ""})
+    )
 
 
 UPDATE_FUSION: tuple[Rule, ...] = (
@@ -53,8 +63,8 @@ UPDATE_FUSION: tuple[Rule, ...] = (
         A parameter's new value and its new moments come out of one block.
 
         m = cell[f](m, g), v = cell[h](v, g), p = cell[u](p, m, v)  ->  fused(p, g, m, v), with three results
-        Where sinks see several of the values and nobody else reads them. The same steps on the same numbers;
-        parameter, gradient and moments go through memory once.
+        Where sinks see several of the values, and others at most the last one: the direction of a step whose length is
+        still to be found. The same steps on the same numbers; parameter, gradient and moments go through memory once.
         """,
         source="multi-tensor optimizer kernels (Apex FusedAdam); loop fusion (Kennedy and McKinley, 1993)",
         example=_example,
