@@ -2,10 +2,11 @@
 
 from rewrites.algebra.recomposition import RECOMPOSITION
 from rewrites.apply import Applied, apply_all, apply_move, replay
-from rewrites.finding import find, find_near
+from rewrites.attempts import Failure
+from rewrites.finding import find
 from rewrites.move import Move, StaleMove
 from rewrites.neighbourhood import Changes
-from rewrites.offers import Failure, Offers, find_tied
+from rewrites.offers import Offers, find_tied
 from rewrites.placement import (
     apply_placement,
     find_placements,
@@ -42,7 +43,6 @@ __all__ = [
     "apply_placement",
     "catalogue",
     "find",
-    "find_near",
     "find_placements",
     "find_tied",
     "is_structural",

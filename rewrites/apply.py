@@ -9,17 +9,18 @@ from rewrites.draft import Draft
 from rewrites.finding import first_root
 from rewrites.match import alternatives
 from rewrites.move import Move, StaleMove
-from rewrites.neighbourhood import Changes
+from rewrites.neighbourhood import Changes, changes_of
 from rewrites.replacement import carry_out
 from rewrites.rule import Match, Rule
 from rewrites.rules import catalogue
+from rewrites.sight import Sight
 from teg.graph import Graph
 
 Rules = Mapping[str, Rule]
 
 
 class Applied(NamedTuple):
-    """The rewritten graph, and what changed, for `find_near` and `Offers.after`."""
+    """The rewritten graph, and what changed, for `Offers.after`."""
 
     graph: Graph
     changes: Changes
@@ -47,7 +48,7 @@ def apply_all(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -
     for move in moves:
         for part in move.single():
             carry_out(draft, *resolve(draft, part, known))
-    changes = Changes(frozenset(draft.changed), frozenset(draft.reread))
+    changes = changes_of(draft)
     return Applied(draft.graph(), changes)
 
 
@@ -72,7 +73,7 @@ def resolve(draft: Draft, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
     if root is None:
         raise StaleMove(move, f"there is no block {move.place!r}")
     offered = []
-    for other, match in alternatives(draft, rules[move.rule], root):
+    for other, match in alternatives(Sight(draft), rules[move.rule], root):
         if other == move:
             return rules[move.rule], match, move
         offered.append(other)

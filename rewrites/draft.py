@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -67,8 +67,8 @@ def _keep(graph: Graph, order: Order) -> Order:
 class Draft:
     """Blocks, tensors, producers and readers of a graph, open to edits in O(neighbourhood).
 
-    `changed` collects the sites of blocks that are new, read something else or stand elsewhere, `reread` the
-    tensors whose readers changed; `put_in` and `taken_out` the blocks that came and went, one by one. `data` are
+    `changed` collects the sites of blocks that are new, gone, read something else or stand elsewhere, `reread`
+    the tensors whose readers changed; `put_in` and `taken_out` the blocks that came and went, one by one. `data` are
     the values of sources.
     """
 
@@ -90,22 +90,23 @@ class Draft:
         # Blocks that are not, or not where, they were in the graph; what is no longer made.
         self._touched: set[str] = set()
         self._forgotten: set[str] = set()
-        # What is worked out from the draft as it stands; gone with the next edit.
-        self.memo: dict[Any, Any] = {}
 
     def know(self, tensor: str, value: np.ndarray) -> None:
         """Give a new constant its data."""
         value.setflags(write=False)
         self.data = {**self.data, tensor: value}
 
+    def standing(self) -> Order:
+        """Where the blocks stand now, which rules leave alone, and which are alike."""
+        return Order(self._positions, self.held, self._alike)
+
     def position(self, site: str) -> Position:
         """Where a block stands; positions compare as program order."""
         return self._positions[site]
 
-    def alike(self, definition: Definition) -> list[Block]:
-        """The blocks without inputs of this very definition, in program order."""
-        found = [self.blocks[site] for site in self._alike.get(definition, ())]
-        return sorted(found, key=lambda b: self.position(b.site))
+    def ordered(self, sites: Iterable[str]) -> list[Block]:
+        """The blocks at these sites, in program order."""
+        return [self.blocks[s] for s in sorted(sites, key=self.position)]
 
     def is_free(self, block: Block) -> bool:
         """Whether rules may match the block: it is not pinned, ordered or cut to a part."""
@@ -123,7 +124,6 @@ class Draft:
         for tensor in tensors:
             self.tensors[tensor.site] = tensor
             self.readers.setdefault(tensor.site, ())
-        self.memo.clear()
         self.blocks[block.site] = block
         self._positions[block.site] = position
         self._touched.add(block.site)
@@ -138,7 +138,6 @@ class Draft:
 
     def remove(self, site: str) -> None:
         """Take a block out; its output tensors stay known until `forget`."""
-        self.memo.clear()
         block = self.blocks.pop(site)
         for t in set(block.inputs):
             self._change_readers(t, block, None)
@@ -148,19 +147,17 @@ class Draft:
             self._alike[block.definition] = tuple(s for s in self._alike[block.definition] if s != site)
         del self._positions[site]
         self._touched.add(site)
-        self.changed.discard(site)
+        self.changed.add(site)
         self.taken_out.append(block)
 
     def forget(self, tensor: str) -> None:
         """Drop a tensor that nobody makes or reads."""
         del self.tensors[tensor]
         del self.readers[tensor]
-        self.reread.discard(tensor)
         self._forgotten.add(tensor)
 
     def redirect(self, old: str, new: str) -> None:
         """Let all readers of tensor `old` read `new`; they keep their sites."""
-        self.memo.clear()
         for site in dict.fromkeys(b.site for b, _ in self.readers[old]):
             before = self.blocks[site]
             inputs = tuple(new if t == old else t for t in before.inputs)
@@ -177,7 +174,6 @@ class Draft:
 
     def move(self, site: str, position: Position) -> None:
         """Give a block another place in program order."""
-        self.memo.clear()
         block = self.blocks[site]
         self._positions[site] = position
         self._touched.add(site)
@@ -204,7 +200,7 @@ class Draft:
         vars(result).update(by_site=self.blocks, producers=self.producers, readers=self.readers)
         deepest = max((len(self._positions.get(s, ())) for s in self._touched), default=1)
         if deepest <= DEEPEST:
-            _keep(result, Order(self._positions, self.held, self._alike))
+            _keep(result, self.standing())
         return result
 
     def _in_order(self) -> tuple[Block, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from rewrites.apply import apply_move
-from rewrites.draft import Draft
 from rewrites.finding import find
 from rewrites.match import alternatives
 from rewrites.rule import Rule
+from rewrites.sight import Sight
 from teg.builder import define
 from teg.graph import Block, Graph, attributes
 from teg.operators import operator_named
@@ -33,8 +33,8 @@ def duplicated(rule: Rule, graph: Graph) -> str:
 
 def _observed(rule: Rule, graph: Graph) -> Graph | None:
     """The graph with a sink for every inner value that the rule matches; None where it matches single blocks."""
-    draft = Draft(graph)
-    matches = (match for b in graph.blocks for _, match in alternatives(draft, rule, b.site))
+    sight = Sight(graph)
+    matches = (match for b in graph.blocks for _, match in alternatives(sight, rule, b.site))
     inner = {t: None for m in matches for b in m.blocks if b not in m.roots for t in b.outputs}
     sinks = []
     for k, tensor in enumerate(inner):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rewrites.draft import Draft
+from rewrites.sight import Sight
 from teg.builder import define
 from teg.graph import Attributes, Block, Definition, TensorType, attributes
 from teg.operators import body_of
@@ -55,7 +55,7 @@ class Region(NamedTuple):
     """Blocks that become one, in program order. `roots` give the results; what others read of the rest becomes
     a further output, or is computed again inside while its maker stays (`recomputes`)."""
 
-    draft: Draft
+    draft: Sight
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
     recomputes: bool
@@ -102,7 +102,7 @@ class Region(NamedTuple):
             if len(late) > MOST_LATE:
                 return None
             waiting.extend(self.draft.producers[t] for t in block.inputs)
-        return [self.draft.blocks[s] for s in sorted(late, key=self.draft.position)]
+        return [late[s] for s in sorted(late, key=self.draft.position)]
 
     def is_possible(self) -> bool:
         """Whether the blocks can become one: all have index spaces and no costs of their own, and no cycle arises."""
@@ -144,7 +144,7 @@ class Region(NamedTuple):
 
 
 def region(
-    draft: Draft,
+    draft: Sight,
     roots: Sequence[Block],
     blocks: Collection[Block],
     recomputes: bool = False,
@@ -180,7 +180,7 @@ def region(
     return Region(draft, (*roots, *_ordered(draft, ends.values())), _ordered(draft, new.values()), recomputes)
 
 
-def _ordered(draft: Draft, blocks: Iterable[Block]) -> tuple[Block, ...]:
+def _ordered(draft: Sight, blocks: Iterable[Block]) -> tuple[Block, ...]:
     """The blocks in program order."""
     return tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
 

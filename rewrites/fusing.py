@@ -22,7 +22,7 @@ def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -
     Raises:
         RuleError: the matched blocks cannot be one.
     """
-    whole = region(draft, match.roots, match.blocks, right.recomputes, right.joined)
+    whole = region(match.draft, match.roots, match.blocks, right.recomputes, right.joined)
     late = whole.late_inputs()
     if late is None:
         raise RuleError(rule.name, f"at {move.place!r}: what it reads needs what it makes")

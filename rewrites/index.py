@@ -5,45 +5,50 @@ Imported by the matcher (`rewrites.match`), the neighbourhood of changes and far
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
-from rewrites.draft import Draft
 from rewrites.regions import Above
 from rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, Term
-from teg.graph import Block, Definition, TensorType
+from teg.graph import Block, Definition, Tensor, TensorType
 
 BOUNDARY = ("source", "sink")
-
-# Patterns of more levels are looked for from the blocks inside them.
-DEEP = 4
 
 # Definitions whose rules are remembered, per catalogue: a long search meets new ones without end.
 MOST_KNOWN = 1 << 15
 
 
+class Wired(Protocol):
+    """Tensors and what makes them: a graph or a program."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+
+    @property
+    def producers(self) -> Mapping[str, Block]: ...
+
+
 class Index:
     """The rules by what their root asks of a block and of what makes its inputs.
 
-    `deep` are those with one root and a pattern that is looked for from within (`rewrites.reach`), `depth` is
-    that of the deepest other one, `largest` the number of blocks in the largest, `paired` the rules with
+    `depth` is that of the deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with
     several roots.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
-        self.deep = tuple(r for r in rules if len(r.roots) == 1 and _is_deep(r))
-        self.depth = max((r.depth for r in rules if r not in self.deep), default=0)
-        self.largest = max((sum(map(_size, r.roots)) for r in rules if r not in self.deep), default=0)
+        self.depth = max((r.depth for r in rules), default=0)
+        self.largest = max((sum(map(_size, r.roots)) for r in rules), default=0)
         self.paired = tuple(r for r in rules if len(r.roots) > 1)
         self._by_operator: dict[str, list[Rule]] = {}
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+        self._barren: dict[tuple[Any, ...], set[Rule]] = {}
 
-    def rules_for(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
+    def rules_for(self, program: Wired, block: Block) -> tuple[Rule, ...]:
         """The rules whose root may be this block, whatever is around it."""
-        types = [draft.tensors[t].type for t in block.inputs]
+        types = [program.tensors[t].type for t in block.inputs]
         key = (block.definition, *(t.dtype for t in types))
         found = self._by_definition.get(key)
         if found is None:
@@ -52,17 +57,29 @@ class Index:
             _remember(self._by_definition, key, found)
         return found
 
-    def rules_at(self, draft: Draft, block: Block) -> tuple[Rule, ...]:
+    def rules_at(self, program: Wired, block: Block) -> tuple[Rule, ...]:
         """Those of them that what makes the block's inputs does not rule out."""
-        producers = draft.producers
+        producers = program.producers
         makers = [producers[t].operator for t in block.inputs]
-        key = (block.definition, *makers, *[draft.tensors[t].dtype for t in block.inputs])
+        key = (block.definition, *makers, *[program.tensors[t].dtype for t in block.inputs])
         found = self._by_makers.get(key)
         if found is None:
             there = set(makers)
-            rules = [r for r in self.rules_for(draft, block) if makers_wanted(r.roots[0]) <= there]
+            rules = [r for r in self.rules_for(program, block) if makers_wanted(r.roots[0]) <= there]
             found = tuple(r for r in rules if _may_begin(r.roots[0], there))
             _remember(self._by_makers, key, found)
+        return found
+
+    def barren(self, program: Wired, block: Block) -> set[Rule]:
+        """The rules known to offer nothing at such a block, whatever is around it; who finds another one adds it."""
+        inputs = block.inputs
+        same = () if len(set(inputs)) == len(inputs) else tuple(map(inputs.index, inputs))
+        key = (block.definition, same, *[program.tensors[t].type for t in inputs])
+        found = self._barren.get(key)
+        if found is None:
+            if len(self._barren) >= MOST_KNOWN:
+                self._barren.clear()
+            found = self._barren[key] = set()
         return found
 
     def _with_root(self, operator: str) -> list[Rule]:
@@ -71,11 +88,6 @@ class Index:
             known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
             self._by_operator[operator] = known
         return known
-
-
-def _is_deep(rule: Rule) -> bool:
-    """Whether a pattern is looked for from the blocks inside it."""
-    return rule.depth > DEEP or any(isinstance(o, Above) for o in rule.roots[0].operands)
 
 
 def _may_begin(term: Op, makers: Collection[str]) -> bool:

@@ -1,42 +1,23 @@
-"""All moves of a graph, kept current from move to move: only the neighbourhood of a change is matched again.
+"""All moves of a graph, kept current from move to move: a rule is tried again where it looked at what has changed.
 
 Offers are filed by place and by kind. Both files are values: those of a rewritten graph are a copy of its
-parent's with the neighbourhood exchanged, and equal to what is found from nothing.
+parent's with what changed exchanged, and equal to what is found from nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from rewrites.draft import Draft, order_of
+from rewrites.attempts import Failure, Place, tried
+from rewrites.draft import order_of
 from rewrites.index import index_of
-from rewrites.match import alternatives
 from rewrites.move import Move
-from rewrites.neighbourhood import Changes, Near, near, readers_of
+from rewrites.neighbourhood import Changes
 from rewrites.rule import Rule, RuleError
-from rewrites.ties import Kind, Offer, offer, renewed, tied
-from teg.graph import Block, Graph
-
-
-class Failure(NamedTuple):
-    """A rule that cannot say whether it fits, and what it said instead."""
-
-    rule: str
-    message: str
-
-
-class Place(NamedTuple):
-    """What is offered where the first root is a certain block, in the order of the rules.
-
-    `reached` are, each with its rule, blocks of matches that might need each other by way of others: last roots of
-    several, parts of a fused block; of those too that do, and so make a cycle.
-    """
-
-    offers: tuple[Offer, ...]
-    reached: frozenset[tuple[str, str]]
-    failures: tuple[Failure, ...]
+from rewrites.sight import EVERYTHING, NOTHING_SEEN, Key, Sight
+from rewrites.ties import Kind, Offer, tied
+from teg.graph import Graph
 
 
 @dataclass(eq=False, slots=True)
@@ -57,81 +38,61 @@ class Tied:
 class Offers:
     """All moves of some rules on a graph. A rule that fails at a place offers nothing there: see `failures`.
 
-    `pairs` are the places with matches whose blocks might need each other by way of others, `deep` those with
-    offers of deep patterns.
+    `watchers` tell at which places something was looked at.
     """
 
     graph: Graph
     rules: tuple[Rule, ...]
     places: Mapping[str, Place]
     kinds: Mapping[Kind, Tied]
-    pairs: frozenset[str]
-    deep: frozenset[str]
+    watchers: Mapping[Key, frozenset[str]]
 
     @staticmethod
     def of(graph: Graph, rules: Sequence[Rule]) -> Offers:
         """Those of a graph, from nothing."""
-        draft, index = Draft(graph), tuple(rules)
-        found = ((b.site, _matched(draft, index, b)) for b in graph.blocks)
-        places = {site: place for site, place in found if place is not None}
+        sight, index = Sight(graph), index_of(tuple(rules))
+        places = {b.site: tried(sight, index, b) for b in graph.blocks}
         kinds = _filed(graph, {}, {}, places, (), places)
-        return Offers(graph, index, places, kinds, _with_pairs(places), _with_deep(places, index))
+        return Offers(graph, tuple(rules), places, kinds, _watching({}, {}, places, places))
 
     def after(self, graph: Graph, changes: Changes) -> Offers:
         """Those of the graph that a rewrite made of this one."""
-        draft = Draft(graph)
-        gone = self.places.keys() - graph.by_site.keys()
-        affected = near(draft, self.rules, changes)
-        deep = {rule.name for rule in index_of(self.rules).deep}
-        shaken = self._shaken(draft, changes, deep)
-        apart = {name: sites | shaken if name in deep else sites for name, sites in affected.apart.items()}
-        affected = Near(affected.distances, apart, frozenset(self._entangled(draft, changes)))
-        concerned = affected.places
+        sight, index = Sight(graph), index_of(self.rules)
+        seen = self._changed(graph, changes)
+        new = {s for s in changes.blocks if s in graph.by_site}
+        concerned = new.union(*[self.watchers[k] for k in seen if k in self.watchers])
+        concerned |= self._fed_otherwise(graph, new)
+        touched = concerned | changes.blocks
         places = dict(self.places)
-        for site in gone:
-            del places[site]
-        for site in concerned:
-            place = _matched(draft, self.rules, draft.blocks[site], self.places.get(site), affected)
-            if place is not None:
-                places[site] = place
-            else:
-                places.pop(site, None)
-        touched = (*gone, *concerned)
+        for site in touched:
+            before = places.pop(site, None)
+            if site in graph.by_site:
+                block = graph.by_site[site]
+                places[site] = tried(sight, index, block, None if site in new else before, seen)
         kinds = _filed(graph, self.kinds, self.places, places, self._moved(graph, changes), touched)
-        now = {s: places[s] for s in concerned if s in places}
-        pairs = (self.pairs - gone - concerned) | _with_pairs(now)
-        others = (self.deep - gone - concerned) | _with_deep(now, self.rules)
-        return Offers(graph, self.rules, places, kinds, pairs, others)
+        watchers = _watching(self.watchers, self.places, places, touched)
+        return Offers(graph, self.rules, places, kinds, watchers)
 
-    def _entangled(self, draft: Draft, changes: Changes) -> set[str]:
-        """Places between whose blocks something changed: that they need each other may be new."""
-        changed = [draft.position(s) for s in changes.blocks if s in draft.blocks]
-        changed += [draft.position(draft.producers[t].site) for t in changes.tensors if t in draft.producers]
-        found = set()
-        for site in self.pairs:
-            if site in draft.blocks:
-                sites = (site, *(reached for _, reached in self.places[site].reached))
-                spots = [draft.position(s) for s in sites if s in draft.blocks]
-                if len(spots) < len(sites) or any(min(spots) <= at <= max(spots) for at in changed):
-                    found.add(site)
+    def _changed(self, graph: Graph, changes: Changes) -> set[Key]:
+        """What a look at the program finds otherwise than before."""
+        found: set[Key] = {EVERYTHING, *((t,) for t in changes.tensors)}
+        for site in changes.blocks:
+            for block in (self.graph.by_site.get(site), graph.by_site.get(site)):
+                if block is not None:
+                    found.update(block.outputs)
+                    if not block.inputs:
+                        found.add(block.definition)
         return found
 
-    def _shaken(self, draft: Draft, changes: Changes, rules: Collection[str]) -> set[str]:
-        """Places of deep patterns in which, or right below which, something changed."""
-        starts = {s for s in changes.blocks if s in draft.blocks}
-        starts.update(draft.producers[t].site for t in changes.tensors if t in draft.producers)
-        touched = starts | readers_of(draft, starts)
-        return {
-            site
-            for site in self.deep
-            if site in draft.blocks
-            and any(
-                s in touched or s not in draft.blocks
-                for o in self.places[site].offers
-                if o.move.rule in rules
-                for s in o.within
-            )
-        }
+    def _fed_otherwise(self, graph: Graph, new: Collection[str]) -> set[str]:
+        """The blocks that read a result of another operator than before: other rules may begin there."""
+        found = set[str]()
+        for block in map(graph.by_site.__getitem__, new):
+            for t in block.outputs:
+                before = self.graph.producers.get(t)
+                if before is None or before.operator != block.operator:
+                    found.update(reader.site for reader, _ in graph.readers[t])
+        return found
 
     def _moved(self, graph: Graph, changes: Changes) -> set[str]:
         """The changed blocks that do not stand where they stood."""
@@ -167,15 +128,6 @@ class Offers:
         return [move for kind, found in ordered for move in found.moves(kind, self.places)]
 
 
-def _with_pairs(places: Mapping[str, Place]) -> frozenset[str]:
-    return frozenset(site for site, place in places.items() if place.reached)
-
-
-def _with_deep(places: Mapping[str, Place], rules: tuple[Rule, ...]) -> frozenset[str]:
-    names = {rule.name for rule in index_of(rules).deep}
-    return frozenset(s for s, place in places.items() if any(o.move.rule in names for o in place.offers))
-
-
 def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     """All moves of these rules, those of equal layers as one; each move's places can be carried out together.
 
@@ -188,37 +140,29 @@ def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     return offers.tied()
 
 
-def _matched(
-    draft: Draft,
-    rules: tuple[Rule, ...],
-    block: Block,
-    before: Place | None = None,
-    affected: Near | None = None,
-) -> Place | None:
-    """What the rules offer at a block; those that nothing `affected` concerns offer what they did `before`."""
-    offers: list[Offer] = []
-    failures: list[Failure] = []
-    reached: set[tuple[str, str]] = set()
-    kept: dict[str, list[Offer]] = {}
-    for each in () if before is None or affected is None else before.offers:
-        kept.setdefault(each.move.rule, []).append(each)
-    for rule in index_of(rules).rules_at(draft, block):
-        if affected is not None and not affected.concerns(rule, block.site):
-            if before is not None:
-                offers += [renewed(o, draft) for o in kept.get(rule.name, ())]
-                failures += [f for f in before.failures if f.rule == rule.name]
-                reached.update([r for r in before.reached if r[0] == rule.name])
-            continue
-        ends: set[str] = set()
-        try:
-            offers += [offer(*found, rule) for found in alternatives(draft, rule, block.site, ends)]
-        except RuleError as error:
-            failures.append(Failure(rule.name, error.reason))
-        reached.update((rule.name, end) for end in ends)
-    if not (offers or reached or failures):
-        return None
-    found = Place(tuple(offers), frozenset(reached), tuple(failures))
-    return before if found == before else found
+def _watching(
+    watchers: Mapping[Key, frozenset[str]],
+    before: Mapping[str, Place],
+    after: Mapping[str, Place],
+    touched: Iterable[str],
+) -> dict[Key, frozenset[str]]:
+    """At which places something was looked at, with the touched places exchanged."""
+    left: dict[Key, set[str]] = {}
+    come: dict[Key, set[str]] = {}
+    for site in touched:
+        old, new = before.get(site), after.get(site)
+        if old is not new:
+            was, now = (NOTHING_SEEN if place is None else place.watched for place in (old, new))
+            for key in was - now:
+                left.setdefault(key, set()).add(site)
+            for key in now - was:
+                come.setdefault(key, set()).add(site)
+    result = dict(watchers)
+    for key in left.keys() | come.keys():
+        result[key] = result.get(key, frozenset()) - left.get(key, set()) | come.get(key, set())
+        if not result[key]:
+            del result[key]
+    return result
 
 
 def _filed(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rewrites.draft import Draft
 from rewrites.fused_form import FusedForm
+from rewrites.sight import Sight
 from teg.graph import Block
 
 
@@ -27,7 +27,7 @@ class Above:
     most: int
     all_operands: bool = False
     private: tuple[str, ...] = ()
-    takes: Callable[[Draft, Block, Block], bool] | None = None
+    takes: Callable[[Sight, Block, Block], bool] | None = None
     through: Callable[[Block], bool] | None = None
 
 
@@ -65,7 +65,7 @@ def all_above(
     ends: Sequence[str],
     most: int,
     private: Sequence[str] = (),
-    takes: Callable[[Draft, Block, Block], bool] | None = None,
+    takes: Callable[[Sight, Block, Block], bool] | None = None,
 ) -> Above:
     """Left: any operands in a row, and all blocks on the ways to them as for `above`; an end may be an operand.
 

@@ -25,8 +25,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rewrites.draft import Draft
 from rewrites.regions import Above, Fuse, SpellOut
+from rewrites.sight import Sight
 from teg.graph import Block, Definition, Graph, TensorType
 
 # Under this name a match of a rule that takes several matches together binds them.
@@ -214,7 +214,7 @@ def op(
 class Match:
     """What the variables of a rule stand for at one place. Guards, choices and attributes are functions of it."""
 
-    draft: Draft
+    draft: Sight
     bindings: Mapping[Any, Any]
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]

@@ -11,13 +11,14 @@ from typing import NamedTuple
 from rewrites.draft import Draft
 from rewrites.finding import find
 from rewrites.index import index_of
-from rewrites.match import alternatives, in_order
+from rewrites.match import alternatives
 from rewrites.measure import rises
 from rewrites.move import Move
-from rewrites.neighbourhood import Changes, near
+from rewrites.neighbourhood import Changes, changes_of, near
 from rewrites.patterns import tree_size
 from rewrites.replacement import carry_out
 from rewrites.rule import Rule, RuleError
+from rewrites.sight import Sight
 from teg.graph import Block, Graph
 
 
@@ -52,7 +53,7 @@ def saturate(
         )
     draft, fired = Draft(graph), list[Move]()
     ending = _Ending(1000 + 20 * len(graph.blocks) if limit is None else limit)
-    places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes).places
+    places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes)
     blocks, tensors = set[str](), set[str]()
     while places:
         for rule, sites in _by_rule(draft, rules, places).items():
@@ -60,11 +61,11 @@ def saturate(
                 while (move := _first(draft, rule, site)) is not None:
                     fired.append(move)
                     ending.check(draft, move)
-        new = Changes(frozenset(draft.changed), frozenset(draft.reread))
+        new = changes_of(draft)
         blocks |= new.blocks
         tensors |= new.tensors
         draft.changed, draft.reread = set(), set()
-        places = near(draft, rules, new).places
+        places = near(draft, rules, new)
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 
@@ -91,7 +92,7 @@ def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
     draft, fired, room = Draft(graph), list[Move](), _Room(graph)
     for rule in rules:
         fired += _pass(draft, rule, room)
-    return Saturated(draft.graph(), _in_runs(fired), _changes(draft))
+    return Saturated(draft.graph(), _in_runs(fired), changes_of(draft))
 
 
 def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repeated:
@@ -123,7 +124,7 @@ def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> lis
     """One pass of a rule over the blocks there are, of at most so many moves."""
     fired: list[Move] = []
     index = index_of((rule,))
-    for block in in_order(draft, draft.blocks):
+    for block in draft.ordered(draft.blocks):
         if most is not None and len(fired) >= most:
             break
         if draft.blocks.get(block.site) is block and index.rules_for(draft, block):
@@ -132,10 +133,6 @@ def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> lis
                 fired.append(move)
                 room.check(draft, move)
     return fired
-
-
-def _changes(draft: Draft) -> Changes:
-    return Changes(frozenset(draft.changed), frozenset(draft.reread))
 
 
 class _Room:
@@ -204,7 +201,7 @@ def _by_rule(draft: Draft, rules: Sequence[Rule], places: Collection[str]) -> di
     """The places at which each rule may fit, in program order."""
     index = index_of(tuple(rules))
     found: dict[Rule, list[str]] = {rule: [] for rule in rules}
-    for block in in_order(draft, places):
+    for block in draft.ordered(places):
         for rule in index.rules_for(draft, block):
             found[rule].append(block.site)
     return found
@@ -212,7 +209,7 @@ def _by_rule(draft: Draft, rules: Sequence[Rule], places: Collection[str]) -> di
 
 def _first(draft: Draft, rule: Rule, place: str) -> Move | None:
     """Carry out a rule's first move at a place, and return it."""
-    for move, match in alternatives(draft, rule, place):
+    for move, match in alternatives(Sight(draft), rule, place):
         carry_out(draft, rule, match, move)
         return move
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from rewrites.draft import Draft
+from rewrites.index import Wired
 from rewrites.move import Move
 from rewrites.regions import Fuse
 from rewrites.rule import Match, Rule
@@ -20,28 +20,26 @@ Kind = tuple[Any, ...]
 
 
 class Offer(NamedTuple):
-    """A move at one place, its kind, the blocks that no move beside it may use, and what
-    the match reads and consists of."""
+    """A move at one place, its kind, the blocks that no move beside it may use, and what the match reads."""
 
     move: Move
     kind: Kind
     uses: frozenset[str]
     reads: tuple[str, ...]
-    within: tuple[str, ...]
 
 
 def offer(move: Move, match: Match, rule: Rule) -> Offer:
     """A move with what ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
-    kind = (move.rule, move.choice, *_surroundings(match), _makers(match.draft, reads))
+    kind = (move.rule, move.choice, *_surroundings(match), _makers(match.draft.program, reads))
     whole = isinstance(rule.right, Fuse) and not rule.right.recomputes
     uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
-    return Offer(move, kind, uses, reads, tuple([b.site for b in match.blocks]))
+    return Offer(move, kind, uses, reads)
 
 
-def renewed(known: Offer, draft: Draft) -> Offer:
+def renewed(known: Offer, program: Wired) -> Offer:
     """The offer where nothing changed but, perhaps, what makes the tensors it reads."""
-    makers = _makers(draft, known.reads)
+    makers = _makers(program, known.reads)
     return known if makers == known.kind[-1] else known._replace(kind=(*known.kind[:-1], makers))
 
 
@@ -79,5 +77,5 @@ def _surroundings(match: Match) -> Kind:
     return own, tuple([r.operator if r.operator == "sink" else r.definition for r in others])
 
 
-def _makers(draft: Draft, reads: tuple[str, ...]) -> Kind:
-    return tuple([draft.producers[t].definition for t in reads])
+def _makers(program: Wired, reads: tuple[str, ...]) -> Kind:
+    return tuple([program.producers[t].definition for t in reads])

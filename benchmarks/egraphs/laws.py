@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from benchmarks.egraphs.kinds import Kind, Kinds, Ref, program
 from rewrites import Move, Rule, StaleMove, apply_all, saturate
-from rewrites.draft import Draft
 from rewrites.index import index_of
 from rewrites.match import alternatives
 from rewrites.rule import Op, Rest, RuleError, Tensor, Term
+from rewrites.sight import Sight
 from teg.graph import Graph
 
 # Per operator the most operands that an e-node may have, unless the program has more: laws that flatten would
@@ -166,12 +166,11 @@ class Laws:
         }
         types = [leaves[k] for k in range(len(leaves))]
         graph = program(kinds, [n.operands for n in pattern.nodes], types, pattern.roots)
-        draft = Draft(graph)
-        first = draft.blocks[f"node{pattern.roots[0]}"]
-        if pattern.rule not in index_of((pattern.rule,)).rules_at(draft, first):
+        first = graph.by_site[f"node{pattern.roots[0]}"]
+        if pattern.rule not in index_of((pattern.rule,)).rules_at(graph, first):
             return []
         try:
-            fits = list(alternatives(draft, pattern.rule, first.site))
+            fits = list(alternatives(Sight(graph), pattern.rule, first.site))
         except RuleError:
             return self._skip(pattern)
         wanted = [f"node{k}" for k in pattern.roots]

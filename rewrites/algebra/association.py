@@ -10,9 +10,9 @@ from rewrites.algebra.contraction_terms import EINSUM
 from rewrites.cell_form import Labels
 from rewrites.contraction_form import in_order, network_of
 from rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
-from rewrites.draft import Draft
 from rewrites.regions import all_above
 from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
+from rewrites.sight import Sight
 from rewrites.sketch import Sketch
 from teg.graph import Block, Graph
 
@@ -73,7 +73,7 @@ def _associated(m: Match) -> Op:
     return in_order(sites, network, tree, m.result().dtype)
 
 
-def _is_inner(draft: Draft, block: Block, root: Block) -> bool:
+def _is_inner(draft: Sight, block: Block, root: Block) -> bool:
     """Whether a contraction is read once, so that it may be done in another way."""
     return all(len(draft.readers[t]) == 1 for t in block.outputs)
 

@@ -32,8 +32,7 @@ def _is_known(m: Match) -> bool:
     """Whether the block's one result is small, and all it reads has data."""
     data = m.draft.data
     return bool(
-        data
-        and m["xs"]
+        m["xs"]
         and all(t in data and m.draft.producers[t].definition.get("role") == "constant" for t in m["xs"])
         and len(m.roots[0].outputs) == 1
         and math.prod(m.result().shape) <= MOST_ELEMENTS

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rewrites.cell_form import INPUT
-from rewrites.draft import Draft
 from rewrites.regions import all_above, fuse
 from rewrites.rule import Match, Rule, Sizes, op
+from rewrites.sight import Sight
 from rewrites.sketch import Sketch
 from teg.graph import Block, Graph
 
 
-def _is_alongside(draft: Draft, block: Block, root: Block) -> bool:
+def _is_alongside(draft: Sight, block: Block, root: Block) -> bool:
     """Whether a cell makes a tensor of the shape that the root makes."""
     return draft.tensors[block.outputs[0]].shape == draft.tensors[root.outputs[0]].shape
 

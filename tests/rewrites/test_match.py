@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rewrites import Changes, Move, Rule, RuleError, find, find_near
+from rewrites import Changes, Move, Offers, Rule, RuleError, find
 from rewrites.cell_form import ADD, INPUT
+from rewrites.draft import Draft
 from rewrites.duplication import duplicated
-from rewrites.rule import Op, attr, op, rest, tensor
+from rewrites.neighbourhood import near
+from rewrites.rule import Match, Op, attr, op, rest, tensor
+from rewrites.sight import EVERYTHING, Sight
 from rewrites.sketch import Sketch
 from teg.graph import Graph
 from teg.zspace import ZRange
@@ -122,12 +125,47 @@ def test_a_failing_guard_is_named_with_its_rule() -> None:
     assert info.value.rule == "here"
 
 
-def test_find_near_looks_at_what_a_change_may_affect() -> None:
+def test_near_a_change_is_as_far_as_the_deepest_pattern_reaches() -> None:
+    draft = Draft(chain())
+    pair, single = rule(cell("exp", cell("neg", X))), rule(cell("exp", X))
     changes = Changes(frozenset({"two"}), frozenset())
-    assert find_near(chain(), [rule(cell("exp", cell("neg", X)))], changes) == [Move("here", "three")]
-    exps = rule(cell("exp", X))
-    assert find_near(chain(), [exps], changes) == [], "the change is not where this pattern looks"
-    assert find_near(chain(), [exps], Changes(frozenset(), frozenset({"one"}))) == [Move("here", "one")]
+    assert near(draft, [pair], changes) == {"two", "three", "sum"}
+    assert near(draft, [single], changes) == {"two"}, "patterns of one block look nowhere else"
+    assert near(draft, [single], Changes(frozenset(), frozenset({"one"}))) == {"one"}
+
+
+def test_sight_knows_what_was_looked_at() -> None:
+    sight = Sight(chain())
+    assert sight.seen() == set()
+    assert sight.producers["one"].site == "one" and "two" in sight.producers
+    assert [b.site for b, _ in sight.readers["one"]] == ["two", "sum"]
+    assert sight.seen() == {"one", "two", ("one",)}
+    sight.forget()
+    assert sight.data.get("x") is None and sight.seen() == {"x"}, "values belong to the block that gives them"
+    assert len(list(sight.producers)) == len(sight.tensors) and EVERYTHING in sight.seen()
+
+
+def test_what_was_remembered_was_looked_at_too() -> None:
+    sight = Sight(chain())
+    for _ in range(2):
+        sight.forget()
+        assert sight.remembered("key", lambda: sight.producers["two"].site) == "two"
+        assert sight.seen() == {"two"}
+
+
+def test_a_rule_is_tried_again_only_where_it_looked() -> None:
+    asked: list[str] = []
+
+    def guard(m: Match) -> bool:
+        asked.append(m.roots[0].site)
+        return all(r.operator == "cell" for r, _ in m.draft.readers[m.roots[0].outputs[0]])
+
+    graph, rules = chain(), (rule(op("cell", rest("x")), when=guard),)
+    offers = Offers.of(graph, rules)
+    assert len(asked) == len([b for b in graph.blocks if b.operator == "cell"])
+    asked.clear()
+    same = offers.after(graph, Changes(frozenset(), frozenset({"one"})))
+    assert asked == ["one"] and same.moves() == offers.moves()
 
 
 def test_a_rule_is_checked_when_it_is_written() -> None:
