@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rewrites.index import Index
 from rewrites.match import alternatives
+from rewrites.move import Move
 from rewrites.rule import Rule, RuleError
 from rewrites.sight import NOTHING_SEEN, Key, Sight
 from rewrites.ties import Offer, offer, renewed
@@ -39,6 +40,7 @@ class Place(NamedTuple):
     rules: tuple[Rule, ...]
     attempts: tuple[Attempt, ...]
     offers: tuple[Offer, ...]
+    moves: tuple[Move, ...]
     watched: frozenset[Key]
 
     @property
@@ -78,7 +80,7 @@ def _are_same(these: Sequence[Attempt], those: Sequence[Attempt]) -> bool:
 def _place(rules: tuple[Rule, ...], attempts: tuple[Attempt, ...]) -> Place:
     offers = tuple([o for a in attempts for o in a.offers])
     watched = NOTHING_SEEN.union(*[a.seen for a in attempts], *[o.reads for o in offers])
-    return Place(rules, attempts, offers, watched)
+    return Place(rules, attempts, offers, tuple([o.move for o in offers]), watched)
 
 
 def _attempt(sight: Sight, rule: Rule, block: Block) -> Attempt:

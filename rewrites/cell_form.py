@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rewrites.rule import AttributePattern, Match, Op, Term, attr, op, pick
 from teg.dtypes import numpy_dtype
-from teg.operators.expressions import Expression, inputs_of, run_steps, steps_of, substitute
+from teg.graph import Definition
+from teg.operators.expressions import Expression, cell_flops, inputs_of, run_steps, steps_of, substitute
 
 Labels = tuple[str, ...]
 Dims = tuple[tuple[str, int], ...]
@@ -146,3 +148,9 @@ def pointwise(
     """Attributes of a cell over `shape` with dimensions `d0`, `d1`, ...; `labels` per operand."""
     dims = tuple(zip(dim_labels(len(shape)), shape, strict=True))
     return {"expr": expr, "labels": tuple(labels), "dims": dims, "dtype": dtype}
+
+
+@lru_cache(maxsize=1 << 14)
+def flops_of(definition: Definition) -> float:
+    """Flops per element of a cell."""
+    return cell_flops(definition["expr"])

@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 from rewrites.sight import Sight
 from teg.builder import define
 from teg.graph import Attributes, Block, Definition, TensorType, attributes
-from teg.operators import body_of
-from teg.operators.fused_body import FUSED, Body
+from teg.operators import body_of, operator_named
+from teg.operators.fused_body import FUSED, Body, Step
 
 # Behind how many blocks of which operators a reader may still join a region.
 PASSING = ("cell", "view")
 MOST_PASSED = 2
-
-Step = tuple[str, Attributes, tuple[int, ...]]
-
 
 # Blocks that may have to move in front of a fused block.
 MOST_LATE = 64
@@ -32,7 +29,7 @@ class FusedForm:
 
     reads: tuple[str, ...]
     inputs: tuple[TensorType, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[tuple[str, Attributes, tuple[int, ...]], ...]
     outputs: tuple[int, ...]
     sites: tuple[str, ...]
 
@@ -122,25 +119,47 @@ class Region(NamedTuple):
                 number[t] = len(number)
         return (*wiring, types, tuple(number[t] for t in self.results))
 
-    def form(self) -> FusedForm:
-        """The fused block."""
+    def body(self) -> Body:
+        """What the fused block does."""
         draft, reads = self.draft, self.reads
         number = {t: k for k, t in enumerate(reads)}
-        count, steps = len(reads), list[Step]()
+        types, steps = [draft.tensors[t].type for t in reads], list[Step]()
         for b in self.blocks:
-            own = [number[t] for t in b.inputs]
-            if b.operator == FUSED:
-                body = body_of(b.definition)
-                inner, made = _renumbered(body, own, count)
-                steps += inner
-                count += len(body.types) - len(body.inputs)
-            else:
-                steps.append((b.operator, b.definition.attributes, tuple(own)))
-                made = list(range(count, count + len(b.outputs)))
-                count += len(b.outputs)
-            number.update(zip(b.outputs, made, strict=True))
-        types, sites = tuple(draft.tensors[t].type for t in reads), self.results
-        return FusedForm(reads, types, tuple(steps), tuple(number[t] for t in sites), sites)
+            inner = _steps(b, [draft.tensors[t].type for t in b.outputs])
+            values = [number[t] for t in b.inputs]
+            for step, made in inner.steps:
+                makes = tuple(range(len(types), len(types) + len(made)))
+                steps.append(
+                    Step(step.operator, step.definition, tuple(values[v] for v in step.reads), makes)
+                )
+                values += makes
+                types += made
+            number.update(zip(b.outputs, (values[v] for v in inner.outputs), strict=True))
+        inputs, outputs = tuple(types[: len(reads)]), tuple(number[t] for t in self.results)
+        return Body(inputs, tuple(types), tuple(steps), outputs)
+
+    def form(self) -> FusedForm:
+        """The fused block."""
+        body = self.body()
+        steps = tuple((s.definition.operator, s.definition.attributes, s.reads) for s in body.steps)
+        return FusedForm(self.reads, body.inputs, steps, body.outputs, self.results)
+
+
+class _Steps(NamedTuple):
+    """A block as steps over numbered values, its inputs first: each with the types it makes."""
+
+    steps: list[tuple[Step, Sequence[TensorType]]]
+    outputs: Sequence[int]
+
+
+def _steps(block: Block, types: Sequence[TensorType]) -> _Steps:
+    count = len(block.inputs)
+    if block.operator != FUSED:
+        made = tuple(range(count, count + len(types)))
+        whole = Step(operator_named(block.operator), block.definition, tuple(range(count)), made)
+        return _Steps([(whole, types)], made)
+    body = body_of(block.definition)
+    return _Steps([(step, [body.types[v] for v in step.makes]) for step in body.steps], body.outputs)
 
 
 def region(
@@ -183,16 +202,6 @@ def region(
 def _ordered(draft: Sight, blocks: Iterable[Block]) -> tuple[Block, ...]:
     """The blocks in program order."""
     return tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
-
-
-def _renumbered(body: Body, inputs: Sequence[int], first: int) -> tuple[list[Step], list[int]]:
-    """The steps of a body whose inputs have other numbers and whose results start at `first`; its outputs."""
-    number = [*inputs, *range(first, first + len(body.types) - len(body.inputs))]
-    steps = [
-        (s.definition.operator, s.definition.attributes, tuple(number[v] for v in s.reads))
-        for s in body.steps
-    ]
-    return steps, [number[v] for v in body.outputs]
 
 
 class Spelled(NamedTuple):

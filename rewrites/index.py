@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
+from math import inf
 from typing import Any, Protocol
 
 from rewrites.regions import Above
@@ -123,14 +124,21 @@ def fits_alone(term: Op, definition: Definition, types: Sequence[TensorType]) ->
         term.operator is not None or definition.operator in BOUNDARY
     ):
         return False
-    least = sum(not is_row(t) for t in term.operands)
-    if not term.places and (len(types) < least or (len(types) > least and least == len(term.operands))):
+    least, most = _room(term)
+    if not term.places and not least <= len(types) <= most:
         return False
     aligned = ALIGNED.get(definition.operator, ()) if term.is_commutative else ()
     for name, wanted in term.attributes:
         if not isinstance(wanted, Attribute) and name not in aligned and definition.get(name) != wanted:
             return False
     return term.inside is None or bool(term.inside.ways(definition, types))
+
+
+@cache
+def _room(term: Op) -> tuple[int, float]:
+    """How many operands there are at least, and at most."""
+    least = sum(not is_row(t) for t in term.operands)
+    return least, least if least == len(term.operands) else inf
 
 
 def is_row(term: Term) -> bool:

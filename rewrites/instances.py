@@ -12,7 +12,17 @@ from functools import cached_property, lru_cache
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from rewrites.patterns import Chain, Constant, Operand, chained, fits, parts_of, replaced, terms_of
+from rewrites.patterns import (
+    Chain,
+    Constant,
+    Operand,
+    chained,
+    fits,
+    functions_of,
+    parts_of,
+    replaced,
+    terms_of,
+)
 from teg.graph import Definition, TensorType
 from teg.operators.expressions import Expression
 
@@ -67,6 +77,8 @@ class Found:
 
     def ways(self, definition: Definition, _: Sequence[TensorType]) -> Sequence[dict[str, Any]]:
         """One for each instance."""
+        if self.form.expr[0] not in functions_of(definition):
+            return ()
         return [
             {self.name: way, f"{self.name}.places": way.inputs}
             for way in self.form.instances(definition["expr"])

@@ -17,7 +17,17 @@ from typing import Any
 
 from rewrites.cell_form import CellForm, any_cell, bound_cell, cell, element_type
 from rewrites.elements import pattern_of
-from rewrites.patterns import Bound, Chain, chained, fits, instance, parts_of, replaced, tree_size
+from rewrites.patterns import (
+    Bound,
+    Chain,
+    chained,
+    fits,
+    functions_of,
+    instance,
+    parts_of,
+    replaced,
+    tree_size,
+)
 from rewrites.rule import Match, Rule, Sizes, rest
 from teg.builder import GraphBuilder
 from teg.dtypes import is_float
@@ -71,12 +81,6 @@ class Whole:
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
         """What the variables stand for."""
         return list(fits(self.pattern, definition["expr"], {}))
-
-
-@lru_cache(maxsize=1 << 14)
-def functions_of(definition: Definition) -> frozenset[str]:
-    """The functions in a cell's expression."""
-    return frozenset(part[0] for part in parts_of(definition["expr"]).values())
 
 
 @lru_cache(maxsize=1 << 16)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.index import index_of
-from rewrites.match import candidates_for, names_of, ways_of
 from rewrites.rule import Rule
 from rewrites.sight import Sight
+from rewrites.unify import candidates_for, names_of, ways_of
 from teg.graph import Block
 
 

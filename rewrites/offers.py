@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rewrites.attempts import Failure, Place, tried
 from rewrites.draft import order_of
@@ -30,7 +31,7 @@ class Tied:
     def moves(self, kind: Kind, places: Mapping[str, Place]) -> tuple[Move, ...]:
         """As few moves of many places as there can be."""
         if self.known is None:
-            self.known = tied(o for s in self.places for o in places[s].offers if o.kind == kind)
+            self.known = tied(o for s in self.places for o in places[s].offers if o.kind is kind)
         return self.known
 
 
@@ -111,7 +112,7 @@ class Offers:
     def moves(self) -> list[Move]:
         """One move per place, choice and way to match, in program order."""
         places = self.places
-        return [o.move for b in self.graph.blocks if b.site in places for o in places[b.site].offers]
+        return list(chain.from_iterable([places[b.site].moves for b in self.graph.blocks]))
 
     def tied(self) -> list[Move]:
         """Moves of equal layers as one; each move's places can be rewritten together."""
@@ -121,7 +122,7 @@ class Offers:
             kind, found = entry
             first = found.places[0]
             return positions[first], next(
-                k for k, o in enumerate(self.places[first].offers) if o.kind == kind
+                k for k, o in enumerate(self.places[first].offers) if o.kind is kind
             )
 
         ordered = sorted(self.kinds.items(), key=rank)

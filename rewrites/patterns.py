@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from teg.graph import Definition
 from teg.operators.expressions import Expression
 
 COMMUTATIVE = frozenset(
@@ -150,6 +152,12 @@ def parts_of(expr: Expression) -> dict[str, Expression]:
         if isinstance(part, tuple):
             found.update(parts_of(part))
     return found
+
+
+@lru_cache(maxsize=1 << 14)
+def functions_of(definition: Definition) -> frozenset[str]:
+    """The functions in a cell's expression."""
+    return frozenset(part[0] for part in parts_of(definition["expr"]).values())
 
 
 def tree_size(expr: Expression) -> int:

@@ -210,7 +210,7 @@ def op(
     return Op(operator, operands, tuple(attributes.items()), given, inside)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Match:
     """What the variables of a rule stand for at one place. Guards, choices and attributes are functions of it."""
 

@@ -75,6 +75,9 @@ class Data(Mapping[str, np.ndarray]):
         self._sight.producers.get(tensor)
         return self._data[tensor]
 
+    def __contains__(self, tensor: object) -> bool:
+        return self._sight.producers.get(str(tensor)) is not None and tensor in self._data
+
     def __iter__(self) -> Iterator[str]:
         self._sight.look_at_all()
         return iter(self._data)
@@ -97,13 +100,9 @@ class Sight:
         self.tensors = program.tensors
         self.producers: Looked[Block] = Looked(program.producers, self.look_at_all)
         self.readers: Looked[tuple[Reader, ...]] = Looked(program.readers, self.look_at_all)
+        self.data = Data(self, program.data)
         self._order, self._others = order, set[Key]()
         self._memo: dict[Any, Any] = {}
-
-    @property
-    def data(self) -> Mapping[str, np.ndarray]:
-        """The values of sources."""
-        return Data(self, self.program.data)
 
     @property
     def blocks(self) -> Mapping[str, Block]:

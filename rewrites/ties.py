@@ -9,14 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from rewrites.index import Wired
 from rewrites.move import Move
 from rewrites.regions import Fuse
 from rewrites.rule import Match, Rule
+from teg.graph import Definition
 
-# What two moves share that do the same to equal surroundings.
-Kind = tuple[Any, ...]
+
+class Kind:
+    """What two moves share that do the same to equal surroundings; one object for all that are equal.
+
+    `makers` are the definitions of what makes the tensors that are read; what else there is says `rest`.
+    """
+
+    __slots__ = ("__weakref__", "makers", "rest")
+
+    def __init__(self, rest: tuple[Any, ...], makers: tuple[Definition, ...]) -> None:
+        self.rest, self.makers = rest, makers
+
+    @staticmethod
+    def of(rest: tuple[Any, ...], makers: tuple[Definition, ...]) -> Kind:
+        """The kind with these parts."""
+        key = (rest, makers)
+        known = _kinds.get(key)
+        if known is None:
+            known = _kinds[key] = Kind(rest, makers)
+        return known
+
+
+_kinds: WeakValueDictionary[tuple[Any, ...], Kind] = WeakValueDictionary()
 
 
 class Offer(NamedTuple):
@@ -31,7 +54,7 @@ class Offer(NamedTuple):
 def offer(move: Move, match: Match, rule: Rule) -> Offer:
     """A move with what ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
-    kind = (move.rule, move.choice, *_surroundings(match), _makers(match.draft.program, reads))
+    kind = Kind.of((move.rule, move.choice, *_surroundings(match)), _makers(match.draft.program, reads))
     whole = isinstance(rule.right, Fuse) and not rule.right.recomputes
     uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
     return Offer(move, kind, uses, reads)
@@ -40,7 +63,7 @@ def offer(move: Move, match: Match, rule: Rule) -> Offer:
 def renewed(known: Offer, program: Wired) -> Offer:
     """The offer where nothing changed but, perhaps, what makes the tensors it reads."""
     makers = _makers(program, known.reads)
-    return known if makers == known.kind[-1] else known._replace(kind=(*known.kind[:-1], makers))
+    return known if makers == known.kind.makers else known._replace(kind=Kind.of(known.kind.rest, makers))
 
 
 def tied(offers: Iterable[Offer]) -> tuple[Move, ...]:
@@ -69,7 +92,7 @@ def _uses(match: Match) -> frozenset[str]:
     return frozenset(b.site for b in (*match.roots, *private))
 
 
-def _surroundings(match: Match) -> Kind:
+def _surroundings(match: Match) -> tuple[Any, ...]:
     """What is matched and what reads it, without names (a sink may name the state that it carries on)."""
     readers = match.draft.readers
     own = tuple([b.definition for b in match.blocks])
@@ -77,5 +100,5 @@ def _surroundings(match: Match) -> Kind:
     return own, tuple([r.operator if r.operator == "sink" else r.definition for r in others])
 
 
-def _makers(program: Wired, reads: tuple[str, ...]) -> Kind:
+def _makers(program: Wired, reads: tuple[str, ...]) -> tuple[Definition, ...]:
     return tuple([program.producers[t].definition for t in reads])

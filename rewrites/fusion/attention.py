@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rewrites.cell_form import MULTIPLY
 from rewrites.fusion.fitting import judged
-from rewrites.laws import functions_of
+from rewrites.patterns import functions_of
 from rewrites.regions import above, fuse
 from rewrites.rule import Match, Rule, Sizes, op, tensor
 from rewrites.sketch import Sketch

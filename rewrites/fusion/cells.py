@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell
+from rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell, flops_of
 from rewrites.rule import Match, Rule, Sizes, rest
 from rewrites.sketch import Sketch
 from teg.graph import Graph
-from teg.operators.expressions import cell_flops
 
 SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Improving Data Locality, 1993)"
 
@@ -45,7 +44,7 @@ def _is_repeated(m: Match) -> bool:
 
 
 def _is_cheap(m: Match) -> bool:
-    return cell_flops(m["inner_expr"]) <= CHEAP_FLOPS
+    return flops_of(m.draft.producers[m["y"]].definition) <= CHEAP_FLOPS
 
 
 def _is_at_hand(m: Match) -> bool:

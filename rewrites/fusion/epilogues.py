@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rewrites.cell_form import INPUT, any_cell
+from rewrites.cell_form import INPUT, any_cell, flops_of
 from rewrites.fusion.fitting import judged
 from rewrites.regions import fuse
 from rewrites.rule import Match, Rule, Sizes, op, rest
 from rewrites.sketch import Sketch
 from teg.graph import Graph
-from teg.operators.expressions import cell_flops
 from teg.operators.fused_examples import EXAMPLES
 from teg.signature import PARALLEL, IndexDim
 
@@ -46,7 +45,7 @@ def _follows(m: Match) -> bool:
 def _precedes(m: Match) -> bool:
     """A cell element by element before an operand; all dimensions stay."""
     root = m.roots[0]
-    if root.operator in ("contract", "conv") and cell_flops(m["expr"]) > CHEAP_FLOPS:
+    if root.operator in ("contract", "conv") and flops_of(m.draft.producers[m["y"]].definition) > CHEAP_FLOPS:
         return False
     found, own = judged(m), _own_dims(m, root.outputs[0])
     return found is not None and [(d.size, d.kind) for d in found.dims] == [(d.size, d.kind) for d in own]

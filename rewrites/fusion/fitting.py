@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rewrites.fused_form import Region, region
 from rewrites.rule import Match
-from teg.operators import body_of
+from teg.operators.fused_body import check_use
 from teg.operators.fused_space import space_of
 from teg.operators.fused_values import between_bytes
 from teg.signature import PARALLEL, IndexDim
@@ -53,12 +53,13 @@ def judged(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> Ju
 
 
 def _judge(whole: Region) -> Judgement | None:
-    form = whole.form()
+    body = whole.body()
+    if any(s.definition.signature is None or s.operator.meaningless for s in body.steps):
+        return None
     try:
-        definition, _ = form.define()
+        check_use(body)
     except ValueError:
         return None
-    body = body_of(definition)
     space = space_of(body)
     smallest = ZRange.of_shape([min(1, n) for n in space.index_range.shape])
-    return Judgement(space.signature.dims, between_bytes(body, space, smallest), len(form.outputs))
+    return Judgement(space.signature.dims, between_bytes(body, space, smallest), len(body.outputs))

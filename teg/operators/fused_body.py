@@ -53,7 +53,7 @@ def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
         steps.append(step)
         types += made
     body = Body(inputs, tuple(types), tuple(steps), _outputs(given["results"], len(inputs), len(types)))
-    _check_use(body)
+    check_use(body)
     return body
 
 
@@ -101,8 +101,12 @@ def _outputs(told: Any, inputs: int, count: int) -> tuple[int, ...]:
     return tuple(told)
 
 
-def _check_use(body: Body) -> None:
-    """Every input is read, and every step is there for something."""
+def check_use(body: Body) -> None:
+    """Every input is read, and every step is there for something.
+
+    Raises:
+        ValueError: which input or step is not needed.
+    """
     read = {v for step in body.steps for v in step.reads}
     idle = [v for v in range(len(body.inputs)) if v not in read]
     if idle:

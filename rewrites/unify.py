@@ -1,0 +1,230 @@
+"""Where a left side fits: its terms against blocks of a DAG, guards apart.
+
+Several roots are matched in program order, each further one among the readers of a tensor that is bound
+already. The order of what is found is a function of the graph and the rule. This is the innermost loop of all
+rewriting: lists, not generators, since most attempts end at the first term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import permutations
+from typing import Any
+
+from rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
+from rewrites.reach import blocks_above
+from rewrites.regions import Above
+from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, Tensor, Term, terms
+from rewrites.sight import Sight
+from teg.graph import Block, Definition
+
+# Names to values, and the rule's applications to the blocks they match.
+Bound = dict[Any, Any]
+
+
+def names_of(term: Term) -> Iterator[str]:
+    """The tensors that a term speaks of."""
+    return (t.name for t in terms(term) if isinstance(t, Tensor | Rest) or (isinstance(t, Op) and t.name))
+
+
+def ways(sight: Sight, rule: Rule, place: str) -> list[Match]:
+    """Every way in which the left side fits with its first root at `place`, guards and cycles apart."""
+    block = sight.at_sites.get(place)
+    if block is None:
+        return []
+    roots = rule.roots
+    bounds = ways_of(sight, roots[0], block, {})
+    if bounds and len(roots) > 1:
+        bounds = [b for bound in bounds for b in _others(sight, roots[1:], (block,), bound)]
+    if not bounds:
+        return []
+    found, private = [], _private_terms(rule)
+    for bound in bounds:
+        blocks = tuple(dict.fromkeys([v for v in bound.values() if v.__class__ is Block]))
+        if not private or _respects_readers(sight, private, bound, blocks):
+            found.append(Match(sight, bound, tuple([bound[term] for term in roots]), blocks))
+    return found
+
+
+def _others(sight: Sight, roots: Sequence[Op], done: tuple[Block, ...], bound: Bound) -> list[Bound]:
+    """Every way in which further roots fit behind those that are done."""
+    if not roots:
+        return [bound]
+    start = sight.position(done[-1].site)
+    result: list[Bound] = []
+    for block in candidates_for(sight, roots[0], bound):
+        if sight.position(block.site) > start:
+            for found in ways_of(sight, roots[0], block, bound):
+                result += _others(sight, roots[1:], (*done, block), found)
+    return result
+
+
+def candidates_for(sight: Sight, term: Op, bound: Bound) -> Iterable[Block]:
+    """The blocks a root may be, in program order: what reads a tensor that is bound, or the like of a block."""
+    linked = _linked(sight, term, bound)
+    if linked is not None:
+        return linked
+    wanted = dict(term.attributes).get("definition")
+    is_bare = all(isinstance(o, Rest) and bound.get(o.name) == () for o in term.operands)
+    if isinstance(wanted, Attribute) and wanted.name in bound and is_bare:
+        return sight.alike(bound[wanted.name])
+    return [b for b in sight.ordered(sight.blocks) if term.operator in (None, b.operator)]
+
+
+def _linked(sight: Sight, term: Op, bound: Bound) -> list[Block] | None:
+    """The blocks that a term may stand for beside tensors that are bound; None where none of them are its."""
+    if term.name and term.name in bound:
+        return [sight.producers[bound[term.name]]]
+    sites: list[str] = []
+    for operand in term.operands:
+        if isinstance(operand, (Tensor, Rest)) and operand.name in bound:
+            found = bound[operand.name]
+            sites += (found,) if isinstance(found, str) else found
+    if sites:
+        readers = sight.readers
+        least = min((readers[t] for t in sites), key=len)
+        return list(dict.fromkeys([b for b, _ in least]))
+    for operand in term.operands:
+        makers = _linked(sight, operand, bound) if isinstance(operand, Op) else None
+        if makers is not None:
+            return sight.ordered({b.site for m in makers for b, _ in sight.readers[m.outputs[0]]})
+    return None
+
+
+def ways_of(sight: Sight, term: Op, block: Block, bound: Bound) -> list[Bound]:
+    """Every way in which a block is what a term asks for, beside what is bound already."""
+    if term.operator != block.operator and (term.operator is not None or block.operator in BOUNDARY):
+        return []
+    if term in bound:
+        return [dict(bound)] if bound[term] is block else []
+    if block.site in sight.held or not block.outputs:
+        return []
+    if not term.is_commutative:
+        return _in_this_order(sight, term, block, None, bound)
+    result: list[Bound] = []
+    for order in permutations(range(len(block.inputs))):
+        result += [b for b in _in_this_order(sight, term, block, order, bound) if b not in result]
+    return result
+
+
+def _in_this_order(
+    sight: Sight, term: Op, block: Block, order: tuple[int, ...] | None, bound: Bound
+) -> list[Bound]:
+    new = _bound_by(term, block.definition, order)
+    if new is None:
+        return []
+    if bound:
+        for name, value in new.items():
+            if name in bound and bound[name] != value:
+                return []
+    start = {**bound, **new, term: block}
+    if term.name:
+        start[term.name] = block.outputs[0]
+    sites = block.inputs if order is None else tuple([block.inputs[k] for k in order])
+    if term.inside is None:
+        return _operands(sight, term.operands, sites, start)
+    result: list[Bound] = []
+    for way in term.inside.ways(block.definition, [sight.tensors[t].type for t in block.inputs]):
+        inside = {**start, **way}
+        given = tuple([sites[k] for k in inside[term.places]]) if term.places else sites
+        result += _operands(sight, term.operands, given, inside)
+    return result
+
+
+def _has_makers(sight: Sight, term: Op, block: Block) -> bool:
+    """Whether operands that must come from certain operators do: the cheapest reason not to match."""
+    wanted = makers_wanted(term)
+    return not wanted or wanted <= {sight.producers[t].operator for t in block.inputs}
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _bound_by(term: Op, definition: Definition, order: tuple[int, ...] | None) -> Bound | None:
+    """What the attributes of a definition bind, with the operands in an order; None where they do not fit."""
+    new: Bound = {}
+    for name, wanted in term.attributes:
+        value: Any = definition if name == "definition" else definition.get(name)
+        if order is not None and name in ALIGNED[definition.operator]:
+            value = tuple(value[k] for k in order)
+        if not isinstance(wanted, Attribute):
+            if value != wanted:
+                return None
+        elif new.setdefault(wanted.name, value) != value:
+            return None
+    return new
+
+
+def _operands(sight: Sight, terms: Sequence[Term], sites: tuple[str, ...], bound: Bound) -> list[Bound]:
+    """Every way in which tensors are what the terms ask for; `bound` is the callee's to fill."""
+    for k, term in enumerate(terms):
+        if not isinstance(term, Tensor):
+            return _further(sight, term, terms[k + 1 :], sites[k:], bound)
+        if k >= len(sites) or bound.setdefault(term.name, sites[k]) != sites[k]:
+            return []
+    return [bound] if len(terms) == len(sites) else []
+
+
+def _further(
+    sight: Sight, first: Term, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
+) -> list[Bound]:
+    """As `_operands`, where the first term is no plain tensor."""
+    if isinstance(first, Rest):
+        if others:
+            return _behind(sight, first, others, sites, bound)
+        return [bound] if bound.setdefault(first.name, sites) == sites else []
+    if isinstance(first, Above) and first.all_operands:
+        return [] if others else _above(sight, first, sites, bound)
+    if not sites:
+        return []
+    if isinstance(first, Above):
+        found = _above(sight, first, sites[:1], bound)
+    else:
+        found = _operand(sight, first, sites[0], bound) if isinstance(first, Op) else []
+    return [b for way in found for b in _operands(sight, others, sites[1:], way)]
+
+
+def _behind(
+    sight: Sight, first: Rest, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
+) -> list[Bound]:
+    """Any number of operands, and others after them."""
+    least = sum(not is_row(t) for t in others)
+    maker = others[0].operator if isinstance(others[0], Op) else None
+    result: list[Bound] = []
+    for count in range(len(sites) - least + 1):
+        if maker is not None and sight.producers[sites[count]].operator != maker:
+            continue
+        if bound.get(first.name, sites[:count]) == sites[:count]:
+            result += _operands(sight, others, sites[count:], {**bound, first.name: sites[:count]})
+    return result
+
+
+def _operand(sight: Sight, term: Op, site: str, bound: Bound) -> list[Bound]:
+    block = sight.producers[site]
+    if term.operator not in (None, block.operator) or block.outputs[0] != site:
+        return []
+    return ways_of(sight, term, block, bound) if _has_makers(sight, term, block) else []
+
+
+def _above(sight: Sight, term: Above, sites: tuple[str, ...], bound: Bound) -> list[Bound]:
+    """The match with what the term stands for; where the same term object stands twice, for the same tensors."""
+    known = bound.get(term)
+    if known is None:
+        found = blocks_above(sight, term, sites, [b for b in bound.values() if isinstance(b, Block)])
+        return [] if found is None else [{**bound, **found}]
+    return [bound] if known == (sites if term.all_operands else sites[0]) else []
+
+
+@cache
+def _private_terms(rule: Rule) -> tuple[Op, ...]:
+    """What in the pattern must be private to the match."""
+    return tuple(t for root in rule.roots for t in terms(root) if isinstance(t, Op) and t.is_only_here)
+
+
+def _respects_readers(sight: Sight, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]) -> bool:
+    """Whether what must be private to the match is read by matched blocks only."""
+    for term in private:
+        for t in bound[term].outputs:
+            for reader, _ in sight.readers[t]:
+                if reader not in blocks:
+                    return False
+    return True
