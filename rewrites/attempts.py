@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from rewrites.index import Index
 from rewrites.match import alternatives
-from rewrites.move import Move
+from rewrites.move import SEVERAL, Move
 from rewrites.rule import Rule, RuleError
-from rewrites.sight import NOTHING_SEEN, Key, Sight
-from rewrites.ties import Offer, offer, renewed
+from rewrites.scenes import MAKER, READERS, Question, Scene
+from rewrites.sight import ORDER, Key, Sight
+from rewrites.ties import Kind, Offer, offer, renewed
 from teg.graph import Block
 
 
@@ -27,60 +28,104 @@ class Attempt(NamedTuple):
     rule: Rule
     offers: tuple[Offer, ...]
     failures: tuple[Failure, ...]
-    seen: frozenset[Key]
+    seen: tuple[Key, ...]
 
 
-class Place(NamedTuple):
+class Place:
     """What is offered where the first root is a certain block, in the order of the rules.
 
     `rules` are all that were tried; of those that neither offer nor saw anything there is no attempt. `watched` is
-    what may change the attempts, or the kinds of what they offer.
+    what may change the attempts, or the kinds of what they offer. A place that was recognised has its `stencil`,
+    and the scene by which it was.
     """
 
-    rules: tuple[Rule, ...]
-    attempts: tuple[Attempt, ...]
-    offers: tuple[Offer, ...]
-    moves: tuple[Move, ...]
-    watched: frozenset[Key]
+    __slots__ = ("_attempts", "moves", "offers", "rules", "scene", "stencil", "watched")
+
+    def __init__(
+        self,
+        rules: tuple[Rule, ...],
+        offers: tuple[Offer, ...],
+        watched: frozenset[Key],
+        attempts: tuple[Attempt, ...] | None = None,
+        stencil: Stencil | None = None,
+        scene: Scene | None = None,
+    ) -> None:
+        self.rules, self.offers, self.watched = rules, offers, watched
+        self.moves = tuple([o.move for o in offers])
+        self.stencil, self.scene, self._attempts = stencil, scene, attempts
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The rules that offer or saw something."""
+        if self._attempts is None:
+            assert self.stencil is not None and self.scene is not None
+            self._attempts = tuple(self.stencil.attempts_at(self.scene, self.offers))
+        return self._attempts
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The rules that fail here."""
-        return tuple(f for attempt in self.attempts for f in attempt.failures)
+        return () if self.stencil is not None else tuple(f for a in self.attempts for f in a.failures)
+
+    def is_at(self, scene: Scene, stencil: Stencil) -> bool:
+        """Whether it was recognised by the same surroundings."""
+        return (
+            self.scene is not None
+            and self.stencil is stencil
+            and self.scene.tensors == scene.tensors
+            and self.scene.blocks == scene.blocks
+        )
 
 
 def tried(
-    sight: Sight, index: Index, block: Block, before: Place | None = None, changed: Set[Key] = NOTHING_SEEN
+    sight: Sight, index: Index, block: Block, before: Place | None = None, changed: Set[Key] = frozenset()
 ) -> Place:
     """The rules tried at a block. Attempts made `before` at the same block hold where they saw nothing `changed`."""
     rules = index.rules_at(sight.program, block)
+    scene = Scene(sight, block)
+    stencil = index.scenes.find(rules, scene)
+    if stencil is not None:
+        return before if before is not None and before.is_at(scene, stencil) else stencil.at(scene, rules)
+    attempts = tuple(_attempts(sight, index, block, rules, before, changed))
+    offers = tuple([o for a in attempts for o in a.offers])
+    seen = _in_order(attempts)
+    scene = Scene(sight, block)
+    index.scenes.learn(rules, scene, seen, lambda: Stencil.of(scene, attempts))
+    return Place(rules, offers, frozenset(seen), attempts)
+
+
+def _attempts(
+    sight: Sight, index: Index, block: Block, rules: Sequence[Rule], before: Place | None, changed: Set[Key]
+) -> Iterator[Attempt]:
     barren = index.barren(sight.program, block)
     known = {} if before is None else {a.rule: a for a in before.attempts}
     others = () if before is None else before.rules
-    attempts: list[Attempt] = []
     for rule in rules:
         attempt = known.get(rule)
-        if attempt is not None and attempt.seen.isdisjoint(changed):
-            attempts.append(_renewed(attempt, sight, changed))
+        if attempt is not None and changed.isdisjoint(attempt.seen):
+            yield _renewed(attempt, sight, changed)
         elif attempt is not None or not (rule in barren or (rules is others or rule in others)):
             attempt = _attempt(sight, rule, block)
             if attempt.offers or attempt.failures or attempt.seen:
-                attempts.append(attempt)
+                yield attempt
             else:
                 barren.add(rule)
-    if before is not None and rules is others and _are_same(before.attempts, attempts):
-        return before
-    return _place(rules, tuple(attempts))
 
 
-def _are_same(these: Sequence[Attempt], those: Sequence[Attempt]) -> bool:
-    return len(these) == len(those) and all(a is b for a, b in zip(these, those, strict=True))
-
-
-def _place(rules: tuple[Rule, ...], attempts: tuple[Attempt, ...]) -> Place:
-    offers = tuple([o for a in attempts for o in a.offers])
-    watched = NOTHING_SEEN.union(*[a.seen for a in attempts], *[o.reads for o in offers])
-    return Place(rules, attempts, offers, tuple([o.move for o in offers]), watched)
+def _in_order(attempts: Sequence[Attempt]) -> list[Key]:
+    """What attempts saw, one after the other, and what makes the tensors that their matches read."""
+    found: list[Key] = []
+    known: set[Key] = set()
+    for attempt in attempts:
+        for key in attempt.seen:
+            if key is ORDER:
+                if found and found[-1] is not ORDER:
+                    found.append(key)
+            elif key not in known:
+                known.add(key)
+                found.append(key)
+    found += dict.fromkeys(t for a in attempts for o in a.offers for t in o.reads if t not in known)
+    return found
 
 
 def _attempt(sight: Sight, rule: Rule, block: Block) -> Attempt:
@@ -97,3 +142,67 @@ def _renewed(attempt: Attempt, sight: Sight, changed: Set[Key]) -> Attempt:
     if all(changed.isdisjoint(o.reads) for o in attempt.offers):
         return attempt
     return attempt._replace(offers=tuple([renewed(o, sight.program) for o in attempt.offers]))
+
+
+class _Offered(NamedTuple):
+    """An offer whose blocks and tensors are numbers in a scene."""
+
+    rule: str
+    roots: tuple[int, ...]
+    choice: str
+    kind: Kind
+    uses: tuple[int, ...]
+    reads: tuple[int, ...]
+
+
+class Stencil(NamedTuple):
+    """A place with numbers for blocks and tensors: `attempts` are rules, the number of their offers, what they saw."""
+
+    attempts: tuple[tuple[Rule, int, tuple[Question, ...]], ...]
+    offers: tuple[_Offered, ...]
+    watched: tuple[Question, ...]
+
+    @staticmethod
+    def of(scene: Scene, attempts: Sequence[Attempt]) -> Stencil | None:
+        """That of attempts at the place of a scene; None where they speak of more than the scene, or by name."""
+        tensors, blocks = scene.tensor_numbers, scene.block_numbers
+        offers, trials = [], []
+        for attempt in attempts:
+            questions = [scene.question(key) for key in attempt.seen]
+            if attempt.failures or None in questions:
+                return None
+            trials.append((attempt.rule, len(attempt.offers), tuple(q for q in questions if q is not None)))
+            for move, kind, uses, reads in attempt.offers:
+                roots = move.places[0].split(SEVERAL)
+                if not all(s in blocks for s in (*roots, *uses)) or not all(t in tensors for t in reads):
+                    return None
+                if move.choice and any(name in move.choice for name in (*blocks, *tensors)):
+                    return None
+                numbers = tuple(blocks[s] for s in roots), tuple(blocks[s] for s in uses)
+                found = tuple(tensors[t] for t in reads)
+                offers.append(_Offered(move.rule, numbers[0], move.choice, kind, numbers[1], found))
+        watched = {q for _, _, seen in trials for q in seen if q.about in (MAKER, READERS)}
+        watched |= {Question(MAKER, t) for o in offers for t in o.reads}
+        return Stencil(tuple(trials), tuple(offers), tuple(watched))
+
+    def at(self, scene: Scene, rules: tuple[Rule, ...]) -> Place:
+        """The place that a scene shows."""
+        tensors, sites = scene.tensors, scene.blocks
+        offers = [
+            Offer(
+                Move(o.rule, SEVERAL.join([sites[k] for k in o.roots]), o.choice),
+                o.kind,
+                frozenset([sites[k] for k in o.uses]),
+                tuple([tensors[t] for t in o.reads]),
+            )
+            for o in self.offers
+        ]
+        watched = [tensors[t] if about == MAKER else (tensors[t],) for about, t in self.watched]
+        return Place(rules, tuple(offers), frozenset(watched), None, self, scene)
+
+    def attempts_at(self, scene: Scene, offers: Sequence[Offer]) -> Iterator[Attempt]:
+        """The attempts of the place that a scene shows, whose offers these are."""
+        start = 0
+        for rule, count, seen in self.attempts:
+            yield Attempt(rule, tuple(offers[start : start + count]), (), tuple(scene.key(q) for q in seen))
+            start += count

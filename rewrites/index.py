@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from rewrites.regions import Above
 from rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, Term
+from rewrites.scenes import Scenes
 from teg.graph import Block, Definition, Tensor, TensorType
 
 BOUNDARY = ("source", "sink")
@@ -34,7 +35,7 @@ class Index:
     """The rules by what their root asks of a block and of what makes its inputs.
 
     `depth` is that of the deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with
-    several roots.
+    several roots; `scenes` are the surroundings in which all of them were tried.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -45,6 +46,7 @@ class Index:
         self._by_operator: dict[str, list[Rule]] = {}
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+        self.scenes: Scenes[Any] = Scenes()
         self._barren: dict[tuple[Any, ...], set[Rule]] = {}
 
     def rules_for(self, program: Wired, block: Block) -> tuple[Rule, ...]:

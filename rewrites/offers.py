@@ -16,7 +16,7 @@ from rewrites.index import index_of
 from rewrites.move import Move
 from rewrites.neighbourhood import Changes
 from rewrites.rule import Rule, RuleError
-from rewrites.sight import EVERYTHING, NOTHING_SEEN, Key, Sight
+from rewrites.sight import EVERYTHING, Key, Sight
 from rewrites.ties import Kind, Offer, tied
 from teg.graph import Graph
 
@@ -153,7 +153,7 @@ def _watching(
     for site in touched:
         old, new = before.get(site), after.get(site)
         if old is not new:
-            was, now = (NOTHING_SEEN if place is None else place.watched for place in (old, new))
+            was, now = (frozenset[Key]() if place is None else place.watched for place in (old, new))
             for key in was - now:
                 left.setdefault(key, set()).add(site)
             for key in now - was:

@@ -15,68 +15,77 @@ from teg.graph import Block, Definition, Graph
 
 V = TypeVar("V")
 
-# What can be looked at: what makes a tensor (its site), who reads a tensor (its site in a tuple), which blocks
-# without inputs have a definition, or all there is.
+# What can be looked at: what makes a tensor (its site), who reads a tensor (its site in a tuple), whether it has
+# data (its site and a word), in which order the blocks seen so far stand, which blocks without inputs have a
+# definition, or all there is.
 Key = str | tuple[str, ...] | Definition
 EVERYTHING: Key = ()
+ORDER: Key = ("", "order", "")
+PRESENT = "data"
 
 
 class Looked(dict[str, V]):
-    """Of a larger map the entries that were asked for; who asks for all of them has `all_of` called."""
+    """Of a larger map the entries that were asked for; the first time is noted as `key(site)`."""
 
-    __slots__ = ("all_of", "whole")
+    __slots__ = ("key", "sight", "whole")
 
-    def __init__(self, whole: Mapping[str, V], all_of: Callable[[], None]) -> None:
+    def __init__(self, sight: Sight, whole: Mapping[str, V], key: Callable[[str], Key]) -> None:
         super().__init__()
-        self.whole, self.all_of = whole, all_of
+        self.sight, self.whole, self.key = sight, whole, key
 
-    def __missing__(self, key: str) -> V:
-        value = self[key] = self.whole[key]
+    def __missing__(self, site: str) -> V:
+        value = self[site] = self.whole[site]
+        self.sight.log.append(self.key(site))
         return value
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.whole and self[str(key)] is not None
+    def __contains__(self, site: object) -> bool:
+        return site in self.whole and self[str(site)] is not None
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, site: str, default: Any = None) -> Any:
         """The value, or the default."""
-        return self[key] if key in self.whole else default
+        return self[site] if site in self.whole else default
 
     def __iter__(self) -> Iterator[str]:
-        self.all_of()
+        self.sight.look_at_all()
         return iter(self.whole)
 
     def keys(self) -> Any:
         """All keys of the larger map."""
-        self.all_of()
+        self.sight.look_at_all()
         return self.whole.keys()
 
     def values(self) -> Any:
         """All values of the larger map."""
-        self.all_of()
+        self.sight.look_at_all()
         return self.whole.values()
 
     def items(self) -> Any:
         """All entries of the larger map."""
-        self.all_of()
+        self.sight.look_at_all()
         return self.whole.items()
 
     def __len__(self) -> int:
-        self.all_of()
+        self.sight.look_at_all()
         return len(self.whole)
 
 
 class Data(Mapping[str, np.ndarray]):
-    """The values of sources; asking for one is to look at what makes the tensor."""
+    """The values of sources; to ask for one is to look at what makes the tensor."""
 
     def __init__(self, sight: Sight, data: Mapping[str, np.ndarray]) -> None:
         self._sight, self._data = sight, data
 
     def __getitem__(self, tensor: str) -> np.ndarray:
-        self._sight.producers.get(tensor)
+        if tensor not in self:
+            raise KeyError(tensor)
+        self._sight.log.append((tensor, PRESENT, "read"))
         return self._data[tensor]
 
     def __contains__(self, tensor: object) -> bool:
-        return self._sight.producers.get(str(tensor)) is not None and tensor in self._data
+        if self._sight.producers.get(str(tensor)) is None:
+            return False
+        self._sight.log.append((str(tensor), PRESENT))
+        return tensor in self._data
 
     def __iter__(self) -> Iterator[str]:
         self._sight.look_at_all()
@@ -85,6 +94,14 @@ class Data(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         self._sight.look_at_all()
         return len(self._data)
+
+
+def _maker(site: str) -> Key:
+    return site
+
+
+def _readers(site: str) -> Key:
+    return (site,)
 
 
 class Sight:
@@ -96,12 +113,12 @@ class Sight:
 
     def __init__(self, program: Draft | Graph) -> None:
         order = order_of(program) if isinstance(program, Graph) else program.standing()
-        self.program, self.held = program, order.held
+        self.program, self.positions, self.held, self._alike = program, *order
         self.tensors = program.tensors
-        self.producers: Looked[Block] = Looked(program.producers, self.look_at_all)
-        self.readers: Looked[tuple[Reader, ...]] = Looked(program.readers, self.look_at_all)
+        self.log: list[Key] = []
+        self.producers: Looked[Block] = Looked(self, program.producers, _maker)
+        self.readers: Looked[tuple[Reader, ...]] = Looked(self, program.readers, _readers)
         self.data = Data(self, program.data)
-        self._order, self._others = order, set[Key]()
         self._memo: dict[Any, Any] = {}
 
     @property
@@ -117,22 +134,25 @@ class Sight:
 
     def look_at_all(self) -> None:
         """Note that everything was looked at."""
-        self._others.add(EVERYTHING)
+        self.log.append(EVERYTHING)
 
     def position(self, site: str) -> Position:
         """Where a block that was seen stands; positions compare as program order."""
-        return self._order.positions[site]
+        if self.log and self.log[-1] is not ORDER:
+            self.log.append(ORDER)
+        return self.positions[site]
 
     def ordered(self, sites: Iterable[str]) -> list[Block]:
         """The blocks at these sites, in program order."""
-        return [self.at_sites[s] for s in sorted(sites, key=self.position)]
+        blocks = self.at_sites
+        return [blocks[s] for s in sorted(sites, key=self.position)]
 
     def alike(self, definition: Definition) -> list[Block]:
         """The blocks without inputs of this very definition, in program order."""
-        self._others.add(definition)
+        self.log.append(definition)
         blocks = self.at_sites
-        found = [blocks[site] for site in self._order.alike.get(definition, ())]
-        return sorted(found, key=lambda b: self.position(b.site))
+        found = [blocks[site] for site in self._alike.get(definition, ())]
+        return sorted(found, key=lambda b: self.positions[b.site])
 
     def is_free(self, block: Block) -> bool:
         """Whether rules may match the block: it is not pinned, ordered or cut to a part."""
@@ -140,40 +160,36 @@ class Sight:
 
     def forget(self) -> None:
         """Begin anew to note what is looked at."""
-        self.producers.clear()
-        self.readers.clear()
-        self._others.clear()
+        if self.log:
+            self.producers.clear()
+            self.readers.clear()
+            self.log = []
 
-    def seen(self) -> frozenset[Key]:
-        """What was looked at since."""
-        makers, readers = dict.keys(self.producers), dict.keys(self.readers)
-        if not (makers or readers or self._others):
-            return NOTHING_SEEN
-        return frozenset((*makers, *[(t,) for t in readers], *self._others))
+    def seen(self) -> tuple[Key, ...]:
+        """What was looked at since, in that order."""
+        return tuple(self.log)
 
     def remembered(self, key: Any, work: Callable[[], V]) -> V:
         """What some work on the program gives; done once, and looked at whenever it is asked for."""
         if key not in self._memo:
-            outer = self.producers, self.readers, self._others
-            self.producers, self.readers = (
-                Looked(outer[0].whole, outer[0].all_of),
-                Looked(outer[1].whole, outer[1].all_of),
-            )
-            self._others = set()
+            outer = self.log, self.producers, self.readers
+            program = self.program
+            self.log = []
+            self.producers = Looked(self, program.producers, _maker)
+            self.readers = Looked(self, program.readers, _readers)
             result = work()
-            self._memo[key] = (
-                result,
-                dict(dict.items(self.producers)),
-                dict(dict.items(self.readers)),
-                self._others,
-            )
-            self.producers, self.readers, self._others = outer
-        result, producers, readers, others = self._memo[key]
-        self.producers.update(producers)
-        self.readers.update(readers)
-        self._others |= others
-        found: V = result
+            self._memo[key] = result, self.log
+            self.log, self.producers, self.readers = outer
+        found: V
+        found, log = self._memo[key]
+        for each in log:
+            self._look_again(each)
         return found
 
-
-NOTHING_SEEN: frozenset[Key] = frozenset()
+    def _look_again(self, key: Key) -> None:
+        if isinstance(key, str):
+            self.producers[key]
+        elif isinstance(key, tuple) and len(key) == 1:
+            self.readers[key[0]]
+        elif key is not ORDER or (self.log and self.log[-1] is not ORDER):
+            self.log.append(key)
