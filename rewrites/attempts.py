@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from functools import cached_property
 from typing import NamedTuple
 
 from rewrites.index import Index
@@ -10,7 +11,7 @@ from rewrites.match import alternatives
 from rewrites.move import SEVERAL, Move
 from rewrites.rule import Rule, RuleError
 from rewrites.scenes import MAKER, READERS, Question, Scene
-from rewrites.sight import ORDER, Key, Sight
+from rewrites.sight import Key, Sight, is_presence
 from rewrites.ties import Kind, Offer, offer, renewed
 from teg.graph import Block
 
@@ -82,16 +83,29 @@ def tried(
 ) -> Place:
     """The rules tried at a block. Attempts made `before` at the same block hold where they saw nothing `changed`."""
     rules = index.rules_at(sight.program, block)
-    scene = Scene(sight, block)
-    stencil = index.scenes.find(rules, scene)
+    visit = index.scenes.visit(rules, Scene(sight, block))
+    stencil = None if visit.leaf is None else visit.leaf.stencil
     if stencil is not None:
+        scene = visit.scene
         return before if before is not None and before.is_at(scene, stencil) else stencil.at(scene, rules)
     attempts = tuple(_attempts(sight, index, block, rules, before, changed))
     offers = tuple([o for a in attempts for o in a.offers])
     seen = _in_order(attempts)
-    scene = Scene(sight, block)
-    index.scenes.learn(rules, scene, seen, lambda: Stencil.of(scene, attempts))
-    return Place(rules, offers, frozenset(seen), attempts)
+    if visit.leaf is None:
+        index.scenes.learn(visit, seen, Known(visit.scene, attempts))
+    return Place(rules, offers, frozenset([k for k in seen if not is_presence(k)]), attempts)
+
+
+class Known:
+    """Attempts in a scene, and, once it is met again, their stencil: None where they cannot have one."""
+
+    def __init__(self, scene: Scene, attempts: tuple[Attempt, ...]) -> None:
+        self.scene, self.attempts = scene, attempts
+
+    @cached_property
+    def stencil(self) -> Stencil | None:
+        """The attempts without names."""
+        return Stencil.of(self.scene, self.attempts)
 
 
 def _attempts(
@@ -117,13 +131,9 @@ def _in_order(attempts: Sequence[Attempt]) -> list[Key]:
     found: list[Key] = []
     known: set[Key] = set()
     for attempt in attempts:
-        for key in attempt.seen:
-            if key is ORDER:
-                if found and found[-1] is not ORDER:
-                    found.append(key)
-            elif key not in known:
-                known.add(key)
-                found.append(key)
+        new = [key for key in attempt.seen if key not in known]
+        known.update(new)
+        found += dict.fromkeys(new)
     found += dict.fromkeys(t for a in attempts for o in a.offers for t in o.reads if t not in known)
     return found
 
@@ -166,23 +176,24 @@ class Stencil(NamedTuple):
     def of(scene: Scene, attempts: Sequence[Attempt]) -> Stencil | None:
         """That of attempts at the place of a scene; None where they speak of more than the scene, or by name."""
         tensors, blocks = scene.tensor_numbers, scene.block_numbers
+        choices = "\0".join([o.move.choice for a in attempts for o in a.offers])
+        if any(name in choices for name in (*blocks, *tensors)):
+            return None
         offers, trials = [], []
         for attempt in attempts:
-            questions = [scene.question(key) for key in attempt.seen]
-            if attempt.failures or None in questions:
+            if attempt.failures:
                 return None
-            trials.append((attempt.rule, len(attempt.offers), tuple(q for q in questions if q is not None)))
+            questions = tuple([q for q in map(scene.question, attempt.seen) if q is not None])
+            trials.append((attempt.rule, len(attempt.offers), questions))
             for move, kind, uses, reads in attempt.offers:
                 roots = move.places[0].split(SEVERAL)
                 if not all(s in blocks for s in (*roots, *uses)) or not all(t in tensors for t in reads):
                     return None
-                if move.choice and any(name in move.choice for name in (*blocks, *tensors)):
-                    return None
                 numbers = tuple(blocks[s] for s in roots), tuple(blocks[s] for s in uses)
                 found = tuple(tensors[t] for t in reads)
                 offers.append(_Offered(move.rule, numbers[0], move.choice, kind, numbers[1], found))
-        watched = {q for _, _, seen in trials for q in seen if q.about in (MAKER, READERS)}
-        watched |= {Question(MAKER, t) for o in offers for t in o.reads}
+        watched = {q for _, _, seen in trials for q in seen if q & 3 in (MAKER, READERS)}
+        watched |= {t << 2 for o in offers for t in o.reads}
         return Stencil(tuple(trials), tuple(offers), tuple(watched))
 
     def at(self, scene: Scene, rules: tuple[Rule, ...]) -> Place:
@@ -197,12 +208,11 @@ class Stencil(NamedTuple):
             )
             for o in self.offers
         ]
-        watched = [tensors[t] if about == MAKER else (tensors[t],) for about, t in self.watched]
-        return Place(rules, tuple(offers), frozenset(watched), None, self, scene)
+        return Place(rules, tuple(offers), frozenset(map(scene.key, self.watched)), None, self, scene)
 
     def attempts_at(self, scene: Scene, offers: Sequence[Offer]) -> Iterator[Attempt]:
         """The attempts of the place that a scene shows, whose offers these are."""
         start = 0
         for rule, count, seen in self.attempts:
-            yield Attempt(rule, tuple(offers[start : start + count]), (), tuple(scene.key(q) for q in seen))
+            yield Attempt(rule, tuple(offers[start : start + count]), (), tuple(map(scene.key, seen)))
             start += count

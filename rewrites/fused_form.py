@@ -50,29 +50,30 @@ class FusedForm:
 
 class Region(NamedTuple):
     """Blocks that become one, in program order. `roots` give the results; what others read of the rest becomes
-    a further output, or is computed again inside while its maker stays (`recomputes`)."""
+    a further output, or is computed again inside while its maker stays (`recomputes`).
+
+    `reads` are what the blocks read from outside, in order, `results` the tensors that the fused block makes, those
+    of its roots first.
+    """
 
     draft: Sight
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
-    recomputes: bool
+    reads: tuple[str, ...]
+    results: tuple[str, ...]
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """What the blocks read from outside, in order."""
-        made = {t for b in self.blocks for t in b.outputs}
-        return tuple(dict.fromkeys(t for b in self.blocks for t in b.inputs if t not in made))
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """The tensors that the fused block makes, those of its roots first."""
-        wanted = [t for b in self.roots for t in b.outputs]
-        if not self.recomputes:
-            wanted += [t for b in self.blocks if b not in self.roots for t in b.outputs]
-        inside = {b.site for b in self.blocks}
-        readers = self.draft.readers
-        outside = [t for t in wanted if any(b.site not in inside for b, _ in readers[t])]
-        return tuple(outside) or (self.roots[0].outputs[0],)
+    @staticmethod
+    def of(draft: Sight, roots: Sequence[Block], blocks: Iterable[Block], recomputes: bool) -> Region:
+        """That of some blocks."""
+        ordered = tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
+        made = {t for b in ordered for t in b.outputs}
+        reads = tuple(dict.fromkeys([t for b in ordered for t in b.inputs if t not in made]))
+        wanted = [t for b in roots for t in b.outputs]
+        if not recomputes:
+            wanted += [t for b in ordered if b not in roots for t in b.outputs]
+        inside = {b.site for b in ordered}
+        outside = [t for t in wanted if any(b.site not in inside for b, _ in draft.readers[t])]
+        return Region(draft, tuple(roots), ordered, reads, tuple(outside) or (roots[0].outputs[0],))
 
     @property
     def replaced(self) -> list[Block]:
@@ -85,21 +86,21 @@ class Region(NamedTuple):
 
         None also where they are more than `MOST_LATE`: what is that far apart in the program stays apart.
         """
-        replaced = self.replaced
-        start = self.draft.position(replaced[0].site)
-        waiting = [self.draft.producers[t] for t in self.reads]
+        draft, replaced = self.draft, self.replaced
+        start = draft.position(replaced[0].site)
+        waiting = [draft.producers[t] for t in self.reads]
         late: dict[str, Block] = {}
         while waiting:
             block = waiting.pop()
-            if block.site in late or self.draft.position(block.site) < start:
+            if block.site in late or draft.position(block.site) < start:
                 continue
             if block in replaced:
                 return None
             late[block.site] = block
             if len(late) > MOST_LATE:
                 return None
-            waiting.extend(self.draft.producers[t] for t in block.inputs)
-        return [late[s] for s in sorted(late, key=self.draft.position)]
+            waiting.extend(draft.producers[t] for t in block.inputs)
+        return [late[s] for s in sorted(late, key=draft.position)]
 
     def is_possible(self) -> bool:
         """Whether the blocks can become one: all have index spaces and no costs of their own, and no cycle arises."""
@@ -175,7 +176,14 @@ def region(
     cycle arises: it comes after the makers of all that the region reads, and what else it reads is made before
     the first result.
     """
-    found = Region(draft, tuple(roots), _ordered(draft, blocks), recomputes)
+    key = (Region, *[b.site for b in blocks], recomputes, joined and tuple(joined), *[b.site for b in roots])
+    return draft.remembered(key, lambda: _region(draft, roots, blocks, recomputes, joined))
+
+
+def _region(
+    draft: Sight, roots: Sequence[Block], blocks: Collection[Block], recomputes: bool, joined: Collection[str]
+) -> Region:
+    found = Region.of(draft, roots, blocks, recomputes)
     if not joined:
         return found
     last = max(draft.position(draft.producers[t].site) for t in found.reads)
@@ -196,12 +204,8 @@ def region(
                 new.update((b.site, b) for b in (*chain, block))
             elif block.operator in PASSING and len(chain) < MOST_PASSED:
                 waiting.append((block, (*chain, block)))
-    return Region(draft, (*roots, *_ordered(draft, ends.values())), _ordered(draft, new.values()), recomputes)
-
-
-def _ordered(draft: Sight, blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """The blocks in program order."""
-    return tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
+    added = sorted(ends.values(), key=lambda b: draft.position(b.site))
+    return Region.of(draft, (*roots, *added), new.values(), recomputes)
 
 
 class Spelled(NamedTuple):

@@ -8,10 +8,12 @@ recognised from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from bisect import bisect
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, TypeVar
 
-from rewrites.sight import ORDER, PRESENT, Key, Sight
+from rewrites.draft import Position
+from rewrites.sight import PRESENT, Key, Sight
 from teg.graph import Block
 
 L = TypeVar("L")
@@ -22,14 +24,9 @@ MOST_READERS = 16
 # Surroundings that are remembered: a long search meets new ones without end.
 MOST_SCENES = 1 << 15
 
-MAKER, READERS, PRESENCE, STANDING = range(4)
-
-
-class Question(NamedTuple):
-    """What makes the tensor of a number, who reads it, whether it has data, or in which order the blocks stand."""
-
-    about: int
-    tensor: int
+# A question is about a tensor: what makes it, who reads it, or whether it has data; four times its number and this.
+Question = int
+MAKER, READERS, PRESENCE = range(3)
 
 
 class Scene:
@@ -41,57 +38,55 @@ class Scene:
         self.blocks: list[str] = []
         self.tensor_numbers: dict[str, int] = {}
         self.block_numbers: dict[str, int] = {}
+        self._positions: list[Position] = []
         self.first = self._told(root)
 
     def answer(self, question: Question) -> Any:
         """What a question finds; None where it finds too much."""
-        about, number = question
+        tensor, about = self.tensors[question >> 2], question & 3
         if about == MAKER:
-            return self._told(self.sight.program.producers[self.tensors[number]])
-        if about == READERS:
-            readers = self.sight.program.readers[self.tensors[number]]
-            return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
+            return self._told(self.sight.program.producers[tensor])
         if about == PRESENCE:
-            return self.tensors[number] in self.sight.program.data
-        places = [self.sight.positions[site] for site in self.blocks]
-        return tuple(sorted(range(len(places)), key=places.__getitem__))
+            return tensor in self.sight.program.data
+        readers = self.sight.program.readers[tensor]
+        return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
 
     def question(self, key: Key) -> Question | None:
         """What was looked at as a question; None where it is none that can be asked about other places."""
-        if key is ORDER:
-            return Question(STANDING, 0)
-        if isinstance(key, str):
-            about, tensor = MAKER, key
-        elif isinstance(key, tuple) and 0 < len(key) < 3:
-            about, tensor = READERS if len(key) == 1 else PRESENCE, key[0]
-        else:
+        if key.__class__ is str:
+            number = self.tensor_numbers.get(key)
+            return None if number is None else number << 2
+        if not isinstance(key, tuple) or not 0 < len(key) < 3:
             return None
-        number = self.tensor_numbers.get(tensor)
-        return None if number is None else Question(about, number)
+        number = self.tensor_numbers.get(key[0])
+        return None if number is None else number << 2 | (READERS if len(key) == 1 else PRESENCE)
 
     def key(self, question: Question) -> Key:
         """What a question looks at."""
-        about, number = question
-        if about == STANDING:
-            return ORDER
-        tensor = self.tensors[number]
+        tensor, about = self.tensors[question >> 2], question & 3
         return tensor if about == MAKER else (tensor,) if about == READERS else (tensor, PRESENT)
 
     def _told(self, block: Block) -> Any:
-        """A block by its number, or, where it is new, by what it does and to what."""
+        """A block by its number, or, where it is new, by what it does, to what, and where among the others."""
         known = self.block_numbers.get(block.site)
         if known is not None:
             return known
         self.block_numbers[block.site] = len(self.blocks)
         self.blocks.append(block.site)
-        numbers, types = self.tensor_numbers, self.sight.tensors
-        told: list[Any] = [block.definition]
+        numbers, tensors = self.tensor_numbers, self.sight.tensors
+        position = self.sight.positions[block.site]
+        rank = bisect(self._positions, position)
+        self._positions.insert(rank, position)
+        told: list[Any] = [block.definition, rank]
         for t in (*block.inputs, *block.outputs):
             number = numbers.get(t)
             if number is None:
                 numbers[t] = len(self.tensors)
                 self.tensors.append(t)
-            told.append(types[t].type if number is None else number)
+                tensor = tensors[t]
+                told += (tensor.shape, tensor.dtype)
+            else:
+                told.append(number)
         if block.site in self.sight.held:
             told.append("held")
         return tuple(told)
@@ -108,6 +103,22 @@ class _Node:
         self.leaf: Any = None
 
 
+class Visit(Generic[L]):
+    """A scene asked what is known to matter, as far as that goes: `leaf` is what was worked out in its equal."""
+
+    __slots__ = ("answer", "asked", "first", "leaf", "node", "scene")
+
+    def __init__(self, scene: Scene, first: Hashable, node: _Node | None) -> None:
+        self.scene, self.first, self.node = scene, first, node
+        self.asked: list[Question] = []
+        self.answer: Any = None
+        while node is not None and node.question is not None:
+            self.node, self.answer = node, scene.answer(node.question)
+            self.asked.append(node.question)
+            node = node.answers.get(self.answer)
+        self.leaf: L | None = None if node is None else node.leaf
+
+
 class Scenes(Generic[L]):
     """Surroundings that were met, each with what was worked out there."""
 
@@ -115,34 +126,32 @@ class Scenes(Generic[L]):
         self._roots: dict[Any, _Node] = {}
         self._count = 0
 
-    def find(self, tried: Hashable, scene: Scene) -> L | None:
-        """What was worked out, by the same trials, in equal surroundings; the scene then has all their numbers."""
-        node = self._roots.get((tried, scene.first))
-        while node is not None and node.question is not None:
-            node = node.answers.get(scene.answer(node.question))
-        return None if node is None else node.leaf
+    def visit(self, tried: Hashable, scene: Scene) -> Visit[L]:
+        """Whether the same trials were made in equal surroundings; if so, the scene has numbers for all of them."""
+        first = (tried, scene.first)
+        return Visit(scene, first, self._roots.get(first))
 
-    def learn(self, tried: Hashable, scene: Scene, seen: Iterable[Key], leaf: Callable[[], L | None]) -> None:
-        """Remember what comes of trials that saw this, in this order, from a scene that nobody asked yet."""
+    def learn(self, visit: Visit[L], seen: Sequence[Key], leaf: L) -> None:
+        """Remember what came of trials that saw this, in this order, in surroundings that were not known."""
+        scene, count = visit.scene, len(visit.asked)
+        if (count and visit.answer is None) or [scene.question(k) for k in seen[:count]] != visit.asked:
+            return
+        start = node = _Node()
+        for key in seen[count:]:
+            question = scene.question(key)
+            answer = None if question is None else scene.answer(question)
+            if answer is None:
+                return
+            following = _Node()
+            node.question, node.answers[answer] = question, following
+            node = following
+        node.leaf = leaf
         if self._count >= MOST_SCENES:
             self._roots.clear()
             self._count = 0
-        asked: list[tuple[Question, Any]] = []
-        for key in seen:
-            question = scene.question(key)
-            answer = None if question is None else scene.answer(question)
-            if question is None or answer is None:
-                return
-            asked.append((question, answer))
-        made = leaf()
-        if made is None:
-            return
-        node = self._roots.setdefault((tried, scene.first), _Node())
-        for question, answer in asked:
-            if node.leaf is not None or node.question not in (None, question):
-                return  # trials that ask otherwise in equal surroundings are none to rely on
-            node.question = question
-            node = node.answers.setdefault(answer, _Node())
-        if node.question is None:
-            node.leaf = made
+        elif count and visit.node is not None:
+            visit.node.answers[visit.answer] = start
+            self._count += 1
+        else:
+            self._roots[visit.first] = start
             self._count += 1

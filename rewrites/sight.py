@@ -16,12 +16,15 @@ from teg.graph import Block, Definition, Graph
 V = TypeVar("V")
 
 # What can be looked at: what makes a tensor (its site), who reads a tensor (its site in a tuple), whether it has
-# data (its site and a word), in which order the blocks seen so far stand, which blocks without inputs have a
-# definition, or all there is.
+# data (its site and a word), which blocks without inputs have a definition, or all there is.
 Key = str | tuple[str, ...] | Definition
 EVERYTHING: Key = ()
-ORDER: Key = ("", "order", "")
 PRESENT = "data"
+
+
+def is_presence(key: Key) -> bool:
+    """Whether a key is about data; whoever looks for data has looked at what makes the tensor."""
+    return isinstance(key, tuple) and len(key) > 1
 
 
 class Looked(dict[str, V]):
@@ -138,8 +141,6 @@ class Sight:
 
     def position(self, site: str) -> Position:
         """Where a block that was seen stands; positions compare as program order."""
-        if self.log and self.log[-1] is not ORDER:
-            self.log.append(ORDER)
         return self.positions[site]
 
     def ordered(self, sites: Iterable[str]) -> list[Block]:
@@ -191,5 +192,5 @@ class Sight:
             self.producers[key]
         elif isinstance(key, tuple) and len(key) == 1:
             self.readers[key[0]]
-        elif key is not ORDER or (self.log and self.log[-1] is not ORDER):
+        else:
             self.log.append(key)
