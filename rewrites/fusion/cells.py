@@ -50,7 +50,7 @@ def _is_cheap(m: Match) -> bool:
 def _is_at_hand(m: Match) -> bool:
     """Whether the root reads all that the inner cell is made of, which then is one tensor less to read."""
     own = {*m["before"], *m["after"]}
-    return own.issuperset(m["ys"]) and not _is_repeated(m) and cell_flops(m["inner_expr"]) <= AT_HAND_FLOPS
+    return own.issuperset(m["ys"]) and not _is_repeated(m) and flops_of(m.draft.producers[m["y"]].definition) <= AT_HAND_FLOPS
 
 
 def _is_shared(m: Match) -> bool:
