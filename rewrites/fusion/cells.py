@@ -44,13 +44,17 @@ def _is_repeated(m: Match) -> bool:
 
 
 def _is_cheap(m: Match) -> bool:
-    return flops_of(m.draft.producers[m["y"]].definition) <= CHEAP_FLOPS
+    return _inner_flops(m) <= CHEAP_FLOPS
+
+
+def _inner_flops(m: Match) -> float:
+    return flops_of(m.draft.producers[m["y"]].definition)
 
 
 def _is_at_hand(m: Match) -> bool:
     """Whether the root reads all that the inner cell is made of, which then is one tensor less to read."""
     own = {*m["before"], *m["after"]}
-    return own.issuperset(m["ys"]) and not _is_repeated(m) and flops_of(m.draft.producers[m["y"]].definition) <= AT_HAND_FLOPS
+    return own.issuperset(m["ys"]) and not _is_repeated(m) and _inner_flops(m) <= AT_HAND_FLOPS
 
 
 def _is_shared(m: Match) -> bool:
