@@ -162,7 +162,7 @@ def _channel_by_channel(m: Match, w: Windows) -> Op:
 
 def _has_columns(m: Match) -> bool:
     w = conv_windows(m)
-    return 1 < w.taps <= MOST_COLUMNS and not w.is_cropped and not _is_single(m)
+    return 1 < w.taps <= MOST_COLUMNS and not w.is_cropped and (m["groups"] == 1 or not _is_single(m))
 
 
 def _is_single(m: Match) -> bool:
