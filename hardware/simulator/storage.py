@@ -6,7 +6,6 @@ Imported by the backends and by the run's clocks; nobody else knows that values 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -43,10 +42,12 @@ class Storage:
 
         Counted in the slots of each part's layout, not by the closed formula of the cost model.
         """
-        shapes, place = np.unique(_shapes(boxes), axis=0, return_inverse=True)
-        sizes = [_slots(self.native, buffer.layout, tuple(s), buffer.dtype) for s in shapes.tolist()]
-        found: np.ndarray = np.array(sizes, dtype=np.int64)[place.reshape(-1)] * item_bytes(buffer.dtype)
-        return found
+        if self.native.tiles is None:
+            slots: np.ndarray = _shapes(boxes).prod(axis=-1, dtype=np.int64)
+        else:
+            shapes = _shapes(boxes).tolist()
+            slots = np.array([_slots(self.native, buffer.layout, tuple(s), buffer.dtype) for s in shapes])
+        return slots * item_bytes(buffer.dtype)
 
     def accessed_bytes(self, buffer: Buffer, part: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Bytes behind `moved` logical ones of the boxes `part` of a buffer, `(devices,)`."""
@@ -63,9 +64,9 @@ class Storage:
 
 @lru_cache(maxsize=65536)
 def _slots(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> int:
-    """Slots of a part in its layout."""
-    if native.tiles is None or 0 in shape:
-        return prod(shape)
+    """Slots of a part in its layout of tiles."""
+    if 0 in shape:
+        return 0
     layout = bind(native, order, shape, dtype)
     return layout.buffer_count * layout.buffer_elements
 

@@ -30,6 +30,7 @@ def test_a_rule_fires_on_its_example_and_keeps_its_promises(rule: Rule, rng: np.
     keeps_promises(rule, Sizes(), rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", EVERY)
 @settings(max_examples=8)
 @given(seed=st.integers(0, 10_000))

@@ -78,6 +78,7 @@ def differences(mutant: Mutant, cases: list[Case]) -> Iterator[tuple[Case, set[s
         yield case, {name for name, k in FIELDS.items() if predicted[k] != case.counted[name]}
 
 
+@pytest.mark.slow
 def test_the_honest_predictor_equals_the_simulator(cases: list[Case]) -> None:
     for case, missed in differences(Mutant(""), cases):
         predicted = case.space.evaluate(case.genes)
@@ -96,6 +97,7 @@ def test_a_wrong_predictor_is_caught(name: str, cases: list[Case]) -> None:
     assert caught >= set(mutant.caught_by.split())
 
 
+@pytest.mark.slow
 def test_a_wrong_predictor_goes_unnoticed_where_there_is_nothing_to_forget(cases: list[Case]) -> None:
     """The mutants are wrong about one thing each: without copies the wrong tables are never looked at."""
     copies = ("staging", "slice", "partials", "gathers", "exchanges", "halo", "shares", "again", "prefetched")

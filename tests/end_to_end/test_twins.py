@@ -71,12 +71,13 @@ def test_training_steps_under_random_plans(model: str, mesh: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("model", MODELS)
 def test_thirty_random_plans(model: str, form: str, mesh: str) -> None:
-    space = space_of(model, form, mesh)
+    """Thirty for each model and mesh: a half in each form, of which another test says that they are the same."""
+    space, half = space_of(model, form, mesh), FORMS.index(form)
     costs = set()
-    for genes in random_plans(space, 30, seed=17):
+    for genes in list(random_plans(space, 30, seed=17))[15 * half : 15 * (half + 1)]:
         check_plan(model, form, mesh, genes)
         costs.add(tuple(space.evaluate(genes)))
-    assert len(costs) > 25, "the plans differ"
+    assert len(costs) > 12, "the plans differ"
 
 
 @pytest.mark.parametrize("mesh", ["8", "2x4"])

@@ -109,6 +109,7 @@ def test_an_installed_plug_in_adds_what_it_says_and_keeps_every_promise(site: Pa
     assert {(p["version"], p["group"].partition(".")[0]) for p in found.values()} == {("0.1.0", "tapestry")}
 
 
+@pytest.mark.slow
 def test_a_search_takes_the_plug_ins_rule_and_its_plan_executes(site: Path) -> None:
     script = ROOT / "tests" / "examples" / "plugin_session.py"
     answer = subprocess.run(
@@ -127,6 +128,7 @@ def test_a_search_takes_the_plug_ins_rule_and_its_plan_executes(site: Path) -> N
     assert report["versions"] == {"plugin:tapestry-swiglu": "0.1.0"}
 
 
+@pytest.mark.slow
 def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
     answer = subprocess.run(
@@ -140,6 +142,7 @@ def test_the_plug_ins_own_tests_pass_where_it_is_installed(site: Path) -> None:
     assert "3 passed" in answer.stdout
 
 
+@pytest.mark.slow
 def test_a_broken_plug_in_and_a_twin_are_told_by_name_and_nothing_else_suffers(
     site: Path, broken: Path
 ) -> None:

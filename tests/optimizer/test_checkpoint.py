@@ -69,6 +69,7 @@ def test_the_search_below_rewrites_the_program(leftovers: tuple[Result, Watcher]
     assert sum(len(variant.taken) for variant in last.variants) > 3
 
 
+@pytest.mark.slow
 def test_watching_changes_nothing(leftovers: tuple[Result, Watcher]) -> None:
     alone = search(
         GRAPHS["observed"](), seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor()
@@ -76,7 +77,7 @@ def test_watching_changes_nothing(leftovers: tuple[Result, Watcher]) -> None:
     assert told(alone) == told(leftovers[0])
 
 
-@pytest.mark.parametrize("at", [0, 4, -2, -1])
+@pytest.mark.parametrize("at", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, -2, -1))])
 def test_resumed_anywhere_a_search_gives_the_same(leftovers: tuple[Result, Watcher], at: int) -> None:
     result, watcher = leftovers
     saved = Checkpoint.from_bytes(watcher.saved[at])
@@ -141,6 +142,7 @@ def test_what_a_callback_raises_ends_the_search_and_leaves_nothing_behind(
     assert are_gone({pid for pid in mine if "spawn_main" in command_of(pid)})
 
 
+@pytest.mark.slow
 def test_snapshots_are_values_that_say_how_the_search_stands(leftovers: tuple[Result, Watcher]) -> None:
     result, watcher = leftovers
     assert [s.is_last for s in watcher.snapshots] == [False] * (len(watcher.snapshots) - 1) + [True]

@@ -26,7 +26,7 @@ def plain(graph: Graph, moves: list[Move]) -> dict[str, float]:
     return costs_of(plain_cost(rewritten, placements, EIGHT).vector(), used)
 
 
-@pytest.mark.parametrize("mesh", ["dgx-h100", "t3000"])
+@pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_the_last_line_is_the_plans_cost_to_the_last_digit(mesh: str) -> None:
     result = search(mesh=load_mesh(mesh), evaluations=600)
     for plan in result.frontier:

@@ -40,9 +40,9 @@ def spec_at(plan: Any, site: str) -> str:
     ("site", "spec"),
     [
         ("x", "[gpu.1, -]"),
-        ("wq", "[-, -, gpu.2]"),
-        ("softmax", "[gpu.0, gpu.1*gpu.2, -]"),
-        ("y.out", "[-, gpu.0*gpu.1]"),
+        pytest.param("wq", "[-, -, gpu.2]", marks=pytest.mark.slow),
+        pytest.param("softmax", "[gpu.0, gpu.1*gpu.2, -]", marks=pytest.mark.slow),
+        pytest.param("y.out", "[-, gpu.0*gpu.1]", marks=pytest.mark.slow),
         ("scores", "[-, -, -] sum(gpu.0)"),
     ],
 )
@@ -166,6 +166,7 @@ class Interrupted:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_frontier_found() -> None:
     stop = Interrupted(after=2)
     result = search(seed=3, evaluations=10_000_000, on_progress=stop)

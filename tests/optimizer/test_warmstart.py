@@ -52,7 +52,7 @@ def warm(plans: Any, **options: Any) -> Result:
     return search(graph, seed=7, evaluations=options.pop("evaluations", 20), start_from=plans, **options)
 
 
-@pytest.mark.parametrize("evaluations", [1, 20_000])
+@pytest.mark.parametrize("evaluations", [1, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_nothing_of_the_given_frontier_is_lost(earlier: Result, evaluations: int) -> None:
     result = warm(earlier.frontier, evaluations=evaluations)
     assert result.started_from == len(earlier.frontier) > 10
@@ -167,6 +167,7 @@ def test_the_structures_with_most_plans_join_up_to_a_limit(
     assert variants_of(lambda note: warm(earlier.frontier, on_checkpoint=note)) == [*cold, new[0]]
 
 
+@pytest.mark.slow
 def test_a_warm_start_goes_on_from_its_checkpoints(earlier: Result) -> None:
     snapshots: list[Snapshot] = []
     options = {"seed": 7, "evaluations": 60_000}

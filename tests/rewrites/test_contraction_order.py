@@ -179,7 +179,7 @@ def test_einsums_of_many_kinds_keep_their_values(text: str, choice: str, rng: np
     np.testing.assert_allclose(got, np.einsum(text, *arrays), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_chains_of_products_are_bracketed_anew_by_the_search(seed: int) -> None:
     rng, b = np.random.default_rng(seed), Sketch("chain")
     count = 5 + seed

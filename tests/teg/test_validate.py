@@ -406,6 +406,7 @@ def test_equal_layers_are_one_definition() -> None:
     assert len({block.definition for block in graph.blocks}) == 3, "source, layer and sink"
 
 
+@pytest.mark.slow
 def test_a_long_cycle_is_found_and_told_in_part() -> None:
     b = GraphBuilder("ring")
     count = 50_000
