@@ -287,8 +287,9 @@ class Rule:
     and more, all blocks that fit as the last one beside the same others, with the same choice, are taken at once
     where they are several; `m.together` are the single matches, and the right side is a `computed` one.
 
-    Guards, choices and `where` may look at what is matched, at what it reads (types, data) and at who reads it;
-    `looks` says how many blocks further up they look: only so near a change are moves looked for again.
+    Guards, choices and `where` are functions of what they see through the match, names apart: what is matched, what
+    it reads, and whatever else they ask `m.draft` for; where that changes, and only there, the rule is tried again.
+    A saturating rule says with `looks` how many blocks above the matched ones it looks at.
 
     Shared values are not computed twice: where blocks that the rule matches are read by others, and so stay, its
     right side does not compute again what they do, unless `duplicates` says so. `only_here` keeps a pattern to

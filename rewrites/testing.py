@@ -25,11 +25,13 @@ from rewrites.apply import apply_all, apply_move
 from rewrites.cell_form import INPUT, dim_labels, pointwise
 from rewrites.finding import find
 from rewrites.fused_form import FusedForm, spelled_out
+from rewrites.match import alternatives
 from rewrites.measure import measure
 from rewrites.move import Move
 from rewrites.offers import Offers, find_tied
 from rewrites.regions import Fuse, SpellOut
 from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
+from rewrites.sight import Sight
 from teg.builder import define
 from teg.dtypes import is_float
 from teg.evaluate import evaluate, random_inputs
@@ -109,6 +111,8 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
     offers = Offers.of(graph, [rule])
     moves = offers.moves()
     _expect(rule, moves == find(graph, [rule]), "its moves depend on how they are looked for")
+    if rule.saturating and len(rule.roots) == 1:
+        _looks_no_further(rule, graph)
     for move in moves:
         applied = apply_all(graph, [move], rules)
         after = applied.graph
@@ -130,6 +134,25 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
                 f"{move} does not lower the measure, so it may never end",
             )
     return len(moves)
+
+
+def _looks_no_further(rule: Rule, graph: Graph) -> None:
+    """Saturation looks again only as near a change as a rule's pattern and its `looks` reach."""
+    sight = Sight(graph)
+    for block in graph.blocks:
+        sight.forget()
+        alternatives(sight, rule, block.site)
+        near = {block.site}
+        for _ in range(rule.depth - 1):
+            near |= {graph.producers[t].site for s in near for t in graph.by_site[s].inputs}
+        for key in sight.seen():
+            tensor = key[0] if isinstance(key, tuple) and key else key
+            found = isinstance(tensor, str) and graph.producers[tensor].site in near
+            _expect(
+                rule,
+                found,
+                f"at {block.site!r} it looks at {tensor!r}, {rule.looks} blocks are declared in `looks`",
+            )
 
 
 def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
