@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rewrites.cell_form import Labels, any_cell
+from rewrites.patterns import parts_of
 from rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest, tensor
 from rewrites.selectors.viewing import given
 from rewrites.sketch import Sketch, replaced_at
@@ -114,9 +115,9 @@ def _moves_behind_cell(m: Match) -> bool:
     names = m["labels"][k]
     others = {n for j, part in enumerate(m["labels"]) if j != k for n in part}
     place = _place_of(m, names, dims)
-    read = str(m["expr"])
     looked = _looked_up(m, names)
-    unread = not any(f"('index', {n!r})" in read for n in looked) and not others & set(looked)
+    coordinates = [("index", n) for n in looked]
+    unread = not others & set(looked) and not any(e in coordinates for e in parts_of(m["expr"]).values())
     return place is not None and unread and _rows_for_lookups(m) and ENTRY not in dims and m["mode"] != "fill"
 
 
@@ -135,7 +136,10 @@ def _cell_of_entries(m: Match) -> Mapping[str, Any]:
 
 
 def _lookup(made: Op, axis: Any) -> Op:
-    return op("gather", made, INDICES, axis=axis, mode=lambda m: m["mode"] or "strict")
+    """What is looked up in the worked out rows, in the way that the rows were."""
+    return op(
+        "gather", made, INDICES, axis=axis, given=lambda m: {} if m["mode"] is None else {"mode": m["mode"]}
+    )
 
 
 def _one_hot_example(size: Sizes) -> Graph:
