@@ -42,6 +42,8 @@ class Rows(NamedTuple):
 
 def _weighed(m: Match) -> Mapping[str, Any] | None:
     """The parts told apart; None where the view looks at all of them, or the softmax is over other dimensions."""
+    if any(reader.operator != "view" for reader, _ in m.draft.readers[m["weights"]]):
+        return None
     axis, view, shape = m["axis"], view_of(m), m.shape("whole")
     if axis not in {a % len(shape) for a in m["axes"]} or len(m["parts"]) > MOST_PARTS:
         return None
@@ -107,15 +109,17 @@ def _apart(m: Match) -> Sequence[Op]:
     kept: Term = at(*parts.looked_at)
     if len(parts.looked_at) > 1:
         kept = op("concat", kept, axis=axis).named("kept")
-    every = [Rows(kept, replaced_at(whole, axis, length)), *(Rows(at(s), shapes[s]) for s in parts.weighing)]
-    every = [_widened(m, rows) for rows in every]
+    others = {s: _widened(m, Rows(at(s), shapes[s])) for s in parts.weighing}
+    looked_at = _widened(m, Rows(kept, replaced_at(whole, axis, length)))
+    # In the order of the parts, so that another view of the same row finds the same maximum and sum.
+    every = list(dict.fromkeys(others.get(s, looked_at) for s in m["parts"]))
     wide = str(accumulation(dtype))
     peak = _per_row(m, "max", [_reduced(m, rows.term, "max") for rows in every], wide).named("peak")
     powers = [_with_rows(m, ("exp", DIFFERENCE), rows, peak, wide).named("exp") for rows in every]
     total = _per_row(m, "add", [_reduced(m, e, "sum") for e in powers], wide).named("total")
     quotient = ("div", ("input", 0), ("input", 1))
-    weights = _with_rows(m, quotient, Rows(powers[0], every[0].shape), total, dtype).named("weights")
-    result = seen(weights, parts.view, every[0].shape)
+    own = Rows(powers[every.index(looked_at)], looked_at.shape)
+    result = seen(_with_rows(m, quotient, own, total, dtype).named("weights"), parts.view, own.shape)
     assert isinstance(result, Op)
     return [result]
 
@@ -136,7 +140,9 @@ def _example(size: Sizes) -> Graph:
     wide = b.shape(long)
     start = b.shape(parts[0])[1]
     backwards = sliced(wide, (0, start), wide).then(selected((rows, wide[1] - start), 0, 0))
-    return b.result(b.view(weights, sliced(b.shape(weights), (0, 0, 0), shape)), b.view(long, backwards))
+    seen_sink = b.view(weights, selected(b.shape(weights), 2, shape[2]))
+    looked_at = b.view(weights, sliced(b.shape(weights), (0, 0, 0), shape))
+    return b.result(looked_at, seen_sink, b.view(long, backwards))
 
 
 SINKS: tuple[Rule, ...] = (
@@ -147,7 +153,7 @@ SINKS: tuple[Rule, ...] = (
                 "softmax",
                 op("concat", rest("parts"), axis=attr("axis")).only_here().named("whole"),
                 axes=attr("axes"),
-            ).only_here()
+            ).named("weights")
         ),
         right=computed(_apart),
         where=_weighed,
@@ -155,10 +161,12 @@ SINKS: tuple[Rule, ...] = (
         Where only a part of a softmax's row is read, the other parts are terms of its maximum and sum.
 
         softmax(concat(x, s))[:n]  ->  exp(x - m) / (sum(exp(x - m)) + sum(exp(s - m))) with m = max(x, s)
-        Where nobody else reads the whole rows, of a few parts: the definition, without a copy of x beside s.
+        Where nobody reads whole rows, of a few parts: the definition, without a copy of x beside s. Views of other
+        parts find the same maximum and sum.
         """,
         source="Xiao et al., Efficient Streaming Language Models with Attention Sinks, ICLR 2024, section 3.3",
         example=_example,
         domain="real",
+        duplicates=True,
     ),
 )

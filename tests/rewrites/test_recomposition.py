@@ -177,3 +177,17 @@ def test_attention_with_a_sink_is_one_block_without_a_copy_of_its_scores(dtype: 
     (move,) = [m for m in find(graph, RULES) if m.rule == "fuse_attention"]
     fused = apply_all(graph, [move]).graph
     assert Counter(b.operator for b in fused.blocks)["contract"] == 0
+
+
+def test_the_gradient_of_a_sink_does_not_hide_the_attention() -> None:
+    """The sink's own probability is looked at too: maximum and sum of a row are computed once for both."""
+    p = teg.program()
+    scores, sink = p.input("scores", h=2, s=6, t=7), p.parameter("sink", h=2)
+    column = sink.unsqueeze(1, "s").unsqueeze(2, "t").broadcast_to(h=2, s=6, t=1)
+    row = p.concat([scores, column], "t").softmax("t")
+    p.output("weights", row[:, :, :7] * 2.0)
+    p.output("share", row[:, :, 7].sum("s"))
+    graph = recomposed(p.graph)
+    found = Counter(b.operator for b in graph.blocks)
+    assert (found["concat"], found["softmax"]) == (0, 0)
+    assert Counter(b.definition["monoid"] for b in graph.blocks if b.operator == "reduce")["max"] <= 2
