@@ -189,8 +189,10 @@ def _filed(
                     come.setdefault(kind, set()).add(site)
     result = dict(kinds)
     for kind, gone in left.items():
-        sites = {*(kinds[kind].places if kind in kinds else ())} - gone | come.get(kind, set())
-        if sites:
+        there, others = kinds[kind].places if kind in kinds else (), come.get(kind, set())
+        if gone == others and gone.isdisjoint(moved) and gone.issubset(there):
+            result[kind] = Tied(there)  # others of the same kind at the same places
+        elif sites := {*there} - gone | others:
             result[kind] = Tied(tuple(sorted(sites, key=positions.__getitem__)))
         else:
             del result[kind]

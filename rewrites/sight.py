@@ -28,17 +28,17 @@ def is_presence(key: Key) -> bool:
 
 
 class Looked(dict[str, V]):
-    """Of a larger map the entries that were asked for; the first time is noted as `key(site)`."""
+    """Of a larger map, by tensors, the entries that were asked for; the first time is noted."""
 
-    __slots__ = ("key", "sight", "whole")
+    __slots__ = ("sight", "whole")
 
-    def __init__(self, sight: Sight, whole: Mapping[str, V], key: Callable[[str], Key]) -> None:
+    def __init__(self, sight: Sight, whole: Mapping[str, V]) -> None:
         super().__init__()
-        self.sight, self.whole, self.key = sight, whole, key
+        self.sight, self.whole = sight, whole
 
-    def __missing__(self, site: str) -> V:
-        value = self[site] = self.whole[site]
-        self.sight.log.append(self.key(site))
+    def __missing__(self, tensor: str) -> V:
+        value = self[tensor] = self.whole[tensor]
+        self.sight.log.append(tensor)
         return value
 
     def __contains__(self, site: object) -> bool:
@@ -99,12 +99,15 @@ class Data(Mapping[str, np.ndarray]):
         return len(self._data)
 
 
-def _maker(site: str) -> Key:
-    return site
+class LookedReaders(Looked[tuple[Reader, ...]]):
+    """Who reads tensors, noted as such."""
 
+    __slots__ = ()
 
-def _readers(site: str) -> Key:
-    return (site,)
+    def __missing__(self, tensor: str) -> tuple[Reader, ...]:
+        value = self[tensor] = self.whole[tensor]
+        self.sight.log.append((tensor,))
+        return value
 
 
 class Sight:
@@ -119,8 +122,8 @@ class Sight:
         self.program, self.positions, self.held, self._alike = program, *order
         self.tensors = program.tensors
         self.log: list[Key] = []
-        self.producers: Looked[Block] = Looked(self, program.producers, _maker)
-        self.readers: Looked[tuple[Reader, ...]] = Looked(self, program.readers, _readers)
+        self.producers: Looked[Block] = Looked(self, program.producers)
+        self.readers = LookedReaders(self, program.readers)
         self.data = Data(self, program.data)
         self._memo: dict[Any, Any] = {}
 
@@ -172,19 +175,24 @@ class Sight:
 
     def remembered(self, key: Any, work: Callable[[], V]) -> V:
         """What some work on the program gives; done once, and looked at whenever it is asked for."""
-        if key not in self._memo:
+        known = self._memo.get(key)
+        if known is None:
             outer = self.log, self.producers, self.readers
-            program = self.program
             self.log = []
-            self.producers = Looked(self, program.producers, _maker)
-            self.readers = Looked(self, program.readers, _readers)
+            self.producers = Looked(self, self.program.producers)
+            self.readers = LookedReaders(self, self.program.readers)
             result = work()
-            self._memo[key] = result, self.log
+            known = self._memo[key] = result, self.log, self.producers, self.readers
             self.log, self.producers, self.readers = outer
         found: V
-        found, log = self._memo[key]
-        for each in log:
-            self._look_again(each)
+        found, log, producers, readers = known
+        if self.log:
+            for each in log:
+                self._look_again(each)
+        else:
+            self.log = [*log]
+            self.producers.update(dict.items(producers))
+            self.readers.update(dict.items(readers))
         return found
 
     def _look_again(self, key: Key) -> None:
