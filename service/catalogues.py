@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.objectives import OBJECTIVES
 from hardware import Mesh, device_names, load_device, load_mesh, mesh_names
 from rewrites import PLACEMENT, catalogue
+from rewrites.rules import family_of
 from service.plugins import document, plug_ins
 from service.presentation import objective_document
 from service.store import mesh_to_document
@@ -39,6 +40,7 @@ def _rule(name: str, kind: str, domain: str, doc: str, source: str) -> dict[str,
     return {
         "name": name,
         "kind": kind,
+        "family": "placement" if kind == "placement" else family_of(name),
         "domain": domain,
         "summary": doc.partition("\n")[0],
         "doc": doc,
