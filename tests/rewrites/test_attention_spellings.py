@@ -1,0 +1,86 @@
+"""Attention as compilers and kernels spell it: whatever stands between the products, it is found and means the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teg
+from rewrites import RECOMPOSITION, RULES, apply_all, find, find_tied, saturate
+from rewrites.rules import rule_named
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+
+SATURATING = [r for r in RULES if r.saturating]
+NOTHING = float("-inf")
+
+
+def recomposed(graph: Graph) -> Graph:
+    graph = saturate(graph, SATURATING).graph
+    while moves := find_tied(graph, RECOMPOSITION):
+        graph = saturate(apply_all(graph, moves[:1]).graph, SATURATING).graph
+    return graph
+
+
+def exponentials(s: Any) -> Any:
+    return (s - s.max("t")).exp()
+
+
+def later(e: Any) -> Any:
+    """Whether a key stands behind its query."""
+    return e.coordinate("t") > e.coordinate("s")
+
+
+def far(e: Any) -> Any:
+    return later(e) | (e.coordinate("s") - e.coordinate("t") >= 3)
+
+
+def with_slopes(p: Any, s: Any) -> Any:
+    def biased(e: Any, slope: Any) -> Any:
+        return later(e).where(NOTHING, e + slope * (e.coordinate("t") - e.coordinate("s")).cast("float32"))
+
+    return s.fused("alibi", biased, p.parameter("slope", h=2)).softmax("t")
+
+
+def with_sink(p: Any, s: Any) -> Any:
+    sink = p.parameter("sink", h=2)
+    peak = s.max("t").maximum(sink)
+    e = (s - peak).exp()
+    return e / (e.sum("t") + (sink - peak).exp())
+
+
+WEIGHTS: dict[str, Callable[[Any, Any], Any]] = {
+    "causal": lambda p, s: s.fused("mask", lambda e: later(e).where(NOTHING, e)).softmax("t"),
+    "sliding window": lambda p, s: s.fused("mask", lambda e: far(e).where(NOTHING, e)).softmax("t"),
+    "added mask": lambda p, s: (s + p.input("mask", s=5, t=6)).softmax("t"),
+    "truth values": lambda p, s: p.where(p.input("mask", t=6, dtype="bool"), s, -1e9).softmax("t"),
+    "slopes": with_slopes,
+    "capped": lambda p, s: ((s / 30.0).tanh() * 30.0).softmax("t"),
+    "sink": with_sink,
+    "spelled out": lambda p, s: exponentials(s) / exponentials(s).sum("t"),
+    "without a maximum": lambda p, s: s.exp() / s.exp().sum("t"),
+    "off by one": lambda p, s: s.exp() / (s.exp().sum("t") + 1.0),
+    "by a reciprocal": lambda p, s: exponentials(s) * (1.0 / exponentials(s).sum("t")),
+    "by a logarithm": lambda p, s: (s - s.logsumexp("t")).exp(),
+    "by powers of two": lambda p, s: exponentials(s * 1.4426950) / exponentials(s * 1.4426950).sum("t"),
+    "dropped out": lambda p, s: s.softmax("t") * p.input("kept", h=2, s=5, t=6) * 1.1,
+    "widened": lambda p, s: s.cast("float64").softmax("t").cast("float32"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_attention_is_one_block_however_its_weights_are_spelled(name: str, grouped: bool) -> None:
+    p = teg.program()
+    queries = {"h": 2, "r": 3} if grouped else {"h": 2}
+    q = p.input("q", **queries, s=5, d=4)
+    k, v = p.input("k", h=2, t=6, d=4), p.input("v", h=2, t=6, d=4)
+    p.output("y", WEIGHTS[name](p, q.contract(k, "d") * 0.5).contract(v, "t"))
+    graph = recomposed(p.graph)
+    (move,) = find(graph, [rule_named("fuse_attention")])
+    fused = apply_all(graph, [move]).graph
+    assert "contract" not in {b.operator for b in fused.blocks}
+    inputs = random_inputs(p.graph, np.random.default_rng(0))
+    wanted, got = evaluate(p.graph, inputs), evaluate(fused, inputs)
+    np.testing.assert_allclose(got["y"], wanted["y"], rtol=2e-5, atol=2e-5)
