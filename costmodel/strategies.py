@@ -45,7 +45,7 @@ class StrategyFamily:
         orders: Sequence[Orders] = (),
         strategies: Sequence[Strategy] = (),
     ) -> None:
-        self.definition = definition
+        self.definition, self.view = definition, view
         self.strategies = list(strategies) or enumerate_strategies(definition, granules, view)
         self.orders = tuple(orders) or (program_orders(len(reads), len(ranks)),)
         signature = definition.signature
@@ -103,6 +103,18 @@ class StrategyFamily:
     def positions(self) -> dict[tuple[Strategy, Orders], int]:
         """The gene value of every strategy with every choice of orders."""
         return {pair: k for k, pair in enumerate(product(self.strategies, self.orders))}
+
+    @cached_property
+    def laid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per strategy the index dimension that each logical axis lies along, -1 for none `(strategies, axes)`, and
+        whether any of its chunks has a granule `(strategies,)`.
+        """
+        dims = np.full((len(self.strategies), len(self.view.axes)), -1, dtype=np.int64)
+        for s, strategy in enumerate(self.strategies):
+            for a, axes in enumerate(self.view.axes):
+                dims[s, a] = next((k for k, split in enumerate(strategy.splits) if axes[0] in split.axes), -1)
+        granular = [any(split.granule != 1 for split in s.splits) for s in self.strategies]
+        return dims, np.array(granular, dtype=np.bool_)
 
     def at(self, value: int) -> tuple[Strategy, Orders]:
         """What a gene value stands for."""

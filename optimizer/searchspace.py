@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.kernelarrays import PAIR_TICKS, PLACED, RELAYOUT_TICKS
+from costmodel.kernelarrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
 from costmodel.planspace import PlanSpace
 from costmodel.strategies import StrategyFamily
-from costmodel.view import View
 from optimizer.orderpolicies import order_policies
 from optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
 
@@ -61,7 +60,7 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
         dim_count[g] = dims
         if id(family) not in known:
             rows = int(arrays.block_offset[g])
-            table = _digits(family, dims, space.view, digits[rows:], aligned[rows:])
+            table = _digits(family, dims, digits[rows:], aligned[rows:])
             known[id(family)] = length
             lookups.append(table)
             length += len(table)
@@ -94,22 +93,16 @@ def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
     )
 
 
-def _digits(
-    family: StrategyFamily, dims: int, view: View, digits: np.ndarray, aligned: np.ndarray
-) -> np.ndarray:
+def _digits(family: StrategyFamily, dims: int, digits: np.ndarray, aligned: np.ndarray) -> np.ndarray:
     """Fill the rows of a family; return its lookup from code to strategy."""
-    base = dims + 1
-    count = base ** len(view.axes)
+    laid, granular = family.laid
+    base, axes, choices = dims + 1, laid.shape[1], len(family.orders)
+    digits[: family.count] = np.repeat(laid, choices, axis=0)
+    aligned[: family.count] = np.repeat(granular, choices)
+    count = base**axes
     table = np.full(2 * count, -1, dtype=np.int64)
-    choices = len(family.orders)
-    for s, strategy in enumerate(family.strategies):
-        code, rows = 0, slice(s * choices, (s + 1) * choices)
-        for a, axes in enumerate(view.axes):
-            place = [k for k, split in enumerate(strategy.splits) if axes[0] in split.axes]
-            digits[rows, a] = place[0] if place else -1
-            code = code * base + int(digits[s * choices, a]) + 1
-        aligned[rows] = any(split.granule != 1 for split in strategy.splits)
-        table[code + count * int(aligned[s * choices])] = s
+    codes = (laid + 1) @ base ** np.arange(axes - 1, -1, -1, dtype=np.int64)
+    table[codes + count * granular] = np.arange(len(laid))
     return table
 
 
@@ -142,20 +135,16 @@ def _fit(space: PlanSpace, t: int, values: int) -> np.ndarray:
     """The same for the keys of one tensor, whose maker's gene has so many values."""
     arrays = space.space
     n, specs = int(arrays.needed_count[t]), int(arrays.needed_specs[t])
-    best = np.full(n, -1, dtype=np.int64)
     if n == 0:
-        return best
+        return np.full(n, -1, dtype=np.int64)
     made = arrays.spec_ids[arrays.made_offset[t] : arrays.made_offset[t] + values]
-    orders, least = n // specs, np.full(n, np.iinfo(np.int64).max)
-    _, first = np.unique(made[:, PLACED], return_index=True)
-    for value in first:
-        placed, spec, order = made[value]
-        pair = arrays.pair_offset[t] + spec * specs
-        views = np.repeat(arrays.pair_rows[pair : pair + specs, PAIR_TICKS] < 0, orders)
-        if arrays.has_orders:
-            row = arrays.relayout_offset[t] + order * n
-            views &= arrays.relayout_rows[row : row + n, RELAYOUT_TICKS] < 0
-        size = int(arrays.size_rows[arrays.made_bytes_offset[t] + placed].max())
-        better = views & (size < least)
-        best[better], least[better] = value, size
-    return best
+    placed, first = np.unique(made[:, PLACED], return_index=True)
+    spec, order = made[first, SPEC], made[first, ORDER]
+    pairs = arrays.pair_offset[t] + spec[:, None] * specs + np.arange(specs)
+    views = np.repeat(arrays.pair_rows[pairs, PAIR_TICKS] < 0, n // specs, axis=1)
+    if arrays.has_orders:
+        rows = arrays.relayout_offset[t] + order[:, None] * n + np.arange(n)
+        views &= arrays.relayout_rows[rows, RELAYOUT_TICKS] < 0
+    sizes = arrays.size_rows[arrays.made_bytes_offset[t] + placed].max(axis=1)
+    least = np.where(views, sizes[:, None], np.iinfo(np.int64).max).argmin(axis=0)
+    return np.where(views[least, np.arange(n)], first[least], -1)

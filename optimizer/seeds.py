@@ -36,21 +36,17 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
         for p in permutations(range(min(groups, GROUPS_IN_PURE_SEEDS)), n)
     ]
     mixed = [p for n in (0, 1, 2) for p in permutations(range(min(groups, GROUPS_IN_MIXED_SEEDS)), n)]
-    plans = [space.abstract_genes().strategies]
     preferences = [[p] * axes for p in pure]
     preferences += [list(c) for c in product(mixed, repeat=2) if c[0] != c[1] and axes > 1]
-    for preference in preferences[: max(1, limit // 2)]:
+    preferences = preferences[: max(1, limit // 2)]
+    tables = np.full((len(preferences), axes, LONGEST_PREFERENCE), -1, dtype=np.int64)
+    for n, preference in enumerate(preferences):
         per_axis = preference if len(preference) == axes else [preference[0]] + [preference[1]] * (axes - 1)
-        table = np.full((axes, LONGEST_PREFERENCE), -1, dtype=np.int64)
         for a, wanted in enumerate(per_axis):
-            table[a, : len(wanted)] = wanted
-        genes = np.zeros(space.gene_count, dtype=np.int64)
-        propagate(space.space, search, table, genes)
-        plans.append(genes)
-        spread = genes.copy()
-        spread_sources(space.space, search, spread)
-        plans.append(spread)
-    rows = np.array(plans)
+            tables[n, a, : len(wanted)] = wanted
+    rows = np.zeros((1 + 2 * len(tables), space.gene_count), dtype=np.int64)
+    rows[0] = space.abstract_genes().strategies
+    propagate_all(space.space, search, tables, rows[1:])
     _, first = np.unique(rows, axis=0, return_index=True)
     return rows[np.sort(first)]
 
@@ -66,6 +62,15 @@ def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
     _, first = np.unique(rows, axis=0, return_index=True)
     kept: np.ndarray = rows[np.sort(first)]
     return kept
+
+
+@njit(cache=True)
+def propagate_all(space, search, preferences, rows):
+    """Fill two rows of genes per preference: sources where they are read, and spread over all axes."""
+    for n in range(preferences.shape[0]):
+        propagate(space, search, preferences[n], rows[2 * n])
+        rows[2 * n + 1] = rows[2 * n]
+        spread_sources(space, search, rows[2 * n + 1])
 
 
 @njit(cache=True)
