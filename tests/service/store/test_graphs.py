@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hardware import load_mesh, mesh_names
-from service.store import GraphSummary, Store, UnknownId, mesh_of, mesh_to_document
+from service.store import GraphSummary, Rewriting, Store, UnknownId, mesh_of, mesh_to_document
 from service.store import codec as codec_module
 from teg.document import dumps
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
@@ -111,3 +111,16 @@ def test_graphs_that_are_not_there_are_said(store: Store) -> None:
 def test_every_mesh_is_stored_exactly(name: str) -> None:
     mesh = load_mesh(name)
     assert mesh_of(mesh_to_document(mesh)) == mesh
+
+
+def test_a_graph_made_of_another_knows_how_and_what_was_known_stays(store: Store) -> None:
+    source = store.graphs.save(two_layers(), NOON).id
+    moves = ({"rule": "fuse", "place": ["a", "b"], "choice": ""},)
+    made = Rewriting(source, "before", moves, NOON)
+    saved = store.graphs.save_rewritten(two_layers("another"), made)
+    again = store.graphs.save_rewritten(two_layers("another"), dataclasses.replace(made, moves=()))
+    assert (saved.is_new, again.is_new, again.id) == (True, False, saved.id)
+    (known,) = store.graphs.rewritings(saved.id)
+    assert (known.source_id, known.part, list(known.moves)) == (source, "before", list(moves))
+    assert store.graphs.save_rewritten(two_layers(), made).id == source
+    assert store.graphs.rewritings(source) == ()
