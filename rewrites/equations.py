@@ -67,8 +67,8 @@ def equation(
     the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule; how many blocks
     further up they look is said by `looks`.
 
-    The sides are traced when the rule is first matched; its `roots` raise a RuleError where a side cannot be
-    traced, or has an operator that equations do not know.
+    The left side is traced when the rule is first asked for its `roots`, the right one when the left one first
+    fits; a RuleError says where a side cannot be traced, or has an operator that equations do not know.
     """
     law = _Law(name, left, right, tensors, dtypes or {}, numbers or {}, brackets=domain == "real")
     return Rule(
@@ -133,8 +133,8 @@ class _Law:
         return self.trace(self.left, self.sizes(), self.dtypes, self.numbers)
 
     def pattern(self) -> tuple[Op, ...]:
-        """The left side as terms, if it and the right one can be traced and every name has a meaning of its own."""
-        _ = self.classes, self.summed
+        """The left side as terms, if it can be traced and every name has a meaning of its own."""
+        _ = self.classes
         return tuple(self.ops[k] for k in self.sample.results)
 
     @cached_property

@@ -5,11 +5,12 @@ Imported by the matcher (`rewrites.match`), the neighbourhood of changes and far
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from math import inf
 from typing import Any, Protocol
 
+from rewrites.patterns import functions_of
 from rewrites.regions import Above
 from rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, Term
 from rewrites.scenes import Scenes
@@ -43,7 +44,7 @@ class Index:
         self.depth = max((r.depth for r in rules), default=0)
         self.largest = max((sum(map(_size, r.roots)) for r in rules), default=0)
         self.paired = tuple(r for r in rules if len(r.roots) > 1)
-        self._by_operator: dict[str, list[Rule]] = {}
+        self._by_operator: dict[str, list[tuple[Rule, frozenset[str]]]] = {}
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self.scenes: Scenes[Any] = Scenes()
@@ -55,7 +56,12 @@ class Index:
         key = (block.definition, *(t.dtype for t in types))
         found = self._by_definition.get(key)
         if found is None:
-            rules = self._with_root(block.operator)
+            rules: Iterable[Rule] = (r for r, _ in self._with_root(block.operator))
+            if block.operator == "cell":
+                there = functions_of(block.definition)
+                rules = [
+                    r for r, heads in self._with_root("cell") if not heads or not heads.isdisjoint(there)
+                ]
             found = tuple(r for r in rules if fits_alone(r.roots[0], block.definition, types))
             _remember(self._by_definition, key, found)
         return found
@@ -85,10 +91,12 @@ class Index:
             found = self._barren[key] = set()
         return found
 
-    def _with_root(self, operator: str) -> list[Rule]:
+    def _with_root(self, operator: str) -> list[tuple[Rule, frozenset[str]]]:
+        """The rules for an operator, each with the functions of which a cell must have one (empty: any)."""
         known = self._by_operator.get(operator)
         if known is None:
-            known = [r for r in self.rules if r.roots[0].operator in (None, operator)]
+            rules = [r for r in self.rules if r.roots[0].operator in (None, operator)]
+            known = [(r, getattr(r.roots[0].inside, "heads", frozenset[str]())) for r in rules]
             self._by_operator[operator] = known
         return known
 

@@ -18,7 +18,6 @@ from rewrites.patterns import (
     Operand,
     chained,
     fits,
-    functions_of,
     parts_of,
     replaced,
     terms_of,
@@ -75,10 +74,13 @@ class Found:
     form: Form
     name: str
 
+    @property
+    def heads(self) -> frozenset[str]:
+        """The function that an instance begins with."""
+        return frozenset((self.form.expr[0],))
+
     def ways(self, definition: Definition, _: Sequence[TensorType]) -> Sequence[dict[str, Any]]:
         """One for each instance."""
-        if self.form.expr[0] not in functions_of(definition):
-            return ()
         return [
             {self.name: way, f"{self.name}.places": way.inputs}
             for way in self.form.instances(definition["expr"])

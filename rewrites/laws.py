@@ -22,7 +22,6 @@ from rewrites.patterns import (
     Chain,
     chained,
     fits,
-    functions_of,
     instance,
     parts_of,
     replaced,
@@ -55,8 +54,6 @@ class Law:
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
         """The expressions that the law makes of a cell's expression."""
-        if not self.heads & functions_of(definition):
-            return ()
         if self.floats_only and not (is_float(definition["dtype"]) or definition["dtype"] == "bool"):
             return ()  # a whole number would show the rounding
         return _ways(self, definition, tuple(t.dtype for t in inputs))

@@ -107,7 +107,10 @@ class Attribute:
 
 
 class AttributePattern(Protocol):
-    """Left side only: a pattern inside the attributes of a block, which may fit in several ways."""
+    """Left side only: a pattern inside the attributes of a block, which may fit in several ways.
+
+    Of a cell it may name as `heads` functions, one of which the expression must have: others are not asked.
+    """
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
         """What each way binds; nothing where it does not fit."""

@@ -77,7 +77,8 @@ class Scene:
         position = self.sight.positions[block.site]
         rank = bisect(self._positions, position)
         self._positions.insert(rank, position)
-        told: list[Any] = [block.definition, rank]
+        # A sink's definition names the state that it carries on.
+        told: list[Any] = [block.operator if block.operator == "sink" else block.definition, rank]
         for t in (*block.inputs, *block.outputs):
             number = numbers.get(t)
             if number is None:
