@@ -23,6 +23,7 @@ def island() -> throughput.Island:
     return throughput.plant(space, search_space(space, tied=False), mesh)
 
 
+@pytest.mark.slow
 def test_a_replay_judges_the_plans_of_the_run(island: throughput.Island) -> None:
     before = Archive(*(a.copy() for a in island.archive))
     rng = np.random.default_rng(3)
@@ -45,6 +46,7 @@ def test_kept_plans_carry_the_costs_of_the_plain_model(island: throughput.Island
     assert throughput.check(island, island.space.graph, island.space.mesh, witness)[0] == 1
 
 
+@pytest.mark.slow
 def test_the_document_names_no_host(tmp_path, capsys) -> None:
     file = tmp_path / "figures.json"
     graph = str(find_models([TINY])[0])

@@ -63,6 +63,7 @@ def leftovers() -> tuple[Result, Watcher]:
     return watched("observed", seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor())
 
 
+@pytest.mark.slow
 def test_the_search_below_rewrites_the_program(leftovers: tuple[Result, Watcher]) -> None:
     last = leftovers[1].snapshots[-1].checkpoint()
     assert max(len(variant.moves) for variant in last.variants) >= 2

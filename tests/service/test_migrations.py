@@ -217,6 +217,7 @@ def test_openers_on_many_threads_take_turns(empty_url: str, is_old: bool) -> Non
             check_plans(connection)
 
 
+@pytest.mark.slow
 def test_openers_in_many_processes_take_turns(empty_url: str) -> None:
     make_first_release(empty_url)
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -63,6 +63,7 @@ def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
     assert bench.store.jobs.saved(run_id) is None
 
 
+@pytest.mark.slow
 def test_the_program_of_a_sharded_one_is_searched_and_its_plans_keep_their_promises(bench: Bench) -> None:
     run_id = bench.run(paper(concat=False))
 
@@ -81,6 +82,7 @@ def test_no_shown_plan_is_beaten_by_another(bench: Bench) -> None:
     assert not no_worse.any()
 
 
+@pytest.mark.slow
 def test_events_tell_the_whole_story_in_order(bench: Bench) -> None:
     run_id = bench.run(two_layers(width=256))
 
