@@ -73,6 +73,7 @@ def test_a_hand_made_plan_is_one_the_search_can_reach() -> None:
     assert space.evaluate(space.genes_of(plan.placements))[1] == plan.cost["peak_memory_bytes"]
 
 
+@pytest.mark.slow
 def test_a_plan_holds_only_if_it_is_no_worse_anywhere() -> None:
     graph = from_onnx(find_models([LLAMA])[0])
     result = optimize(graph, FOUR, budget=Budget(evaluations=2000), islands=1)

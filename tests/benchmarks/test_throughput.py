@@ -34,6 +34,7 @@ def test_a_replay_judges_the_plans_of_the_run(island: throughput.Island) -> None
     assert len(np.unique(witness.digests)) > 0.9 * sum(run.judged)
 
 
+@pytest.mark.slow
 def test_kept_plans_carry_the_costs_of_the_plain_model(island: throughput.Island) -> None:
     before = Archive(*(a.copy() for a in island.archive))
     rng = np.random.default_rng(4)

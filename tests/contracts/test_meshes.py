@@ -16,7 +16,7 @@ INPUTS = random_inputs(PROGRAM, np.random.default_rng(0))
 EXPECTED = evaluate(PROGRAM, INPUTS)
 
 
-LARGE = 16
+LARGE = 8
 EVERY = [
     pytest.param(name, marks=[pytest.mark.slow] if load_mesh(name).device_count > LARGE else [])
     for name in mesh_names()

@@ -78,6 +78,7 @@ def test_saturation_does_not_undo_what_a_search_chooses(rule: Rule) -> None:
         assert saturate(apply_move(graph, move), saturating).graph.structural_hash != plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", EVERY)
 def test_one_infinity_spoils_no_result_that_was_finite_unless_a_rule_says_so(
     rule: Rule, rng: np.random.Generator

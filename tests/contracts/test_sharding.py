@@ -114,6 +114,7 @@ def test_every_operator_that_shards_has_a_generator():
     assert {o.name for o in OPERATORS} - WITHOUT_GENERATOR == GENERATORS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", GENERATORS)
 @settings(max_examples=35)
 @given(data=st.data(), devices=st.tuples(DEVICES, DEVICES), seed=st.integers(0, 99))

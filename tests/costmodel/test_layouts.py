@@ -24,6 +24,7 @@ def values_for(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {s: rng.integers(0, 3, k.shape).astype(numpy_dtype(k.dtype)) for s, k in kinds.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh_name", MESHES)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_random_layouts_cost_what_the_oracle_and_the_simulator_count(name: str, mesh_name: str) -> None:

@@ -50,7 +50,9 @@ def test_a_twin_evaluates_to_its_recorded_outputs(model: str, form: str) -> None
     assert all(close(outputs[name], value) for name, value in twin.recorded.items())
 
 
-@pytest.mark.parametrize("mesh", ["2", "6", "2x4", "tpu-v6e-2x4", "n300"])
+@pytest.mark.parametrize(
+    "mesh", ["2x4", *(pytest.param(m, marks=pytest.mark.slow) for m in ("2", "6", "tpu-v6e-2x4", "n300"))]
+)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_few_random_plans(model: str, mesh: str) -> None:
     space = space_of(model, ".winputs", mesh)

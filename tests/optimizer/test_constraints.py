@@ -95,6 +95,7 @@ def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_nearest_plan_is_near() -> None:
     """The search works on what is broken: the nearest plan needs no more than the smallest one there is."""
     smallest = min(p.cost["peak_memory_bytes"] for p in search().frontier)

@@ -35,6 +35,7 @@ def test_the_last_line_is_the_plans_cost_to_the_last_digit(mesh: str) -> None:
         assert told.devices == plan.placements.devices
 
 
+@pytest.mark.slow
 def test_every_step_is_costed_as_the_plain_model_says() -> None:
     result = search(evaluations=2000)
     plan = max(result.frontier, key=lambda p: len(p.moves))
@@ -55,6 +56,7 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
         assert step.without is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
 def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
     result = search(mesh=load_mesh(mesh), evaluations=600)

@@ -31,6 +31,7 @@ def test_twice_the_same(islands: int) -> None:
     assert repeats(*runs)
 
 
+@pytest.mark.slow
 def test_another_seed_searches_otherwise() -> None:
     assert frontier(search(seed=5)) != frontier(search(seed=6))
 
@@ -90,6 +91,7 @@ def test_any_executor_will_do() -> None:
     assert watched.tasks >= 6, "one to warm up and one to search per island, in every round"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluations", [1, 40, 700, 5000])
 def test_as_many_evaluations_as_asked_for(evaluations: int) -> None:
     found = search(evaluations=evaluations, islands=2, executor=InlineExecutor())

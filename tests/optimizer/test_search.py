@@ -196,6 +196,7 @@ def test_a_search_stops_when_nothing_more_is_found() -> None:
     assert result.evaluations < 50_000_000
 
 
+@pytest.mark.slow
 def test_progress_tells_how_far_and_how_good() -> None:
     reports: list[Progress] = []
     result = search(evaluations=80_000, on_progress=reports.append)

@@ -70,6 +70,7 @@ def histories(rule: Rule, rng: np.random.Generator):  # type: ignore[no-untyped-
     return graphs, moves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_a_history_tells_exactly_what_the_programs_before_and_after_each_move_differ_in(rule: Rule) -> None:
     graphs, moves = histories(rule, np.random.default_rng(7))

@@ -244,6 +244,7 @@ def test_an_opener_waits_for_the_turn_of_another(empty_url: str) -> None:
     other.dispose()
 
 
+@pytest.mark.slow
 def test_a_current_database_is_opened_without_a_turn_and_without_alembic(store_url: str) -> None:
     with opened(store_url) as engine, writing(engine).begin() as connection:
         if engine.dialect.name == "postgresql":

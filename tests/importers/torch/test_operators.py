@@ -285,6 +285,7 @@ JOINT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOINT)
 def test_gradients_are_what_torch_gives(name: str) -> None:
     function, arguments = JOINT[name]

@@ -45,6 +45,7 @@ def working(store: Store) -> Iterator[None]:
         worker.join()
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_rule_that_has_gone_is_shown_with_its_history(service: Service) -> None:
     run_id, plan_id = stored(service)
 

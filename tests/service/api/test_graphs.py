@@ -190,6 +190,7 @@ def test_uploads_leave_no_files(shared: Service) -> None:
     assert set(Path(tempfile.gettempdir()).glob("tapestry-upload-*")) <= before
 
 
+@pytest.mark.slow
 def test_a_sharded_program_is_kept_as_it_came_and_flagged(service: Service) -> None:
     answer = service.http.post("/v1/graphs", content=dumps(paper(concat=False)), headers=JSON)
     assert answer.status_code == 201
@@ -200,6 +201,7 @@ def test_a_sharded_program_is_kept_as_it_came_and_flagged(service: Service) -> N
     assert from_document(kept.json()) == paper(concat=False)
 
 
+@pytest.mark.slow
 def test_a_loom_document_comes_in_and_its_breaches_have_places(service: Service) -> None:
     document = layer()
     assert service.http.post("/v1/graphs", content=json.dumps(document), headers=JSON).status_code == 201

@@ -109,6 +109,7 @@ def test_every_example_has_the_form_that_is_described(document: dict[str, Any]) 
     assert checked > 150
 
 
+@pytest.mark.slow
 def test_examples_are_sent_and_answered(service: Service, document: dict[str, Any]) -> None:
     """In the order in which a client would: the id in the example of a run is that of the example's graph."""
     bodies = {

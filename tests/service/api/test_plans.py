@@ -45,6 +45,7 @@ def test_a_short_id_is_the_plan_of_the_newest_run(service: Service) -> None:
     assert service.http.get(f"/v1/plans/{short}").json()["plan"] == short
 
 
+@pytest.mark.slow
 def test_a_history_is_costed_once_and_kept(shared: Service) -> None:
     plan_id = first_plan(shared)
     told = shared.http.get(f"/v1/plans/{plan_id}/explanation", timeout=120).json()

@@ -67,6 +67,7 @@ def test_a_machine_may_be_written_out(service: Service) -> None:
         assert (run["mesh"], run["machine"]["device"]["name"]) == (mesh["name"], device)
 
 
+@pytest.mark.slow
 def test_pins_are_checked_against_the_program(shared: Service) -> None:
     assert shared.submit(pins={"y": "[gpu.0, -]"}).status_code == 202
     faults = complaint(shared.submit(pins={"z": "[gpu.0, -]", "y": "gpu"}), 422, "invalid")["errors"]

@@ -40,6 +40,7 @@ def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None
     monkeypatch.setattr(bench.store.jobs, "checkpoint", counted)
 
 
+@pytest.mark.slow
 def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
     run_id = bench.run(two_layers(width=256))
 

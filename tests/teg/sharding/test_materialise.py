@@ -66,6 +66,7 @@ def close(values: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> No
         np.testing.assert_allclose(values[site], wanted, rtol=1e-3, atol=1e-4 * float(finite))
 
 
+@pytest.mark.slow
 @given(SEEDS, st.sampled_from(MESHES))
 @settings(max_examples=60)
 def test_random_plans_keep_all_values(seed: int, mesh: MeshShape) -> None:
