@@ -1,4 +1,4 @@
-"""The catalogues as JSON: what the command line and the API list of machines, rules, operators and objectives."""
+"""The catalogues as JSON: what the command line and the API list of machines, operators and objectives."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from costmodel.objectives import OBJECTIVES
 from hardware import Mesh, device_names, load_device, load_mesh, mesh_names
-from rewrites import PLACEMENT, catalogue
-from rewrites.rules import family_of
 from service.plugins import document, plug_ins
 from service.presentation import objective_document
 from service.store import mesh_to_document
@@ -28,24 +26,6 @@ def mesh_document(mesh: Mesh) -> dict[str, Any]:
 def devices() -> list[dict[str, Any]]:
     """Devices with all their figures; unknown ones are null."""
     return [asdict(load_device(name)) for name in device_names()]
-
-
-def rules() -> list[dict[str, Any]]:
-    """Structural rules, those of plug-ins included, then placement rules."""
-    structural = [_rule(r.name, r.kind, r.domain, r.doc, r.source) for r in catalogue().values()]
-    return structural + [_rule(r.name, "placement", "exact", r.doc, r.source) for r in PLACEMENT]
-
-
-def _rule(name: str, kind: str, domain: str, doc: str, source: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": kind,
-        "family": "placement" if kind == "placement" else family_of(name),
-        "domain": domain,
-        "summary": doc.partition("\n")[0],
-        "doc": doc,
-        "source": source,
-    }
 
 
 def operators() -> list[dict[str, Any]]:

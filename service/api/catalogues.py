@@ -16,6 +16,7 @@ from service.api.described import KEPT, json_answer, problems
 from service.api.models import CatalogueAnswer
 from service.api.problems import Problem
 from service.requests import Fault
+from service.rules import rules
 
 FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."
@@ -23,7 +24,7 @@ Read = Callable[[], list[dict[str, Any]]]
 CATALOGUES: tuple[tuple[str, Read, str], ...] = (
     ("meshes", catalogues.meshes, "Machines that plans can be made for."),
     ("devices", catalogues.devices, "Devices that machines are made of, every figure with its unit."),
-    ("rules", catalogues.rules, "How programs and placements may be changed."),
+    ("rules", rules, "How programs and placements may be changed."),
     ("operators", catalogues.operators, "What blocks of a program may compute."),
     ("objectives", catalogues.objectives, "What plans can be judged by."),
 )
