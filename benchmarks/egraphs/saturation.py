@@ -29,11 +29,11 @@ PIECE = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """Where saturation stops: passes, passes of rules with several roots, e-nodes, CPU seconds of egglog."""
+    """Where saturation stops: passes, passes of rules with several roots, e-nodes (as in tensat), CPU seconds."""
 
     passes: int = 15
     several: int = 2
-    nodes: int = 20_000
+    nodes: int = 50_000
     seconds: float = 120.0
 
 
@@ -53,6 +53,11 @@ class Report:
     loading_s: float = 0.0
     applied: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cpu_s(self) -> float:
+        """All CPU seconds of saturation."""
+        return self.egglog_s + self.laws_s + self.loading_s
 
 
 class Saturation:
@@ -157,7 +162,7 @@ class Saturation:
             if found > MATCHES_PER_NODE * limits.nodes:
                 report.stopped = "nodes"
                 break
-            self._answer()
+            is_complete = self._answer(limits.seconds - report.cpu_s)
             before = self._size()
             self._pass("add", *(("add_several",) if several else ()))
             report.nodes = self._size()
@@ -166,7 +171,7 @@ class Saturation:
                 report.stopped = "saturated"
             elif report.nodes > limits.nodes:
                 report.stopped = "nodes"
-            elif report.egglog_s > limits.seconds:
+            elif not is_complete or report.cpu_s > limits.seconds:
                 report.stopped = "seconds"
             elif report.passes >= limits.passes:
                 report.stopped = "passes"
@@ -206,8 +211,8 @@ class Saturation:
         want = f"(want{count}x {self._patterns[pattern]} {kinds})"
         return [*lines, f"(rule ({_query(pattern)}) ({want}) :ruleset ask{_suffix(pattern)})"]
 
-    def _answer(self) -> None:
-        """Work out what the patterns that fit mean, and add it as facts and rules."""
+    def _answer(self, seconds: float) -> bool:
+        """Work out what the patterns that fit mean, and add it as facts and rules; False if time was up before."""
         known = list(self._patterns)
         asked: list[tuple[int, ...]] = []
         for count in sorted(self._wants):
@@ -217,13 +222,18 @@ class Saturation:
         self._load("(run forget 1)")
         began = time.process_time()
         lines = []
+        is_complete = True
         for row in sorted(asked):
+            if time.process_time() - began > seconds:
+                is_complete = False
+                break
             pattern = known[row[0]]
             for template in self.laws.templates(pattern, row[1:]):
                 lines += self._adding(row, pattern, template)
                 self.report.applied[pattern.rule.name] = 1 + self.report.applied.get(pattern.rule.name, 0)
         self.report.laws_s += time.process_time() - began
         self._load(*lines)
+        return is_complete
 
     def _adding(self, row: tuple[int, ...], pattern: Pattern, template: Template) -> list[str]:
         """What adds a right side: a fact per tuple of kinds, and a rule per form of the right side."""

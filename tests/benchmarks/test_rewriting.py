@@ -3,6 +3,7 @@
 import graphlib
 import importlib.util
 import itertools
+import json
 import os
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 if importlib.util.find_spec("egglog") is None and not os.environ.get("CI"):
     pytest.skip("egglog is not installed: run `make venv`", allow_module_level=True)
 
+from benchmarks.egraphs.comparison import one_device
 from benchmarks.egraphs.decoding import decoded
 from benchmarks.egraphs.extraction import Classes, classes_of, greedy, optimal
 from benchmarks.egraphs.kinds import Kinds
@@ -18,8 +20,8 @@ from benchmarks.egraphs.laws import Laws, patterns
 from benchmarks.egraphs.peer import Peer, judged
 from benchmarks.egraphs.saturation import Limits, Saturation
 from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
-from benchmarks.rewriting import one_device
-from benchmarks.setting import find_models
+from benchmarks.egraphs.table import HEADER, row, table
+from benchmarks.setting import ROOT, find_models
 from rewrites import catalogue
 from rewrites.rule import Sizes
 from rewrites.sketch import Sketch
@@ -192,3 +194,14 @@ def test_the_peer_reports_what_it_did() -> None:
         found["programs"]["ilp_time"]["cost"]["time_s"] <= found["programs"]["greedy_time"]["cost"]["time_s"]
     )
     assert found["saturation"]["stopped"] == "saturated"
+
+
+def test_the_page_has_the_figures_of_the_last_run() -> None:
+    document = json.loads((ROOT / "benchmarks" / "results" / "rewriting.json").read_text())
+    assert table(document) in (ROOT / "docs" / "rewriting-benchmark.md").read_text()
+
+
+def test_a_graph_that_fails_takes_no_other_with_it() -> None:
+    failed = {"graph": "large", "failed": "not done after 5 s"}
+    assert row(failed).startswith("| large | not done after 5 s |")
+    assert row(failed).count("|") == HEADER.splitlines()[0].count("|")

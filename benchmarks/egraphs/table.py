@@ -1,0 +1,106 @@
+"""The table of `docs/rewriting-benchmark.md`, from the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- figures: python -m benchmarks.rewriting -->", "<!-- end of figures -->"
+
+COLUMNS = (
+    "graph",
+    "blocks",
+    "e-nodes, stopped by",
+    "greedy, us",
+    "ILP, us",
+    "gap",
+    "ILP CPU s",
+    "ours, us",
+    "time",
+    "memory",
+    "covered",
+    "saturation + ILP CPU s",
+    "to programs CPU s",
+    "our CPU s",
+    "time, all rules",
+    "memory, all rules",
+)
+HEADER = f"| {' | '.join(COLUMNS)} |\n|---|{'--:|' * (len(COLUMNS) - 1)}"
+
+
+def row(found: Mapping[str, Any]) -> str:
+    """One line of the table; of a graph that failed, why."""
+    if "failed" in found:
+        return f"| {found['graph']} | {found['failed']} |" + " |" * (len(COLUMNS) - 2)
+    peer, ratios, whole = found["egglog"], found["ratios"], found["ratios_whole_catalogue"]
+    ilp = peer["programs"]["ilp_time"]
+    return (
+        f"| {found['graph']} | {found['simplified_blocks']} "
+        f"| {peer['saturation']['nodes']} {peer['saturation']['stopped']} "
+        f"| {_time_us(peer['programs']['greedy_time'])} | {_time_us(ilp)} "
+        f"| {'-' if ilp['gap'] is None else format(ilp['gap'], '.1%')} | {ilp['cpu_s']:.1f} "
+        f"| {1e6 * found['ours']['least']['time_s']:.1f} "
+        f"| {_ratio(ratios['time_s'])} | {_ratio(ratios['peak_memory_bytes'])} "
+        f"| {_said(ratios['covered'])} | {peer['solver_cpu_s']:.2f} | {peer['cpu_s']:.2f} "
+        f"| {found['ours']['cpu_s']:.2f} "
+        f"| {_ratio(whole['time_s'])} | {_ratio(whole['peak_memory_bytes'])} |"
+    )
+
+
+def _time_us(program: Mapping[str, Any]) -> str:
+    if "invalid" in program:
+        return "invalid"
+    return f"{1e6 * program['cost']['time_s']:.1f}" if "cost" in program else "-"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _said(covered: bool | None) -> str:
+    return {True: "yes", False: "**no**", None: "-"}[covered]
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """The table and, below it, what it was measured with and what it adds up to."""
+    done = [g for g in document["graphs"] if "failed" not in g]
+    known = [g for g in done if g["ratios"]["covered"] is not None]
+    covered = [g for g in known if g["ratios"]["covered"]]
+    cheaper = [g for g in done if g["ours"]["cpu_s"] < g["egglog"]["cpu_s"]]
+    alone = [g for g in done if g["ours"]["cpu_s"] < g["egglog"]["solver_cpu_s"]]
+    limits = document["limits"]
+    others = [g["graph"] for g in known if g not in covered]
+    dearer = [g["graph"] for g in done if g not in cheaper]
+    return "\n".join(
+        (
+            HEADER,
+            *map(row, document["graphs"]),
+            "",
+            f"{document['device']}, egglog {document['egglog']}; at most {limits['nodes']:,} e-nodes, "
+            f"{limits['passes']} passes ({limits['several']} of rules with two roots), "
+            f"{limits['seconds']:.0f} CPU s of saturation, "
+            f"{limits['ilp_seconds']:.0f} CPU s per integer program; {limits['evaluations']:,} evaluations of ours.",
+            "",
+            f"Covered: {len(covered)} of {len(known)} graphs{_but(others)}. "
+            f"Less CPU than egglog's side to its programs by time: {len(cheaper)} of {len(done)}{_but(dearer)}; "
+            f"less than saturation and integer program alone: {len(alone)} of {len(done)}.",
+        )
+    )
+
+
+def _but(names: list[str]) -> str:
+    return f" (not {', '.join(f'`{n}`' for n in names)})" if names else ""
+
+
+def update(page: Path, document: Mapping[str, Any]) -> None:
+    """Exchange the figures in a page.
+
+    Raises:
+        ValueError: the page does not say where they stand.
+    """
+    text = page.read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"{page}: expected one line {BEGIN!r} and one {END!r} around the figures")
+    head, rest = text.split(BEGIN)
+    page.write_text(f"{head}{BEGIN}\n\n{table(document)}\n\n{END}{rest.split(END)[1]}")
