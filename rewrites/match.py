@@ -46,6 +46,8 @@ def _allowed(sight: Sight, rule: Rule, place: str) -> list[Allowed]:
             if match is None or (rule.when is not None and not rule.when(match)):
                 continue
             choices = ("",) if rule.choices is None else _texts(rule.choices(match))
+        except RuleError:
+            raise
         except Exception as error:
             raise RuleError(rule.name, f"its guard or choices fail at {place!r}: {error!r}") from error
         if _has_room(sight, rule, match):
