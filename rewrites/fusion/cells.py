@@ -17,6 +17,9 @@ CHEAP_FLOPS = 4.0
 # The same where what the cell is made of is read anyway: devices do more than this while they read a number.
 AT_HAND_FLOPS = 16.0
 
+# Flops in all that a device does in the microsecond or more that starting a kernel takes.
+LITTLE_FLOPS = 1e6
+
 INNER = any_cell(rest("ys"), prefix="inner_").named("y")
 GENERATOR = any_cell(prefix="inner_").named("y")
 
@@ -45,6 +48,11 @@ def _is_repeated(m: Match) -> bool:
 
 def _is_cheap(m: Match) -> bool:
     return _inner_flops(m) <= CHEAP_FLOPS
+
+
+def _is_little(m: Match) -> bool:
+    """Whether computing the inner cell at every point of the root takes less than starting a kernel."""
+    return _points(m) * _inner_flops(m) <= LITTLE_FLOPS
 
 
 def _inner_flops(m: Match) -> float:
@@ -142,14 +150,17 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_shared_cell",
         left=any_cell(rest("before"), INNER, rest("after")),
         right=cell(_fused),
-        when=lambda m: _is_first_read(m) and _is_shared(m) and (_is_cheap(m) or _is_at_hand(m)),
+        when=lambda m: (
+            _is_first_read(m) and _is_shared(m) and (_is_cheap(m) or _is_at_hand(m) or _is_little(m))
+        ),
         doc="""
         A cheap cell that others read too is computed again inside one of its readers.
 
         y = cell[f](x), cell[g](y, z), h(y)  ->  cell[g o f](x, z), h(y)
-        Where it costs few flops per element and reads something, a few more where the reader reads the same: so a
-        training step's activations are named, whose parts the backward pass reads. Not for saturation: it pays where
-        what it reads is smaller than what it makes, or all its readers take it in; the search decides.
+        Where it costs few flops per element and reads something, a few more where the reader reads the same (so a
+        training step's activations are named, whose parts the backward pass reads), or less in all than starting a
+        kernel takes. Not for saturation: it pays where what it reads is smaller than what it makes, or all its
+        readers take it in; the search decides.
         """,
         source="rematerialisation (Briggs, Cooper and Torczon, 1992)",
         duplicates=True,
