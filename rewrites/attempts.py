@@ -10,10 +10,13 @@ from rewrites.index import Index
 from rewrites.match import alternatives
 from rewrites.move import SEVERAL, Move
 from rewrites.rule import Rule, RuleError
-from rewrites.scenes import MAKER, READERS, Question, Scene
-from rewrites.sight import Key, Sight, is_presence
+from rewrites.scenes import Question, Scene
+from rewrites.sight import Key, Sight
 from rewrites.ties import Kind, Offer, offer, renewed
 from teg.graph import Block
+
+# Attempts at a place that are made again without a look whether the place is now like another one.
+FEW_ATTEMPTS = 4
 
 
 class Failure(NamedTuple):
@@ -68,32 +71,35 @@ class Place:
         """The rules that fail here."""
         return () if self.stencil is not None else tuple(f for a in self.attempts for f in a.failures)
 
-    def is_at(self, scene: Scene, stencil: Stencil) -> bool:
-        """Whether it was recognised by the same surroundings."""
-        return (
-            self.scene is not None
-            and self.stencil is stencil
-            and self.scene.tensors == scene.tensors
-            and self.scene.blocks == scene.blocks
-        )
-
 
 def tried(
     sight: Sight, index: Index, block: Block, before: Place | None = None, changed: Set[Key] = frozenset()
 ) -> Place:
     """The rules tried at a block. Attempts made `before` at the same block hold where they saw nothing `changed`."""
     rules = index.rules_at(sight.program, block)
+    if before is not None and rules is before.rules and _are_few(before.attempts, changed):
+        return _place(rules, tuple(_attempts(sight, index, block, rules, before, changed)))
     visit = index.scenes.visit(rules, Scene(sight, block))
-    stencil = None if visit.leaf is None else visit.leaf.stencil
+    stencil: Stencil | None = None if visit.leaf is None else visit.leaf.stencil
     if stencil is not None:
-        scene = visit.scene
-        return before if before is not None and before.is_at(scene, stencil) else stencil.at(scene, rules)
+        visit.scene.close()
+        return stencil.at(visit.scene, rules)
     attempts = tuple(_attempts(sight, index, block, rules, before, changed))
-    offers = tuple([o for a in attempts for o in a.offers])
-    seen = _in_order(attempts)
     if visit.leaf is None:
-        index.scenes.learn(visit, seen, Known(visit.scene, attempts))
-    return Place(rules, offers, frozenset([k for k in seen if not is_presence(k)]), attempts)
+        index.scenes.learn(visit, _in_order(attempts), Known(visit.scene, attempts))
+    visit.scene.close()
+    return _place(rules, attempts)
+
+
+def _are_few(attempts: Sequence[Attempt], changed: Set[Key]) -> bool:
+    """Whether so few attempts are to be made again that looking around for what else is known takes longer."""
+    return sum(not changed.isdisjoint(a.seen) for a in attempts) <= FEW_ATTEMPTS
+
+
+def _place(rules: tuple[Rule, ...], attempts: tuple[Attempt, ...]) -> Place:
+    offers = tuple([o for a in attempts for o in a.offers])
+    watched = {t for o in offers for t in o.reads}.union(*[a.seen for a in attempts])
+    return Place(rules, offers, frozenset(watched), attempts)
 
 
 class Known:
@@ -192,7 +198,7 @@ class Stencil(NamedTuple):
                 numbers = tuple(blocks[s] for s in roots), tuple(blocks[s] for s in uses)
                 found = tuple(tensors[t] for t in reads)
                 offers.append(_Offered(move.rule, numbers[0], move.choice, kind, numbers[1], found))
-        watched = {q for _, _, seen in trials for q in seen if q & 3 in (MAKER, READERS)}
+        watched = {q for _, _, seen in trials for q in seen}
         watched |= {t << 2 for o in offers for t in o.reads}
         return Stencil(tuple(trials), tuple(offers), tuple(watched))
 

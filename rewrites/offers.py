@@ -16,7 +16,7 @@ from rewrites.index import index_of
 from rewrites.move import Move
 from rewrites.neighbourhood import Changes
 from rewrites.rule import Rule, RuleError
-from rewrites.sight import EVERYTHING, Key, Sight
+from rewrites.sight import EVERYTHING, MANY, Key, Sight, has_many_readers
 from rewrites.ties import Kind, Offer, tied
 from teg.graph import Graph
 
@@ -77,6 +77,10 @@ class Offers:
     def _changed(self, graph: Graph, changes: Changes) -> set[Key]:
         """What a look at the program finds otherwise than before."""
         found: set[Key] = {EVERYTHING, *((t,) for t in changes.tensors)}
+        for t in changes.tensors:
+            before, now = self.graph.readers.get(t, ()), graph.readers.get(t, ())
+            if has_many_readers(before) != has_many_readers(now):
+                found.add((t, MANY))
         for site in changes.blocks:
             for block in (self.graph.by_site.get(site), graph.by_site.get(site)):
                 if block is not None:

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from rewrites.draft import Position
-from rewrites.sight import PRESENT, Key, Sight
+from rewrites.sight import MANY, PRESENT, Key, Sight, has_many_readers
 from teg.graph import Block
 
 L = TypeVar("L")
@@ -24,9 +24,10 @@ MOST_READERS = 16
 # Surroundings that are remembered: a long search meets new ones without end.
 MOST_SCENES = 1 << 15
 
-# A question is about a tensor: what makes it, who reads it, or whether it has data; four times its number and this.
+# A question is about a tensor: what makes it, who reads it, whether it has data, whether it has many readers; four
+# times the tensor's number and one of these.
 Question = int
-MAKER, READERS, PRESENCE = range(3)
+MAKER, READERS, PRESENCE, CROWD = range(4)
 
 
 class Scene:
@@ -41,6 +42,10 @@ class Scene:
         self._positions: list[Position] = []
         self.first = self._told(root)
 
+    def close(self) -> None:
+        """Let the program go: nothing is asked any more, the numbers stay."""
+        del self.sight, self._positions
+
     def answer(self, question: Question) -> Any:
         """What a question finds; None where it finds too much."""
         tensor, about = self.tensors[question >> 2], question & 3
@@ -49,6 +54,8 @@ class Scene:
         if about == PRESENCE:
             return tensor in self.sight.program.data
         readers = self.sight.program.readers[tensor]
+        if about == CROWD:
+            return has_many_readers(readers)
         return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
 
     def question(self, key: Key) -> Question | None:
@@ -59,12 +66,16 @@ class Scene:
         if not isinstance(key, tuple) or not 0 < len(key) < 3:
             return None
         number = self.tensor_numbers.get(key[0])
-        return None if number is None else number << 2 | (READERS if len(key) == 1 else PRESENCE)
+        if number is None:
+            return None
+        return number << 2 | (READERS if len(key) == 1 else PRESENCE if key[1] == PRESENT else CROWD)
 
     def key(self, question: Question) -> Key:
         """What a question looks at."""
         tensor, about = self.tensors[question >> 2], question & 3
-        return tensor if about == MAKER else (tensor,) if about == READERS else (tensor, PRESENT)
+        if about == MAKER:
+            return tensor
+        return (tensor,) if about == READERS else (tensor, PRESENT if about == PRESENCE else MANY)
 
     def _told(self, block: Block) -> Any:
         """A block by its number, or, where it is new, by what it does, to what, and where among the others."""

@@ -5,7 +5,7 @@ Imported by the language (`rewrites.rule`: guards look through it), the matcher 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,15 +16,18 @@ from teg.graph import Block, Definition, Graph
 V = TypeVar("V")
 
 # What can be looked at: what makes a tensor (its site), who reads a tensor (its site in a tuple), whether it has
-# data (its site and a word), which blocks without inputs have a definition, or all there is.
+# data or many readers (its site and a word), which blocks without inputs have a definition, or all there is.
 Key = str | tuple[str, ...] | Definition
 EVERYTHING: Key = ()
-PRESENT = "data"
+PRESENT, MANY = "data", "many"
+
+# More blocks than this that read a tensor are many.
+FEW = 8
 
 
-def is_presence(key: Key) -> bool:
-    """Whether a key is about data; whoever looks for data has looked at what makes the tensor."""
-    return isinstance(key, tuple) and len(key) > 1
+def has_many_readers(readers: Sequence[Reader]) -> bool:
+    """Whether more than a few blocks read a tensor."""
+    return len(readers) > FEW and len({b.site for b, _ in readers}) > FEW
 
 
 class Looked(dict[str, V]):
@@ -161,6 +164,14 @@ class Sight:
     def is_free(self, block: Block) -> bool:
         """Whether rules may match the block: it is not pinned, ordered or cut to a part."""
         return block.site not in self.held
+
+    def is_private(self, tensor: str, blocks: Collection[Block]) -> bool:
+        """Whether nobody but these blocks reads a tensor; who reads it is not looked at where it is many."""
+        if len(blocks) <= FEW:
+            self.log.append((tensor, MANY))
+            if has_many_readers(self.program.readers[tensor]):
+                return False
+        return all(reader in blocks for reader, _ in self.readers[tensor])
 
     def forget(self) -> None:
         """Begin anew to note what is looked at."""

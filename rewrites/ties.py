@@ -87,8 +87,8 @@ def tied(offers: Iterable[Offer]) -> tuple[Move, ...]:
 
 def _uses(match: Match) -> frozenset[str]:
     """The matched blocks that no move beside this one may use: roots, and what only this match reads."""
-    readers, inside = match.draft.readers, set(match.blocks)
-    private = (b for b in match.blocks if all(r in inside for t in b.outputs for r, _ in readers[t]))
+    sight, blocks = match.draft, match.blocks
+    private = (b for b in blocks if all(sight.is_private(t, blocks) for t in b.outputs))
     return frozenset(b.site for b in (*match.roots, *private))
 
 

@@ -82,9 +82,10 @@ def _linked(sight: Sight, term: Op, bound: Bound) -> list[Block] | None:
             found = bound[operand.name]
             sites += (found,) if isinstance(found, str) else found
     if sites:
-        readers = sight.readers
-        least = min((readers[t] for t in sites), key=len)
-        return list(dict.fromkeys([b for b, _ in least]))
+        # Whichever is chosen, the same blocks fit in the end: the lengths of the others need not be noted.
+        readers = sight.program.readers
+        least = min(sites, key=lambda t: len(readers[t]))
+        return list(dict.fromkeys([b for b, _ in sight.readers[least]]))
     for operand in term.operands:
         makers = _linked(sight, operand, bound) if isinstance(operand, Op) else None
         if makers is not None:
@@ -222,9 +223,4 @@ def _private_terms(rule: Rule) -> tuple[Op, ...]:
 
 def _respects_readers(sight: Sight, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]) -> bool:
     """Whether what must be private to the match is read by matched blocks only."""
-    for term in private:
-        for t in bound[term].outputs:
-            for reader, _ in sight.readers[t]:
-                if reader not in blocks:
-                    return False
-    return True
+    return all(sight.is_private(t, blocks) for term in private for t in bound[term].outputs)

@@ -67,7 +67,7 @@ def _is_at_hand(m: Match) -> bool:
 
 def _is_shared(m: Match) -> bool:
     """Whether the inner cell has inputs, and another reader than the root."""
-    return bool(m["ys"]) and any(reader is not m.roots[0] for reader, _ in m.draft.readers[m["y"]])
+    return bool(m["ys"]) and not m.draft.is_private(m["y"], m.roots)
 
 
 def _chain_example(size: Sizes) -> Graph:

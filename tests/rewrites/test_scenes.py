@@ -1,5 +1,8 @@
 """Equal surroundings are recognised, others are not, and what is recognised is what is found from nothing."""
 
+import gc
+from weakref import ref
+
 import numpy as np
 import pytest
 
@@ -96,3 +99,14 @@ def test_recognised_or_found_from_nothing_is_the_same(name: str, monkeypatch: py
         assert offers.moves() == anew.moves()
         assert offers.tied() == anew.tied()
         assert offers.watchers == anew.watchers
+
+
+def test_what_is_remembered_keeps_no_program_alive() -> None:
+    asked: list[str] = []
+    graph = layers(9)
+    alive = ref(graph)
+    Offers.of(graph, [counting(asked)])
+    assert asked
+    del graph
+    gc.collect()
+    assert alive() is None
