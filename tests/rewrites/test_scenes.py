@@ -98,7 +98,6 @@ def test_recognised_or_found_from_nothing_is_the_same(name: str, monkeypatch: py
             anew = Offers.of(applied.graph, RULES)
         assert offers.moves() == anew.moves()
         assert offers.tied() == anew.tied()
-        assert offers.watchers == anew.watchers
 
 
 def test_what_is_remembered_keeps_no_program_alive() -> None:
