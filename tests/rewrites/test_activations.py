@@ -10,7 +10,7 @@ import pytest
 
 import teg
 from rewrites import RECOMPOSITION, RULES, apply_move, find, saturate
-from rewrites.laws import functions_of
+from rewrites.patterns import functions_of
 from teg.graph import Graph
 from teg.importers import from_onnx
 
