@@ -52,7 +52,9 @@ PASSED_ON = (
 def main(argv: Sequence[str] | None = None) -> None:
     """Compare on all graphs and store the figures."""
     given = _arguments().parse_args(argv)
-    limits = Limits(given.passes, given.several, given.nodes, given.saturation_seconds)
+    limits = [
+        Limits(given.passes, given.several, nodes, given.saturation_seconds) for nodes in sorted(given.nodes)
+    ]
     if given.alone:
         _alone(given, limits)
         return
@@ -60,13 +62,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     kept = {} if given.fresh else _kept(given.json, document)
     paths = {p.stem: p for p in given.graphs}
     found = {name: kept[name] for name in paths if name in kept}
-    print(HEADER, *map(row, found.values()), sep="\n", flush=True)
-    for name, result in _compared([p for n, p in paths.items() if n not in found], given):
-        found[name] = result
-        print(row(result), flush=True)
-        write(given.json, {**document, "graphs": [found[n] for n in paths if n in found]})
+    print(HEADER, *(row(r) for results in found.values() for r in results), sep="\n", flush=True)
+    for name, results in _compared([p for n, p in paths.items() if n not in found], given):
+        found[name] = results
+        print(*map(row, results), sep="\n", flush=True)
+        write(given.json, {**document, "graphs": [r for n in paths for r in found.get(n, ())]})
     if given.page is not None:
-        update(given.page, {**document, "graphs": [found[n] for n in paths if n in found]})
+        update(given.page, {**document, "graphs": [r for n in paths for r in found.get(n, ())]})
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -86,7 +88,13 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--several", type=int, default=Limits.several, help="passes of rules with several roots"
     )
-    parser.add_argument("--nodes", type=int, default=Limits.nodes)
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        nargs="+",
+        default=[20_000, Limits.nodes],
+        help="limits on e-nodes, one after the other",
+    )
     parser.add_argument("--saturation-seconds", type=float, default=Limits.seconds, help="CPU seconds")
     parser.add_argument("--graph-seconds", type=float, default=1800.0, help="by the clock, per graph")
     parser.add_argument("--memory-gib", type=float, default=9.0, help="address space per graph")
@@ -94,14 +102,15 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _document(given: argparse.Namespace, limits: Limits) -> dict[str, Any]:
+def _document(given: argparse.Namespace, limits: Sequence[Limits]) -> dict[str, Any]:
     """What the figures were measured with."""
     return {
         "benchmark": "rewriting",
         "device": one_device(given.mesh).device.name,
         "egglog": version("egglog"),
         "limits": {
-            **asdict(limits),
+            **asdict(limits[0]),
+            "nodes": [limit.nodes for limit in limits],
             "ilp_seconds": given.ilp_seconds,
             "evaluations": given.evaluations,
         },
@@ -110,17 +119,21 @@ def _document(given: argparse.Namespace, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _kept(path: Path | None, document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _kept(path: Path | None, document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The graphs that a file of the same setting holds; those that failed are tried again."""
     if path is None or not path.exists():
         return {}
     known = json.loads(path.read_text())
     if any(known.get(name) != value for name, value in document.items()):
         return {}
-    return {g["graph"]: g for g in known["graphs"] if "failed" not in g}
+    kept: dict[str, list[dict[str, Any]]] = {}
+    for found in known["graphs"]:
+        if "failed" not in found:
+            kept.setdefault(found["graph"], []).append(found)
+    return kept
 
 
-def _compared(paths: Sequence[Path], given: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+def _compared(paths: Sequence[Path], given: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The results as they come, each from a process of its own."""
     with ThreadPoolExecutor(max_workers=max(1, given.jobs)) as pool:
         waiting = {pool.submit(_process, path, given): path.stem for path in paths}
@@ -128,7 +141,7 @@ def _compared(paths: Sequence[Path], given: argparse.Namespace) -> Iterator[tupl
             yield waiting[done], done.result()
 
 
-def _process(path: Path, given: argparse.Namespace) -> dict[str, Any]:
+def _process(path: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
     print(f"# {path.stem} begins", file=sys.stderr, flush=True)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="rewriting-") as folder:
@@ -136,29 +149,31 @@ def _process(path: Path, given: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.rewriting", "--alone", "--graphs", str(path)]
         command += ["--json", str(part)]
         for name in PASSED_ON:
-            command += [f"--{name.replace('_', '-')}", str(getattr(given, name))]
+            value = getattr(given, name)
+            values = value if isinstance(value, list) else [value]
+            command += [f"--{name.replace('_', '-')}", *map(str, values)]
         try:
             ended = subprocess.run(
                 command, timeout=given.graph_seconds, capture_output=True, text=True, check=False
             )
         except subprocess.TimeoutExpired:
-            return {"graph": path.stem, "failed": f"not done after {given.graph_seconds:.0f} s"}
+            return [{"graph": path.stem, "failed": f"not done after {given.graph_seconds:.0f} s"}]
         print(f"# {path.stem} ends after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
         if ended.returncode or not part.exists():
             last = (ended.stderr.strip().splitlines() or [f"ended with {ended.returncode}"])[-1]
-            return {"graph": path.stem, "failed": last[:200]}
-        found: dict[str, Any] = json.loads(part.read_text())
+            return [{"graph": path.stem, "failed": last[:200]}]
+        found: list[dict[str, Any]] = json.loads(part.read_text())
         return found
 
 
-def _alone(given: argparse.Namespace, limits: Limits) -> None:
+def _alone(given: argparse.Namespace, limits: Sequence[Limits]) -> None:
     """One graph, in this process."""
     size = int(given.memory_gib * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     mesh = one_device(given.mesh)
     warm_up_s = warm_up(mesh)
     found = compare(given.graphs[0], mesh, limits, given.ilp_seconds, given.evaluations, given.seed)
-    given.json.write_text(json.dumps({**found, "warm_up_cpu_s": warm_up_s}))
+    given.json.write_text(json.dumps([{**each, "warm_up_cpu_s": warm_up_s} for each in found]))
 
 
 if __name__ == "__main__":

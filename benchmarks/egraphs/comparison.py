@@ -28,9 +28,9 @@ def one_device(name: str) -> Mesh:
 
 
 def compare(
-    path: Path, mesh: Mesh, limits: Limits, ilp_s: float, evaluations: int, seed: int
-) -> dict[str, Any]:
-    """One graph: egglog's programs, our frontiers, and their ratios.
+    path: Path, mesh: Mesh, limits: Sequence[Limits], ilp_s: float, evaluations: int, seed: int
+) -> list[dict[str, Any]]:
+    """One graph: egglog's programs, our frontiers, and their ratios, under every limit until one is not met.
 
     Both sides start from the same simplified program in memory; what simplified it is counted for neither.
     """
@@ -38,18 +38,26 @@ def compare(
     simple = saturate(graph, [r for r in (*shared_rules(), *normal_rules()) if r.saturating]).graph
     ours = searched(simple, mesh, searched_rules(), evaluations, seed)
     whole = searched(graph, mesh, None, evaluations, seed)
-    peer = Peer(simple, mesh).run(limits, ilp_s)
-    return {
-        "graph": path.stem,
-        "blocks": len(graph.blocks),
-        "simplified_blocks": len(simple.blocks),
-        "simplified": judged(simple, mesh),
-        "ours": ours,
-        "ours_whole_catalogue": whole,
-        "egglog": peer,
-        "ratios": ratios(ours, peer),
-        "ratios_whole_catalogue": ratios(whole, peer),
-    }
+    results = []
+    for limit in limits:
+        peer = Peer(simple, mesh).run(limit, ilp_s)
+        results.append(
+            {
+                "graph": path.stem,
+                "nodes": limit.nodes,
+                "blocks": len(graph.blocks),
+                "simplified_blocks": len(simple.blocks),
+                "simplified": judged(simple, mesh),
+                "ours": ours,
+                "ours_whole_catalogue": whole,
+                "egglog": peer,
+                "ratios": ratios(ours, peer),
+                "ratios_whole_catalogue": ratios(whole, peer),
+            }
+        )
+        if peer["saturation"]["stopped"] != "nodes":
+            break
+    return results
 
 
 def searched(

@@ -77,20 +77,24 @@ def table(document: Mapping[str, Any]) -> str:
             HEADER,
             *map(row, document["graphs"]),
             "",
-            f"{document['device']}, egglog {document['egglog']}; at most {limits['nodes']:,} e-nodes, "
+            f"{document['device']}, egglog {document['egglog']}; at most {_either(limits['nodes'])} e-nodes, "
             f"{limits['passes']} passes ({limits['several']} of rules with two roots), "
             f"{limits['seconds']:.0f} CPU s of saturation, "
             f"{limits['ilp_seconds']:.0f} CPU s per integer program; {limits['evaluations']:,} evaluations of ours.",
             "",
-            f"Covered: {len(covered)} of {len(known)} graphs{_but(others)}. "
+            f"Covered: {len(covered)} of {len(known)} rows{_but(others)}. "
             f"Less CPU than egglog's side to its programs by time: {len(cheaper)} of {len(done)}{_but(dearer)}; "
             f"less than saturation and integer program alone: {len(alone)} of {len(done)}.",
         )
     )
 
 
+def _either(limits: list[int]) -> str:
+    return " or ".join(format(n, ",") for n in limits)
+
+
 def _but(names: list[str]) -> str:
-    return f" (not {', '.join(f'`{n}`' for n in names)})" if names else ""
+    return f" (not {', '.join(f'`{n}`' for n in dict.fromkeys(names))})" if names else ""
 
 
 def update(page: Path, document: Mapping[str, Any]) -> None:
