@@ -7,6 +7,7 @@ reaches. All other moves are kept current by what was looked at (`rewrites.offer
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from rewrites.draft import Draft
@@ -48,12 +49,14 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> frozenset[str
         edge = readers_of(draft, edge) - distances.keys()
         distances.update(dict.fromkeys(edge, distance))
     distances.update((b.site, 0) for b in made)
-    sight, places = Sight(draft), {site for site, distance in distances.items() if distance < index.depth}
+    places = {site for site, distance in distances.items() if distance < index.depth}
+    sight = Sight(draft)
     for rule in index.paired:
         own = [draft.blocks[site] for site, distance in distances.items() if distance <= rule.depth]
         places.update(block.site for block in own)
         for k in range(1, len(rule.roots)):
-            places.update(site for block in own for site in _firsts(sight, rule, k, block))
+            likely = (b for b in own if rule.roots[k].operator in (None, b.operator))
+            places.update(site for block in likely for site in _firsts(sight, rule, k, block))
     return frozenset(places)
 
 
@@ -67,8 +70,14 @@ def _firsts(sight: Sight, rule: Rule, k: int, block: Block) -> Iterator[str]:
     if k == 0:
         yield block.site
         return
-    names = set(names_of(rule.roots[k]))
-    earlier = next((j for j in range(k) if names.intersection(names_of(rule.roots[j]))), 0)
+    earlier = _linked_root(rule, k)
     for found in ways_of(sight, rule.roots[k], block, {}):
         for other in candidates_for(sight, rule.roots[earlier], found):
             yield from _firsts(sight, rule, earlier, other)
+
+
+@cache
+def _linked_root(rule: Rule, k: int) -> int:
+    """The first root that speaks of a tensor that root `k` speaks of."""
+    names = set(names_of(rule.roots[k]))
+    return next((j for j in range(k) if names.intersection(names_of(rule.roots[j]))), 0)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.finding import find
-from rewrites.index import index_of
+from rewrites.index import Index, index_of
 from rewrites.match import alternatives
 from rewrites.measure import rises
 from rewrites.move import Move
@@ -51,14 +51,16 @@ def saturate(
         raise ValueError(
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
-    draft, fired = Draft(graph), list[Move]()
+    draft, fired, index = Draft(graph), list[Move](), index_of(tuple(rules))
     ending = _Ending(1000 + 20 * len(graph.blocks) if limit is None else limit)
     places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes)
     blocks, tensors = set[str](), set[str]()
     while places:
-        for rule, sites in _by_rule(draft, rules, places).items():
+        sight = Sight(draft)
+        for rule, sites in _by_rule(draft, index, places).items():
             for site in sites:
-                while (move := _first(draft, rule, site)) is not None:
+                while (move := _first(draft, sight, index, rule, site)) is not None:
+                    sight = Sight(draft)
                     fired.append(move)
                     ending.check(draft, move)
         new = changes_of(draft)
@@ -128,7 +130,7 @@ def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> lis
         if most is not None and len(fired) >= most:
             break
         if draft.blocks.get(block.site) is block and index.rules_for(draft, block):
-            move = _first(draft, rule, block.site)
+            move = _first(draft, Sight(draft), index, rule, block.site)
             if move is not None:
                 fired.append(move)
                 room.check(draft, move)
@@ -197,22 +199,31 @@ def _sizes_of(blocks: Sequence[Block]) -> str:
     return f"{len(blocks)} block{plural} ({', '.join(b.operator for b in blocks[:4])}{', ...' * (len(blocks) > 4)})"
 
 
-def _by_rule(draft: Draft, rules: Sequence[Rule], places: Collection[str]) -> dict[Rule, list[str]]:
+def _by_rule(draft: Draft, index: Index, places: Collection[str]) -> dict[Rule, list[str]]:
     """The places at which each rule may fit, in program order."""
-    index = index_of(tuple(rules))
-    found: dict[Rule, list[str]] = {rule: [] for rule in rules}
+    found: dict[Rule, list[str]] = {rule: [] for rule in index.rules}
     for block in draft.ordered(places):
+        barren = index.barren(draft, block)
         for rule in index.rules_for(draft, block):
-            found[rule].append(block.site)
+            if rule not in barren:
+                found[rule].append(block.site)
     return found
 
 
-def _first(draft: Draft, rule: Rule, place: str) -> Move | None:
+def _first(draft: Draft, sight: Sight, index: Index, rule: Rule, place: str) -> Move | None:
     """Carry out a rule's first move at a place, and return it."""
-    for move, match in alternatives(Sight(draft), rule, place):
-        carry_out(draft, rule, match, move)
-        return move
-    return None
+    block = draft.blocks.get(place)
+    if block is None or rule not in index.rules_at(draft, block):
+        return None
+    sight.forget()
+    found = alternatives(sight, rule, place)
+    if not found:
+        if not sight.log:
+            index.barren(draft, block).add(rule)
+        return None
+    move, match = found[0]
+    carry_out(draft, rule, match, move)
+    return move
 
 
 def _in_runs(moves: Sequence[Move]) -> list[Move]:
