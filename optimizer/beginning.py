@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from optimizer.checkpoint import FRONT_FIELDS, POOL_FIELDS, Checkpoint, SavedVar
 from optimizer.constraints import Constraint
 from optimizer.fronts import weigh_parents
 from optimizer.judging import Sounded
-from optimizer.plan import Plan
+from optimizer.plan import Budget, Plan
 from optimizer.state import SearchState
 from optimizer.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
 from optimizer.warmstart import start_from_plans
@@ -34,23 +35,24 @@ Report = Callable[[str], None]
 PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
 # Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
 # of the effort is spent and so many graphs are judged.
-MOST_REWRITTEN, MOST_JOINING, SHARED_EFFORT, MOST_JUDGED = 12, 2, 0.2, 160
+MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_JUDGED = 12, 2, 10.0, 0.2, 160
 # Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
 DETOURS = 6
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
 def begin(
-    state: SearchState, graph: Graph, seeds: bool, limit: int | None, plans: Sequence[Plan], report: Report
+    state: SearchState, graph: Graph, seeds: bool, budget: Budget, plans: Sequence[Plan], report: Report
 ) -> None:
     """Compile the graph, simplified, for every machine, and as given for the whole one; plant the first plans.
 
-    `limit` bounds the evaluations spent on seeds.
+    The budget bounds the evaluations and the time spent on rewriting ahead, and the evaluations spent on seeds.
 
     Raises:
         ValueError: there are `plans` to start from, but none is of this program.
     """
-    began = time.perf_counter()
+    began, limit = time.perf_counter(), budget.evaluations
+    until_s = math.inf if budget.seconds is None else began + budget.seconds
     report("compiling")
     state.structural.start(graph)
     simple, moves = state.structural.simplified(graph)
@@ -64,7 +66,7 @@ def begin(
         state.variants.append(new_variant(number, machine, program, history, state.settings))
     is_explored = False
     if seeds:
-        rewritten, is_explored = _rewritten(state, simple, moves, limit)
+        rewritten, is_explored = _rewritten(state, simple, moves, limit, until_s)
         for machine, sounded in rewritten:
             state.variants.append(_joining(state, machine, sounded))
     ours = list(state.variants)
@@ -92,10 +94,10 @@ def _plant_abstract(variant: Variant) -> int:
 
 
 def _rewritten(
-    state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None
+    state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
 ) -> tuple[list[tuple[Machine, Sounded]], bool]:
     """The best of many rewritten graphs, as judged on one device of the machine: the search begins with them too.
-    And whether all that is promising was tried, so that a few rounds of detours are enough.
+    And whether that was most of the search, so that a few rounds of detours are enough.
 
     On one device, be it a part of the machine, there is nothing to place, and that is most of the search. Where
     there are more, the judgement leaves out how things are shared and sent, so a few that stand out join the
@@ -104,12 +106,12 @@ def _rewritten(
     whole, structural = state.machines[0], state.structural
     is_alone = whole.mesh.device_count == 1
     judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
-    effort = 1.0 if is_alone else SHARED_EFFORT
+    effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
     ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
     sounding = structural.sounding(
         graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort, tuple(ordered)
     )
-    front = [s for s in sounding.run() if s.graph.structural_hash not in structural.known]
+    front = [s for s in sounding.run(until_s) if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
     for sounded in joining:
@@ -117,7 +119,7 @@ def _rewritten(
         structural.improved[sounded.moves[-1].rule] += 1
     alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [(ordered[s.order], s) for s in joining] + parts, is_alone and sounding.judged < sounding.most
+    return [(ordered[s.order], s) for s in joining] + parts, is_alone
 
 
 def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -46,15 +48,15 @@ class Sounded:
 class Judge:
     """Rewrites graphs, judges what comes out and keeps the `front` that none beats in time and memory.
 
-    At most `most` graphs are judged. `waiting` are those that may be worth rewriting further. Each graph has the
-    issue order, of those given, in which it needs the least memory.
+    At most `most` graphs are judged, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
+    may be worth rewriting further. Each graph has the issue order, of those given, in which it needs the least memory.
     """
 
     def __init__(
         self, costs: UnshardedCosts, rules: Sequence[Rule], rewrite: Rewrite, most: int, orders: Sequence[str]
     ) -> None:
         self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
-        self.most, self.orders = most, tuple(orders)
+        self.most, self.orders, self.until_s = most, tuple(orders), math.inf
         self.judged = 0
         self.front: list[Sounded] = []
         self.waiting: list[Sounded] = []
@@ -64,7 +66,7 @@ class Judge:
     @property
     def has_more(self) -> bool:
         """Whether another graph may be judged."""
-        return self.judged < self.most
+        return self.judged < self.most and time.perf_counter() < self.until_s
 
     def start(self, graph: Graph, moves: tuple[Move, ...]) -> Sounded:
         """The graph that everything is made of."""
@@ -86,6 +88,16 @@ class Judge:
         known = len(self._seen)
         child = self.kept(made.graph, (*parent.moves, *made.moves), offers, made.changes)
         return child if len(self._seen) > known else None
+
+    def judge_further(self, child: Sounded, move: Move) -> Sounded | None:
+        """What another move of the graph that a child was made of makes of the child, as `judge`."""
+        made = self.rewritten(child.graph, move)
+        if made is None or child.origin is None or child.changes is None:
+            return None
+        known = len(self._seen)
+        moves, changes = (*child.moves, *made.moves), child.changes | made.changes
+        further = self.kept(made.graph, moves, child.origin, changes)
+        return further if len(self._seen) > known else None
 
     def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded | None:
         """A rewritten graph judged; where it is new, on the front and in the queue if it belongs there.

@@ -112,7 +112,7 @@ def optimize(
     if resume is not None:
         resume_from(resume, state, graph, report)
     else:
-        begin(state, graph, seeds, budget.evaluations, start_from, report)
+        begin(state, graph, seeds, budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
         coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress)

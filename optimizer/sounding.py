@@ -67,10 +67,11 @@ class Sounding:
         """How many rewritten graphs were made."""
         return self.judge.judged
 
-    def run(self) -> list[Sounded]:
+    def run(self, until_s: float = math.inf) -> list[Sounded]:
         """Those that none beats in time and memory, fastest first, once nothing promising is left, nothing new
-        comes, or the limit is met."""
+        comes, the limit is met, or `time.perf_counter()` says `until_s`."""
         judge = self.judge
+        judge.until_s = until_s
         quiet = turn = 0
         while judge.waiting and judge.has_more and quiet < QUIET:
             order = ORDERS[turn % len(ORDERS)]
@@ -83,21 +84,34 @@ class Sounding:
         return sorted(judge.front, key=lambda s: s.cost)
 
     def _expand(self, parent: Sounded) -> bool:
-        """Judge all that one move makes of a graph, and pursue the rules that help; True if the front gained."""
+        """Judge all that one move makes of a graph, make those that help together, and pursue their rules; True if
+        the front gained."""
         before = list(self.judge.front)
         offers = parent.offers(self.judge.rules)
         made = [(move, self.judge.judge(parent, move, offers)) for move in offers.tied()]
         for order in ORDERS:
-            helping: dict[str, list[Sounded]] = {}
-            vain = set[Move]()
-            for move, child in made:
-                if child is None or order(child) >= order(parent):
-                    vain.add(move)
-                else:
-                    helping.setdefault(move.rule, []).append(child)
-            for rule, children in helping.items():
-                self._pursue(min(children, key=order), rule, order, vain)
+            helping = [(m, c) for m, c in made if c is not None and order(c) < order(parent)]
+            vain = {m for m, c in made if c is None or order(c) >= order(parent)}
+            helping.sort(key=lambda found: order(found[1]))
+            best: dict[str, Sounded] = {}
+            for move, child in helping:
+                best.setdefault(move.rule, child)
+            joined = self._joined([(m, c) for m, c in helping if m.rule in best], order)
+            for rule, child in best.items():
+                self._pursue(child if joined is None else joined, rule, order, vain)
         return self.judge.front != before
+
+    def _joined(self, helping: Sequence[tuple[Move, Sounded]], order: Order) -> Sounded | None:
+        """The moves that help made one after the other, best first, as long as they do; None where only one does."""
+        current: Sounded | None = None
+        for move, child in helping:
+            if current is None:
+                current = first = child
+                continue
+            further = self.judge.judge_further(current, move)
+            if further is not None and order(further) < order(current):
+                current = further
+        return None if current is None or current is first else current
 
     def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
         """Go on with one rule as long as it helps; what did not help once is not tried again."""

@@ -48,6 +48,25 @@ def test_a_rule_is_pursued_as_long_as_it_helps() -> None:
     assert fastest.cost == (tally.time_ticks, tally.peak_memory_bytes)
 
 
+def test_moves_that_help_are_made_together() -> None:
+    b = Sketch("pairs")
+    made = []
+    for k in range(6):
+        x = b.tensor(f"x{k}", 64, 64 + k)
+        weights = [b.tensor(f"{n}{k}", 64 + k, 8, role="parameter") for n in "wv"]
+        made += [b.contract("mk,kn->mn", x, w) for w in weights]
+    found = sounding(b.result(*made), "merge_contracts")
+    (fastest, *_) = found.run()
+    assert [b.operator for b in fastest.graph.blocks].count("contract") == 6
+    assert found.judged < 6 * 6, "not one search for each of the six, one after the other"
+
+
+def test_a_sounding_ends_in_time() -> None:
+    graph = four_heads()
+    (only,) = sounding(graph, "merge_contracts").run(until_s=0.0)
+    assert only.graph is graph
+
+
 def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
     front = sounding(four_heads(), "merge_contracts").run()
     assert len(front) > 1
