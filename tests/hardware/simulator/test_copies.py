@@ -78,9 +78,14 @@ def test_nothing_moves_when_everything_is_there() -> None:
     assert plan_copy(Spec((WHOLE,)), Spec((Split(GPU),)), (16,), GRID) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("tens", range(6))
 @pytest.mark.parametrize("mesh", MESHES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
-def test_three_counts_of_a_random_copy(mesh: MeshShape, seed: int) -> None:
+def test_three_counts_of_a_random_copy(mesh: MeshShape, tens: int) -> None:
+    for seed in range(10 * tens, 10 * tens + 10):
+        three_counts_agree(mesh, seed)
+
+
+def three_counts_agree(mesh: MeshShape, seed: int) -> None:
     """Moving arrays, counting all devices at once, one device per class: same bytes, and right elements."""
     rng = np.random.default_rng([seed, mesh.device_count])
     shape = tuple(int(n) for n in rng.integers(1, 14, size=rng.integers(1, 4)))
