@@ -8,6 +8,7 @@ moves, so that each move's places can be rewritten together.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -35,10 +36,14 @@ class Kind:
         key = (rest, makers)
         known = _kinds.get(key)
         if known is None:
-            known = _kinds[key] = Kind(rest, makers)
+            with _making:  # threads that list moves at once share the kinds
+                known = _kinds.get(key)
+                if known is None:
+                    known = _kinds[key] = Kind(rest, makers)
         return known
 
 
+_making = Lock()
 _kinds: WeakValueDictionary[tuple[Any, ...], Kind] = WeakValueDictionary()
 
 
