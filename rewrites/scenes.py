@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from rewrites.draft import Position
 from rewrites.sight import MANY, PRESENT, Key, Sight, has_many_readers
-from teg.graph import Block
+from teg.graph import Block, Definition
 
 L = TypeVar("L")
 
@@ -88,8 +89,7 @@ class Scene:
         position = self.sight.positions[block.site]
         rank = bisect(self._positions, position)
         self._positions.insert(rank, position)
-        # A sink's definition names the state that it carries on.
-        told: list[Any] = [block.operator if block.operator == "sink" else block.definition, rank]
+        told: list[Any] = [_nameless(block.definition), rank]
         for t in (*block.inputs, *block.outputs):
             number = numbers.get(t)
             if number is None:
@@ -102,6 +102,15 @@ class Scene:
         if block.site in self.sight.held:
             told.append("held")
         return tuple(told)
+
+
+@lru_cache(maxsize=1 << 14)
+def _nameless(definition: Definition) -> Hashable:
+    """A definition; of a sink, which names the state that it carries on, whether it carries any and all else."""
+    if definition.operator != "sink":
+        return definition
+    others = tuple([a for a in definition.attributes if a[0] != "carries"])
+    return definition.operator, definition.get("carries") is not None, others
 
 
 class _Node:
