@@ -89,7 +89,8 @@ class Scene:
         position = self.sight.positions[block.site]
         rank = bisect(self._positions, position)
         self._positions.insert(rank, position)
-        told: list[Any] = [_nameless(block.definition), rank]
+        what = block.definition
+        told: list[Any] = [_nameless(what) if what.operator == "sink" else what, rank]
         for t in (*block.inputs, *block.outputs):
             number = numbers.get(t)
             if number is None:
@@ -106,9 +107,7 @@ class Scene:
 
 @lru_cache(maxsize=1 << 14)
 def _nameless(definition: Definition) -> Hashable:
-    """A definition; of a sink, which names the state that it carries on, whether it carries any and all else."""
-    if definition.operator != "sink":
-        return definition
+    """Of a sink, which names the state that it carries on, whether it carries any, and all else."""
     others = tuple([a for a in definition.attributes if a[0] != "carries"])
     return definition.operator, definition.get("carries") is not None, others
 
