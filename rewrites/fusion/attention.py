@@ -45,18 +45,17 @@ def _products(m: Match) -> int:
 
 
 def _are_scores(m: Match) -> bool:
-    """Whether all products above the weighted sum are scores: what is weighted reads them through exponentials only."""
+    """Whether exponentials read every product above the weighted sum, whatever else does: rows that are masked as a
+    whole are told by their greatest score, past the softmax.
+    """
     makers = {t: b for b in m.blocks for t in b.outputs}
-    waiting, seen = [m.bindings[SQUARE]], set[str]()
+    waiting, seen = [t for b in m.blocks if _is_soft(b) for t in b.inputs], set[str]()
     while waiting:
         block = makers.get(waiting.pop())
-        if block is None or block.site in seen or _is_soft(block):
-            continue
-        if block.operator in PRODUCTS:
-            return False
-        seen.add(block.site)
-        waiting += block.inputs
-    return True
+        if block is not None and block.site not in seen:
+            seen.add(block.site)
+            waiting += block.inputs
+    return all(b.site in seen for b in m.blocks if b.operator in PRODUCTS and b.site != m.roots[0].site)
 
 
 def _is_forward(m: Match) -> bool:

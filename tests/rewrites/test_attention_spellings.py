@@ -50,11 +50,23 @@ def with_sink(p: Any, s: Any) -> Any:
     return e / (e.sum("t") + (sink - peak).exp())
 
 
+def unless_masked(p: Any, s: Any) -> Any:
+    """As PyTorch exports masks: rows all of whose scores are masked weigh nothing."""
+    return p.where(s.max("t") == NOTHING, 0.0, s.softmax("t"))
+
+
 WEIGHTS: dict[str, Callable[[Any, Any], Any]] = {
     "causal": lambda p, s: s.fused("mask", lambda e: later(e).where(NOTHING, e)).softmax("t"),
     "sliding window": lambda p, s: s.fused("mask", lambda e: far(e).where(NOTHING, e)).softmax("t"),
     "added mask": lambda p, s: (s + p.input("mask", s=5, t=6)).softmax("t"),
     "truth values": lambda p, s: p.where(p.input("mask", t=6, dtype="bool"), s, -1e9).softmax("t"),
+    "safe, causal": lambda p, s: unless_masked(p, s.fused("mask", lambda e: later(e).where(NOTHING, e))),
+    "safe, sliding window": lambda p, s: unless_masked(
+        p, s.fused("mask", lambda e: far(e).where(NOTHING, e))
+    ),
+    "safe, added mask": lambda p, s: unless_masked(p, s + p.input("mask", s=5, t=6)),
+    "safe, truth values": lambda p, s: unless_masked(p, p.where(p.input("m", t=6, dtype="bool"), s, NOTHING)),
+    "safe, masked elements": lambda p, s: p.where(s * 2.0 == NOTHING, 0.0, s.softmax("t")),
     "slopes": with_slopes,
     "capped": lambda p, s: ((s / 30.0).tanh() * 30.0).softmax("t"),
     "sink": with_sink,
@@ -84,3 +96,24 @@ def test_attention_is_one_block_however_its_weights_are_spelled(name: str, group
     inputs = random_inputs(p.graph, np.random.default_rng(0))
     wanted, got = evaluate(p.graph, inputs), evaluate(fused, inputs)
     np.testing.assert_allclose(got["y"], wanted["y"], rtol=2e-5, atol=2e-5)
+
+
+def test_products_beside_the_softmax_are_no_scores() -> None:
+    p = teg.program()
+    q, k, v = p.input("q", s=5, d=4), p.input("k", t=6, d=4), p.input("v", t=6, d=4)
+    gates = p.input("x", s=5, d=4).contract(p.parameter("w", d=4, t=6), "d")
+    p.output("y", (q.contract(k, "d").softmax("t") * gates).contract(v, "t"))
+    assert not find(p.graph, [rule_named("fuse_attention")])
+
+
+def test_rows_that_are_masked_as_a_whole_weigh_nothing_in_one_block_too() -> None:
+    p = teg.program()
+    q, k, v = p.input("q", s=5, d=4), p.input("k", t=6, d=4), p.input("v", t=6, d=4)
+    scores = q.contract(k, "d") + p.input("mask", s=5, t=6)
+    p.output("y", unless_masked(p, scores).contract(v, "t"))
+    (move,) = find(p.graph, [rule_named("fuse_attention")])
+    inputs = random_inputs(p.graph, np.random.default_rng(0))
+    inputs["mask"][2] = NOTHING
+    wanted, got = (evaluate(g, inputs)["y"] for g in (p.graph, apply_all(p.graph, [move]).graph))
+    assert not wanted[2].any()
+    np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
