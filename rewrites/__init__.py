@@ -1,8 +1,9 @@
 """How a program may change: rules, the moves they offer, and moves carried out."""
 
 from rewrites.algebra.recomposition import RECOMPOSITION
-from rewrites.apply import Applied, apply_all, apply_move, replay
+from rewrites.apply import apply_all, apply_move, replay
 from rewrites.attempts import Failure
+from rewrites.carrying import Applied
 from rewrites.finding import find
 from rewrites.move import Move, StaleMove
 from rewrites.neighbourhood import Changes

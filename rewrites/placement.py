@@ -12,7 +12,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from rewrites.apply import Rules, replay
+from rewrites.apply import replay
+from rewrites.carrying import Rules
 from rewrites.move import Move, StaleMove
 from rewrites.placement_rules import PLACEMENT, PlacementRule, Spot
 from teg.graph import Block, Graph

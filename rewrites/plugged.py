@@ -1,6 +1,7 @@
 """What a rule of a plug-in is asked before it is let into the catalogue.
 
-These are the cheap questions, asked whenever a process starts; the whole contract is `rewrites.testing`.
+These are the cheap questions, asked whenever a process starts, so milliseconds a rule; the whole contract is
+`rewrites.testing`.
 """
 
 from __future__ import annotations
@@ -8,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from rewrites.carrying import carried_out
 from rewrites.finding import find
+from rewrites.move import Move
+from rewrites.promises import falls, same_values
 from rewrites.regions import Fuse, SpellOut
 from rewrites.rule import Computed, Nothing, Op, Result, Rule, Sizes, WholeSide, terms
+from teg.graph import Graph
 from teg.operators import catalogue as operators
 from teg.operators import plug_ins as operator_plug_ins
 from teg.plugins import Group, Refused, require, require_name, sequence_of
@@ -18,13 +25,19 @@ from teg.validate import check
 
 GROUP = "tapestry.rules"
 
+# So many moves are tried of one rule: its choices at one place and a few places, not all of a large example.
+MOST_MOVES = 8
+
 
 def examined(offered: Any) -> Rule:
-    """The rule, if it is one, knows its operators, and fires on its example.
+    """The rule, if it is one, knows its operators, fires on its example, and keeps its promises there.
+
+    The first moves of it are made: each gives a valid graph with equal values, and lowers the measure where the
+    rule is a saturating one.
 
     Raises:
         Refused: it is no rule, its sides cannot be made or do not go together, it names an operator that is not
-            there, or its example is no valid graph in which the rule finds a place.
+            there, its example is no valid graph in which the rule finds a place, or a move breaks a promise.
     """
     rule = require(offered, Rule)
     require_name(rule.name)
@@ -43,7 +56,28 @@ def examined(offered: Any) -> Rule:
         ) from error
     if not moves:
         raise Refused("it does not fire on its example", "show a graph in which left side and guard fit")
+    for move in moves[:MOST_MOVES]:
+        _examine_move(rule, graph, move)
     return rule
+
+
+def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
+    """The first promise that the move does not keep is the reason."""
+    cure = "repair the right side"
+    try:
+        after = carried_out(graph, [move], {rule.name: rule}).graph
+        check(after)
+        if rule.saturating:
+            cure = "let the right side be smaller, or leave `saturating` out"
+            falls(graph, after, rule, move)
+        cure = "repair the right side, or guard it with `when`; `domain` is 'real' where rounding may differ"
+        with np.errstate(all="ignore"):
+            same_values(graph, after, rule, np.random.default_rng(0))
+    except Exception as error:
+        # Of a comparison of arrays the first lines say what differs and how much of it; the rest are numbers.
+        lines = str(error).strip().splitlines() or ["no reason given"]
+        said = f"{type(error).__name__}: {', '.join(lines[:3])}"
+        raise Refused(f"its move at {move.place!r} of its example is wrong: {said}", cure) from error
 
 
 def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:

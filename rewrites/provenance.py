@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
-from rewrites.apply import Rules, resolve
+from rewrites.carrying import Rules, resolve
 from rewrites.draft import Draft, Position
 from rewrites.move import Move, StaleMove
 from rewrites.placement import PLAN_WIDE, is_structural

@@ -26,29 +26,17 @@ from rewrites.cell_form import INPUT, dim_labels, pointwise
 from rewrites.finding import find
 from rewrites.fused_form import FusedForm, spelled_out
 from rewrites.match import alternatives
-from rewrites.measure import measure
 from rewrites.move import Move
 from rewrites.offers import Offers, find_tied
+from rewrites.promises import BrokenPromise, expect, falls, same_values
 from rewrites.regions import Fuse, SpellOut
 from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
 from rewrites.sight import Sight
 from teg.builder import define
-from teg.dtypes import is_float
-from teg.evaluate import evaluate, random_inputs
 from teg.graph import Block, Graph, Tensor, TensorType, attributes
-from teg.operators.monoids import HALF
 from teg.validate import check
 
 OTHER_DTYPES = ("float64", "bfloat16", "float16", "int32", "uint8")
-HALF_TOLERANCE = 0.06
-TOLERANCE = 1e-5
-
-
-class BrokenPromise(AssertionError):
-    """What a rule promises and does not keep; the message names the rule."""
-
-    def __init__(self, rule: Rule, message: str) -> None:
-        super().__init__(f"rule {rule.name!r}: {message}")
 
 
 def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tuple[str, ...]:
@@ -110,29 +98,25 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
     rules = {rule.name: rule}
     offers = Offers.of(graph, [rule])
     moves = offers.moves()
-    _expect(rule, moves == find(graph, [rule]), "its moves depend on how they are looked for")
+    expect(rule, moves == find(graph, [rule]), "its moves depend on how they are looked for")
     if rule.saturating and len(rule.roots) == 1:
         _looks_no_further(rule, graph)
     for move in moves:
         applied = apply_all(graph, [move], rules)
         after = applied.graph
         check(after)
-        _same_values(graph, after, rule, rng)
+        same_values(graph, after, rule, rng)
         _neighbourhood_only(graph, after, rule, move)
         again = Move.from_json(json.loads(json.dumps(move.to_json())))
-        _expect(rule, again == move, f"{move} is another move once it was printed and read")
+        expect(rule, again == move, f"{move} is another move once it was printed and read")
         replayed = apply_move(graph, again, rules).structural_hash
-        _expect(rule, replayed == after.structural_hash, f"{move} leads elsewhere when it is replayed")
+        expect(rule, replayed == after.structural_hash, f"{move} leads elsewhere when it is replayed")
         found = find(after, [rule])
         current = offers.after(after, applied.changes)
         kept = current.moves() == found and current.tied() == find_tied(after, [rule])
-        _expect(rule, kept, f"{move}: others are lost after it; does the rule look further than its pattern?")
+        expect(rule, kept, f"{move}: others are lost after it; does the rule look further than its pattern?")
         if rule.saturating:
-            _expect(
-                rule,
-                measure(after) < measure(graph),
-                f"{move} does not lower the measure, so it may never end",
-            )
+            falls(graph, after, rule, move)
     return len(moves)
 
 
@@ -148,7 +132,7 @@ def _looks_no_further(rule: Rule, graph: Graph) -> None:
         for key in sight.seen():
             tensor = key[0] if isinstance(key, tuple) and key else key
             found = isinstance(tensor, str) and graph.producers[tensor].site in near
-            _expect(
+            expect(
                 rule,
                 found,
                 f"at {block.site!r} it looks at {tensor!r}, {rule.looks} blocks are declared in `looks`",
@@ -178,7 +162,7 @@ def _is_unnoticed(rule: Rule, graph: Graph, move: Move, rng: np.random.Generator
     try:
         after = apply_move(graph, move, {rule.name: rule})
         check(after)
-        _same_values(graph, after, rule, rng)
+        same_values(graph, after, rule, rng)
     except (AssertionError, ValueError):
         return False
     return True
@@ -207,33 +191,6 @@ def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
             keep_on(rule, graph, rng)
 
 
-def _expect(rule: Rule, holds: bool, message: str) -> None:
-    if not holds:
-        raise BrokenPromise(rule, message)
-
-
-def _same_values(before: Graph, after: Graph, rule: Rule, rng: np.random.Generator) -> None:
-    """Equal outputs: every bit where the rule's domain is exact, up to rounding where it is real."""
-    inputs = random_inputs(before, rng)
-    wanted, got = evaluate(before, inputs), evaluate(after, inputs)
-    _expect(rule, wanted.keys() == got.keys(), f"outputs {sorted(wanted)} become {sorted(got)}")
-    for site, value in wanted.items():
-        kinds = (got[site].shape, got[site].dtype), (value.shape, value.dtype)
-        _expect(rule, kinds[0] == kinds[1], f"output {site!r} is {kinds[0]} instead of {kinds[1]}")
-        if rule.domain == "exact" or not is_float(value.dtype.name):
-            np.testing.assert_array_equal(got[site], value, f"rule {rule.name!r}, output {site!r}")
-        else:
-            tolerance = HALF_TOLERANCE if value.dtype.name in HALF else TOLERANCE
-            finite = np.nan_to_num(value.astype(np.float64), posinf=0, neginf=0)
-            np.testing.assert_allclose(
-                got[site].astype(np.float64),
-                value.astype(np.float64),
-                rtol=tolerance,
-                atol=tolerance * max(1.0, float(np.max(np.abs(finite), initial=0.0))),
-                err_msg=f"rule {rule.name!r}, output {site!r}",
-            )
-
-
 def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
     """Matched blocks and what only they read may go; readers of a rebound result change; nothing else does."""
     kept = [b for b in before.blocks if after.by_site.get(b.site) is b]
@@ -247,16 +204,14 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
         other = after.by_site.get(b.site)
         rebound = other is not None and other.definition is b.definition and results & set(b.inputs)
         dead = other is None and not any(t in after.readers and t not in absorbed for t in b.outputs)
-        _expect(
-            rule, bool(b in roots or rebound or dead), f"{move} changes {b.site!r}, which lies outside it"
-        )
+        expect(rule, bool(b in roots or rebound or dead), f"{move} changes {b.site!r}, which lies outside it")
     same = all(after.tensors[t] is before.tensors[t] for b in kept for t in b.outputs)
-    _expect(rule, same, f"{move} changes tensors outside it")
+    expect(rule, same, f"{move} changes tensors outside it")
     fresh = {b.site for b in new} - before.by_site.keys()
-    _expect(rule, not fresh & before.tensors.keys(), f"{move} gives a new block the name of a tensor")
+    expect(rule, not fresh & before.tensors.keys(), f"{move} gives a new block the name of a tensor")
     order = [b.site for b in after.blocks if b in set(kept)]
     if len(roots) == 1 and not isinstance(rule.right, Fuse):
-        _expect(rule, order == [b.site for b in kept], f"{move} reorders blocks outside it")
+        expect(rule, order == [b.site for b in kept], f"{move} reorders blocks outside it")
 
 
 def wrong(rule: Rule, only: int | None = None) -> Rule:

@@ -7,7 +7,7 @@ import pytest
 from rewrites import RULES, Rule, Sizes, rule_named
 from rewrites.equations import equation
 from rewrites.plugged import examined
-from rewrites.rule import op, tensor
+from rewrites.rule import Match, Op, Tensor, attr, op, tensor
 from rewrites.sketch import Sketch
 from rewrites.testing import with_right
 from teg.graph import Graph
@@ -58,3 +58,46 @@ def test_what_is_no_rule_that_works_is_refused(offered: Rule, said: str) -> None
     with pytest.raises(Refused, match=said) as caught:
         examined(offered)
     assert caught.value.cure
+
+
+def tanh_cell(size: Sizes) -> Graph:
+    s = Sketch("tanh_cell")
+    return s.result(s.cell(("tanh", ("input", 0)), {s.tensor("x", size(3), size(4)): "mn"}))
+
+
+def cell_of(m: Match, **changes: object) -> dict[str, object]:
+    kept = {k: m[k] for k in ("labels", "dims", "dtype")}
+    return {"expr": ("tanh", ("input", 0)), **kept, **changes}
+
+
+def tanh_rule(right: Op, saturating: bool = False) -> Rule:
+    same = {k: attr(k) for k in ("labels", "dims", "dtype")}
+    left = op("cell", tensor("x"), expr=("tanh", ("input", 0)), **same)
+    return Rule("acme_tanh", left, right, "Doc.", "a test", tanh_cell, saturating=saturating)
+
+
+def cell(*operands: Tensor | Op, **changes: object) -> Op:
+    return op("cell", *operands, given=lambda m: cell_of(m, **changes))
+
+
+IDENTITY = {"expr": ("input", 0)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "said", "cure"),
+    [
+        (tanh_rule(cell(tensor("x"), dtype="float16")), "RuleError: .*float16", "repair the right side"),
+        (tanh_rule(op("cell", tensor("x"), given=raising)), "no idea", "repair the right side"),
+        (tanh_rule(cell(tensor("x"), **IDENTITY)), "Arrays are not equal, rule .*, output", "guard"),
+        (tanh_rule(cell(cell(tensor("x"), **IDENTITY)), saturating=True), "does not lower", "saturating"),
+    ],
+)
+def test_a_rule_whose_move_on_its_example_is_wrong_is_refused(rule: Rule, said: str, cure: str) -> None:
+    with pytest.raises(Refused, match=said) as caught:
+        examined(rule)
+    assert cure in caught.value.cure
+
+
+def test_a_growing_rule_that_does_not_claim_to_end_is_let_in() -> None:
+    growing = tanh_rule(cell(cell(tensor("x"), **IDENTITY)))
+    assert examined(growing) is growing

@@ -1,0 +1,65 @@
+"""What every move of a rule promises, asked of one move: equal values, and that a saturating rule comes to an end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rewrites.measure import measure
+from rewrites.move import Move
+from rewrites.rule import Rule
+from teg.dtypes import is_float
+from teg.evaluate import evaluate, random_inputs
+from teg.graph import Graph
+from teg.operators.monoids import HALF
+
+HALF_TOLERANCE = 0.06
+TOLERANCE = 1e-5
+
+
+class BrokenPromise(AssertionError):
+    """What a rule promises and does not keep; the message names the rule."""
+
+    def __init__(self, rule: Rule, message: str) -> None:
+        super().__init__(f"rule {rule.name!r}: {message}")
+
+
+def expect(rule: Rule, holds: bool, message: str) -> None:
+    """Raise a BrokenPromise of the rule where something does not hold."""
+    if not holds:
+        raise BrokenPromise(rule, message)
+
+
+def falls(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
+    """A move of a saturating rule lowers the measure.
+
+    Raises:
+        BrokenPromise: it does not.
+    """
+    expect(rule, measure(after) < measure(before), f"{move} does not lower the measure, so it may never end")
+
+
+def same_values(before: Graph, after: Graph, rule: Rule, rng: np.random.Generator) -> None:
+    """Equal outputs: every bit where the rule's domain is exact, up to rounding where it is real.
+
+    Raises:
+        BrokenPromise, AssertionError: they differ.
+        ValueError: one of the programs cannot be evaluated.
+    """
+    inputs = random_inputs(before, rng)
+    wanted, got = evaluate(before, inputs), evaluate(after, inputs)
+    expect(rule, wanted.keys() == got.keys(), f"outputs {sorted(wanted)} become {sorted(got)}")
+    for site, value in wanted.items():
+        kinds = (got[site].shape, got[site].dtype), (value.shape, value.dtype)
+        expect(rule, kinds[0] == kinds[1], f"output {site!r} is {kinds[0]} instead of {kinds[1]}")
+        if rule.domain == "exact" or not is_float(value.dtype.name):
+            np.testing.assert_array_equal(got[site], value, f"rule {rule.name!r}, output {site!r}")
+        else:
+            tolerance = HALF_TOLERANCE if value.dtype.name in HALF else TOLERANCE
+            finite = np.nan_to_num(value.astype(np.float64), posinf=0, neginf=0)
+            np.testing.assert_allclose(
+                got[site].astype(np.float64),
+                value.astype(np.float64),
+                rtol=tolerance,
+                atol=tolerance * max(1.0, float(np.max(np.abs(finite), initial=0.0))),
+                err_msg=f"rule {rule.name!r}, output {site!r}",
+            )
