@@ -72,6 +72,8 @@ class Region(NamedTuple):
         if not recomputes:
             wanted += [t for b in ordered if b not in roots for t in b.outputs]
         inside = {b.site for b in ordered}
+        if recomputes:
+            inside -= _staying(draft, roots, ordered)
         outside = [t for t in wanted if any(b.site not in inside for b, _ in draft.readers[t])]
         return Region(draft, tuple(roots), ordered, reads, tuple(outside) or (roots[0].outputs[0],))
 
@@ -146,6 +148,17 @@ class Region(NamedTuple):
         return FusedForm(self.reads, body.inputs, steps, body.outputs, self.results)
 
 
+def _staying(draft: Sight, roots: Sequence[Block], ordered: Sequence[Block]) -> set[str]:
+    """Sites of the inner blocks that stay beside a region that computes them again: others need what they make."""
+    giving, inside = {b.site for b in roots}, {b.site for b in ordered}
+    found = set[str]()
+    for block in reversed(ordered):
+        readers = {r.site for t in block.outputs for r, _ in draft.readers[t]}
+        if block.site not in giving and (readers & found or readers - inside):
+            found.add(block.site)
+    return found
+
+
 class _Steps(NamedTuple):
     """A block as steps over numbered values, its inputs first: each with the types it makes."""
 
@@ -172,9 +185,9 @@ def region(
 ) -> Region:
     """The region of matched blocks, and of readers of what they make whose operators are in `joined`.
 
-    A reader of an inner value joins, perhaps behind cells and views, where program order alone shows that no
-    cycle arises: it comes after the makers of all that the region reads, and what else it reads is made before
-    the first result.
+    A reader of an inner value joins, perhaps behind cells and views (a reduction behind views only: it sums up
+    what is there anyway), where program order alone shows that no cycle arises: it comes after the makers of all
+    that the region reads, and what else it reads is made before the first result.
     """
     key = (Region, *[b.site for b in blocks], recomputes, joined and tuple(joined), *[b.site for b in roots])
     return draft.remembered(key, lambda: _region(draft, roots, blocks, recomputes, joined))
@@ -199,13 +212,20 @@ def _region(
             others = (draft.producers[t].site for t in block.inputs if draft.producers[t] is not maker)
             if not all(s in new or draft.position(s) < first for s in others):
                 continue
-            if block.operator in joined and draft.position(block.site) > last:
+            if _joins(block, chain, joined) and draft.position(block.site) > last:
                 ends[block.site] = block
                 new.update((b.site, b) for b in (*chain, block))
             elif block.operator in PASSING and len(chain) < MOST_PASSED:
                 waiting.append((block, (*chain, block)))
     added = sorted(ends.values(), key=lambda b: draft.position(b.site))
     return Region.of(draft, (*roots, *added), new.values(), recomputes)
+
+
+def _joins(block: Block, chain: Sequence[Block], joined: Collection[str]) -> bool:
+    """Whether a reader behind these blocks is one that joins."""
+    return block.operator in joined and (
+        block.operator != "reduce" or all(b.operator == "view" for b in chain)
+    )
 
 
 class Spelled(NamedTuple):

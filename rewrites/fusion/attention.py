@@ -13,8 +13,9 @@ from teg.signature import PARALLEL
 
 SOURCE = "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention, 2022"
 
-# Between the products: scale, mask, bias and dropout cells, the softmax or what exports spell it as, casts.
-BETWEEN = ("cell", "view", "softmax", "reduce")
+# Between the products: scale, mask, bias and dropout cells, the softmax or what exports spell it as, casts; columns of
+# sinks beside the scores, and zeros beside the gradients of the others.
+BETWEEN = ("cell", "view", "softmax", "reduce", "concat", "pad")
 EXPONENTIALS = frozenset(("exp", "exp2"))
 
 
@@ -27,6 +28,8 @@ def _is_soft(block: Block) -> bool:
 
 SQUARE = above(*BETWEEN, ends=("contract",), most=12, through=_is_soft)
 PRODUCTS = ("contract",)
+# What the gradient of scores gives: gradients of queries and keys, and those of biases and sinks, which are sums.
+RESULTS = (*PRODUCTS, "reduce")
 
 # Scores of content, of position, of what is compressed: their sum is what the softmax sees.
 MOST_SCORES = 3
@@ -70,7 +73,7 @@ def _is_backward(m: Match) -> bool:
     """Scores and the gradient of probabilities, from which those of queries, keys and values follow."""
     if _products(m) < 3 or not _softens(m) or m.roots[0].site != _first_reader(m):
         return False
-    found = judged(m, recomputes=True, joined=PRODUCTS)
+    found = judged(m, recomputes=True, joined=RESULTS)
     return found is not None and found.outputs > 1 and found.streams
 
 
@@ -137,16 +140,16 @@ ATTENTION_FUSION: tuple[Rule, ...] = (
     Rule(
         name="fuse_attention_gradient",
         left=WEIGHTED,
-        right=fuse(recomputes=True, joined=PRODUCTS),
+        right=fuse(recomputes=True, joined=RESULTS),
         when=_is_backward,
         doc="""
         The gradients of queries, keys and values come out of one block that computes the scores again.
 
         contract(ds, k), contract(ds, q), contract(p, do)  ->  fused(q, k, v, do), with p = softmax(contract(q, k))
         and ds = p (dp - sum(p dp)), dp = contract(do, v), however they are spelled.
-        Where a part of the rows keeps little between the steps; the products that read `p` or `ds` join as far as
-        they need nothing made later. Gradients of keys and values are summed over parts of the rows, so they
-        hold up to rounding.
+        Where a part of the rows keeps little between the steps; the products that read `p` or `ds`, and sums of `ds`
+        (gradients of biases and sinks), join as far as they need nothing made later. Gradients of keys and values are
+        summed over parts of the rows, so they hold up to rounding.
         """,
         source=f"{SOURCE}, algorithm 4",
         example=_gradient_example,
