@@ -17,15 +17,17 @@ def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     """All moves of these rules, in program order of their places.
 
     Raises:
-        RuleError: a guard or the choices of a rule fail; it says which.
+        RuleError: the left side, the guard or the choices of a rule fail; it says which.
     """
     index, sight = index_of(tuple(rules)), Sight(graph)
-    return [
+    found = [
         move
         for block in graph.blocks
         for rule in index.rules_at(graph, block)
         for move, _ in alternatives(sight, rule, block.site)
     ]
+    index.check()
+    return found
 
 
 def first_root(draft: Draft, move: Move) -> str | None:

@@ -26,10 +26,10 @@ def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -
     late = whole.late_inputs()
     if late is None:
         raise RuleError(rule.name, f"at {move.place!r}: what it reads needs what it makes")
-    form = right.finished(whole.form())
     try:
+        form = right.finished(whole.form())
         definition, types = form.define()
-    except ValueError as error:
+    except Exception as error:
         raise RuleError(rule.name, f"at {move.place!r}: the blocks cannot be one: {error}") from error
     tensors = [draft.tensors[t] for t in form.sites]
     if tuple(t.type for t in tensors) != types:

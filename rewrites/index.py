@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from rewrites.patterns import functions_of
 from rewrites.regions import Above
-from rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, Term
+from rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, RuleError, Term
 from rewrites.scenes import Scenes
 from teg.graph import Block, Definition, Tensor, TensorType
 
@@ -35,12 +35,14 @@ class Wired(Protocol):
 class Index:
     """The rules by what their root asks of a block and of what makes its inputs.
 
-    `depth` is that of the deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with
-    several roots; `scenes` are the surroundings in which all of them were tried.
+    `broken` are those whose left side cannot be made or asked, each with why. `depth` is that of the deepest
+    pattern, `largest` the number of blocks in the largest, `paired` the rules with several roots; `scenes` are the
+    surroundings in which all of them were tried.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = rules
+        self.broken: dict[str, RuleError] = {}
+        self.rules = rules = tuple(rule for rule in rules if self._has_sides(rule))
         self.depth = max((r.depth for r in rules), default=0)
         self.largest = max((sum(map(_size, r.roots)) for r in rules), default=0)
         self.paired = tuple(r for r in rules if len(r.roots) > 1)
@@ -49,6 +51,34 @@ class Index:
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self.scenes: Scenes[Any] = Scenes()
         self._barren: dict[tuple[Any, ...], set[Rule]] = {}
+
+    def check(self) -> None:
+        """Refuse rules whose left side cannot be made or asked.
+
+        Raises:
+            RuleError: for the first of them.
+        """
+        for error in self.broken.values():
+            raise error
+
+    def _has_sides(self, rule: Rule) -> bool:
+        try:
+            return bool(rule.roots) and rule.depth >= 0
+        except Exception as error:
+            self._leave_out(rule, error)
+            return False
+
+    def _fits(self, rule: Rule, definition: Definition, types: Sequence[TensorType]) -> bool:
+        try:
+            return rule.name not in self.broken and fits_alone(rule.roots[0], definition, types)
+        except Exception as error:
+            self._leave_out(rule, error)
+            return False
+
+    def _leave_out(self, rule: Rule, error: Exception) -> None:
+        if not isinstance(error, RuleError):
+            error = RuleError(rule.name, f"its left side fails: {type(error).__name__}: {error}")
+        self.broken.setdefault(rule.name, error)
 
     def rules_for(self, program: Wired, block: Block) -> tuple[Rule, ...]:
         """The rules whose root may be this block, whatever is around it."""
@@ -62,7 +92,7 @@ class Index:
                 rules = [
                     r for r, heads in self._with_root("cell") if not heads or not heads.isdisjoint(there)
                 ]
-            found = tuple(r for r in rules if fits_alone(r.roots[0], block.definition, types))
+            found = tuple(r for r in rules if self._fits(r, block.definition, types))
             _remember(self._by_definition, key, found)
         return found
 
@@ -96,9 +126,21 @@ class Index:
         known = self._by_operator.get(operator)
         if known is None:
             rules = [r for r in self.rules if r.roots[0].operator in (None, operator)]
-            known = [(r, getattr(r.roots[0].inside, "heads", frozenset[str]())) for r in rules]
+            known = [(r, _heads(r)) for r in rules]
             self._by_operator[operator] = known
         return known
+
+
+def _heads(rule: Rule) -> frozenset[str]:
+    """The functions of which a cell must have one; empty: any."""
+    heads = getattr(rule.roots[0].inside, "heads", None)
+    return heads if isinstance(heads, frozenset) else frozenset()
+
+
+def may_begin(rule: Rule, program: Wired, block: Block) -> bool:
+    """Whether what makes a block's inputs leaves room for the rule's first root."""
+    root, there = rule.roots[0], {program.producers[t].operator for t in block.inputs}
+    return makers_wanted(root) <= there and _may_begin(root, there)
 
 
 def _may_begin(term: Op, makers: Collection[str]) -> bool:

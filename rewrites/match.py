@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rewrites.fused_form import region
+from rewrites.fused_form import MOST_LATE, region
 from rewrites.move import SEVERAL, Move
 from rewrites.regions import Fuse
 from rewrites.rule import TOGETHER, Match, Rule, RuleError
@@ -39,8 +39,12 @@ def alternatives(sight: Sight, rule: Rule, place: str) -> list[tuple[Move, Match
 
 def _allowed(sight: Sight, rule: Rule, place: str) -> list[Allowed]:
     """The ways that the guard allows, each with its choices."""
+    try:
+        found = ways(sight, rule, place)
+    except Exception as error:
+        raise RuleError(rule.name, f"its left side fails at {place!r}: {error!r}") from error
     result = []
-    for fitting in ways(sight, rule, place):
+    for fitting in found:
         try:
             match = fitting if rule.where is None else _with_more(rule.where(fitting), fitting)
             if match is None or (rule.when is not None and not rule.when(match)):
@@ -55,12 +59,14 @@ def _allowed(sight: Sight, rule: Rule, place: str) -> list[Allowed]:
     return result
 
 
-def _texts(choices: Sequence[Any]) -> Sequence[str]:
-    """The choices of a rule, which must be texts: moves are printed, stored and read again."""
+def _texts(choices: Any) -> Sequence[str]:
+    """The choices of a rule, which must be texts in order: moves are printed, stored and read again."""
+    if not isinstance(choices, Sequence) or isinstance(choices, str):
+        raise TypeError(f"choices are a list or tuple of texts, not {choices!r}")
     wrong = [choice for choice in choices if not isinstance(choice, str)]
     if wrong:
         raise TypeError(f"choices are texts, not {wrong[0]!r}")
-    return choices
+    return tuple(choices)
 
 
 def _together(sight: Sight, rule: Rule, found: Iterable[Allowed]) -> Iterator[Allowed]:
@@ -101,6 +107,8 @@ def _has_room(sight: Sight, rule: Rule, match: Match) -> bool:
 def late_blocks(sight: Sight, roots: Sequence[Block], blocks: Collection[Block]) -> list[Block] | None:
     """The blocks after the first root that the results need; None where one needs a root itself (a cycle).
 
+    None also where they are more than `MOST_LATE`: what is that far apart in the program stays apart.
+
     The new blocks stand where the first root stood, so these move in front of it.
     """
     start = sight.position(roots[0].site)
@@ -113,5 +121,7 @@ def late_blocks(sight: Sight, roots: Sequence[Block], blocks: Collection[Block])
         if block in roots:
             return None
         late[block.site] = block
+        if len(late) > MOST_LATE:
+            return None
         waiting.extend(sight.producers[t] for t in block.inputs)
     return sight.ordered(late)

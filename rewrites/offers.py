@@ -107,7 +107,8 @@ class Offers:
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The rules that fail somewhere, each once, with what the first failure in program order says."""
-        found: dict[str, Failure] = {}
+        broken = index_of(self.rules).broken
+        found: dict[str, Failure] = {name: Failure(name, e.reason) for name, e in broken.items()}
         for block in self.graph.blocks:
             for failure in self.places[block.site].failures if block.site in self.places else ():
                 found.setdefault(failure.rule, failure)

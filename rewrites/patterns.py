@@ -160,6 +160,25 @@ def functions_of(definition: Definition) -> frozenset[str]:
     return frozenset(part[0] for part in parts_of(definition["expr"]).values())
 
 
+@lru_cache(maxsize=1 << 14)
+def size_of(definition: Definition) -> int:
+    """How many nodes a cell's expression has, repeated parts counted as often as they occur."""
+    return tree_size(definition["expr"])
+
+
+@lru_cache(maxsize=1 << 14)
+def reads_of(definition: Definition) -> Mapping[int, int]:
+    """How often a cell's expression reads each input."""
+    found: dict[int, int] = {}
+    waiting = [definition["expr"]]
+    while waiting:
+        expr = waiting.pop()
+        if expr[0] == "input":
+            found[expr[1]] = found.get(expr[1], 0) + 1
+        waiting += [part for part in expr[1:] if isinstance(part, tuple)]
+    return found
+
+
 def tree_size(expr: Expression) -> int:
     """How many nodes an expression has, repeated parts counted as often as they occur."""
     return 1 + sum(tree_size(part) for part in expr[1:] if isinstance(part, tuple))

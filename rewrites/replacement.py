@@ -81,6 +81,7 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
             draft.add(block, at, (made.tensors[t] for t in block.outputs))
     for tensor, value in made.data.items():
         draft.know(tensor, value)
+    _check_order(draft, made, [(o, n) for o, n in zip(olds, targets, strict=True) if n is not None])
     for root, old, new in zip(match.roots, olds, targets, strict=True):
         if new is not None and new != old:
             draft.redirect(old, new)
@@ -90,6 +91,22 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
                     raise RuleError(rule.name, f"drops {t!r}, which {draft.readers[t][0][0].site!r} reads")
                 draft.forget(t)
     prune(draft, [t for root in gone for t in root.inputs])
+
+
+def _check_order(draft: Draft, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
+    """Refuse what reads a tensor that is made further down."""
+    for block in made.blocks:
+        for t in block.inputs:
+            if t not in draft.producers or not _stands_before(draft, t, block):
+                raise made.fail(f"the right side reads {t!r}, which is made below it")
+    for old, new in results:
+        for reader, _ in draft.readers[old] if new != old else ():
+            if new not in draft.producers or not _stands_before(draft, new, reader):
+                raise made.fail(f"the result becomes {new!r}, which is made below {reader.site!r}")
+
+
+def _stands_before(draft: Draft, tensor: str, reader: Block) -> bool:
+    return draft.position(draft.producers[tensor].site) < draft.position(reader.site)
 
 
 def prune(draft: Draft, tensors: Sequence[str]) -> None:
@@ -133,9 +150,12 @@ class _Construction:
         if not isinstance(right, Computed):
             return [r for r in self.rule.results if not isinstance(r, Computed | Fuse | SpellOut)]
         try:
-            return right.terms(self.match)
+            found = tuple(right.terms(self.match))
         except Exception as error:
             raise self.fail(f"the right side cannot be worked out: {error!r}") from error
+        if len(found) != len(self.match.roots):
+            raise self.fail(f"the right side makes {len(found)} results instead of {len(self.match.roots)}")
+        return found
 
     def result(self, k: int, term: AnyTensor | Op | Case) -> str:
         """The tensor that the k-th result becomes: the old one where a new block makes it."""
@@ -167,6 +187,10 @@ class _Construction:
             )
         except Exception as error:
             raise self.fail(f"the right side's {term.operator!r} cannot be built: {error}") from error
+        if definition.operator == "sink" or (definition.operator == "source" and term.data is None):
+            raise self.fail(
+                f"the right side makes a {definition.operator}, which belongs to the program as given"
+            )
         role = term.name or definition.operator
         if root is not None and _same_work(definition, root.definition):
             site = root.site

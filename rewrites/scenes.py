@@ -85,7 +85,7 @@ class Scene:
             return known
         self.block_numbers[block.site] = len(self.blocks)
         self.blocks.append(block.site)
-        numbers, tensors = self.tensor_numbers, self.sight.tensors
+        numbers, tensors = self.tensor_numbers, self.sight.program.tensors
         position = self.sight.positions[block.site]
         rank = bisect(self._positions, position)
         self._positions.insert(rank, position)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rewrites.draft import Draft, Position, Reader, order_of
-from teg.graph import Block, Definition, Graph
+from teg.graph import Block, Definition, Graph, Tensor
 
 V = TypeVar("V")
 
@@ -75,6 +75,26 @@ class Looked(dict[str, V]):
         return len(self.whole)
 
 
+class Types(Mapping[str, Tensor]):
+    """Tensors with their types, which are no news; to ask for all of them is to look at everything."""
+
+    __slots__ = ("_sight", "_tensors")
+
+    def __init__(self, sight: Sight, tensors: Mapping[str, Tensor]) -> None:
+        self._sight, self._tensors = sight, tensors
+
+    def __getitem__(self, tensor: str) -> Tensor:
+        return self._tensors[tensor]
+
+    def __iter__(self) -> Iterator[str]:
+        self._sight.look_at_all()
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        self._sight.look_at_all()
+        return len(self._tensors)
+
+
 class Data(Mapping[str, np.ndarray]):
     """The values of sources; to ask for one is to look at what makes the tensor."""
 
@@ -116,14 +136,15 @@ class LookedReaders(Looked[tuple[Reader, ...]]):
 class Sight:
     """Reads a program, and knows since `forget` what it was asked for.
 
-    As of a draft: `tensors`, `producers`, `readers`, `data`, `blocks`, `held`. Shapes and element types are not
-    noted, since a rewrite never changes those of a tensor. A rule must not depend on names.
+    Rules may ask for `tensors`, `producers`, `readers`, `data`, `blocks`, `alike`, `is_free`, `is_private` and
+    `position`, to compare what it says only; the rest is the matcher's. Shapes and element types are not noted, since
+    a rewrite never changes those of a tensor. A rule must not depend on names.
     """
 
     def __init__(self, program: Draft | Graph) -> None:
         order = order_of(program) if isinstance(program, Graph) else program.standing()
         self.program, self.positions, self.held, self._alike = program, *order
-        self.tensors = program.tensors
+        self.tensors = Types(self, program.tensors)
         self.log: list[Key] = []
         self.producers: Looked[Block] = Looked(self, program.producers)
         self.readers = LookedReaders(self, program.readers)

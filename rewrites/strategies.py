@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rewrites.draft import Draft
 from rewrites.finding import find
-from rewrites.index import Index, index_of
+from rewrites.index import Index, index_of, may_begin
 from rewrites.match import alternatives
 from rewrites.measure import rises
 from rewrites.move import Move
@@ -68,6 +68,7 @@ def saturate(
         tensors |= new.tensors
         draft.changed, draft.reread = set(), set()
         places = near(draft, rules, new)
+    index.check()
     return Saturated(draft.graph(), _in_runs(fired), Changes(frozenset(blocks), frozenset(tensors)))
 
 
@@ -213,7 +214,7 @@ def _by_rule(draft: Draft, index: Index, places: Collection[str]) -> dict[Rule, 
 def _first(draft: Draft, sight: Sight, index: Index, rule: Rule, place: str) -> Move | None:
     """Carry out a rule's first move at a place, and return it."""
     block = draft.blocks.get(place)
-    if block is None or rule not in index.rules_at(draft, block):
+    if block is None or not may_begin(rule, draft, block):
         return None
     sight.forget()
     found = alternatives(sight, rule, place)

@@ -15,6 +15,7 @@ element types - and that the example is able to tell a wrong copy of the rule fr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -26,7 +27,7 @@ from rewrites.cell_form import INPUT, dim_labels, pointwise
 from rewrites.finding import find
 from rewrites.fused_form import FusedForm, spelled_out
 from rewrites.match import alternatives
-from rewrites.move import Move
+from rewrites.move import SEVERAL, Move
 from rewrites.offers import Offers, find_tied
 from rewrites.promises import BrokenPromise, expect, falls, same_values
 from rewrites.regions import Fuse, SpellOut
@@ -62,7 +63,7 @@ def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tu
 
 
 def explains_itself(rule: Rule) -> None:
-    """The doc is a sentence, a blank line, `before -> after`, and why; a source is named.
+    """The doc is a sentence, a blank line, `before -> after`, and why; a source is named; its name is a plain one.
 
     Raises:
         BrokenPromise: it is not.
@@ -71,6 +72,8 @@ def explains_itself(rule: Rule) -> None:
     form = "A sentence about what changes. / (blank) / before -> after / when and why it preserves meaning"
     if not first.endswith(".") or len(rest) < 3 or rest[0] or "->" not in rest[1]:
         raise BrokenPromise(rule, f"its doc should read: {form}")
+    if not re.fullmatch(r"[\w.-]+", rule.name):
+        raise BrokenPromise(rule, "its name should be letters, digits, '_', '-' and '.'")
     if not rule.source:
         raise BrokenPromise(rule, "its source (paper or law) is missing")
 
@@ -105,6 +108,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         applied = apply_all(graph, [move], rules)
         after = applied.graph
         check(after)
+        expect(rule, after.structural_hash != graph.structural_hash, f"{move} changes nothing")
         same_values(graph, after, rule, rng)
         _neighbourhood_only(graph, after, rule, move)
         again = Move.from_json(json.loads(json.dumps(move.to_json())))
@@ -196,7 +200,7 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
     kept = [b for b in before.blocks if after.by_site.get(b.site) is b]
     gone = [b for b in before.blocks if after.by_site.get(b.site) is not b]
     new = [b for b in after.blocks if before.by_site.get(b.site) is not b]
-    roots = [before.by_site[s] for s in move.places[0].split("&")]
+    roots = [before.by_site[s] for s in move.places[0].split(SEVERAL)]
     results = {t for b in roots for t in b.outputs}
     # A fused block takes over what others read of the blocks in it.
     absorbed = {t for b in new for t in b.outputs} if isinstance(rule.right, Fuse) else set[str]()

@@ -60,9 +60,14 @@ def offer(move: Move, match: Match, rule: Rule) -> Offer:
     """A move with what ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
     kind = Kind.of((move.rule, move.choice, *_surroundings(match)), _makers(match.draft.program, reads))
-    whole = isinstance(rule.right, Fuse) and not rule.right.recomputes
+    # A rule that computes a shared block again may not fit its last reader, once the others have taken it in.
+    whole = not rule.right.recomputes if isinstance(rule.right, Fuse) else _repeats(rule, match)
     uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
     return Offer(move, kind, uses, reads)
+
+
+def _repeats(rule: Rule, match: Match) -> bool:
+    return rule.duplicates and all(b.inputs for b in match.blocks)
 
 
 def renewed(known: Offer, program: Wired) -> Offer:

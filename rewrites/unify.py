@@ -19,6 +19,9 @@ from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, Tensor, Ter
 from rewrites.sight import Sight
 from teg.graph import Block, Definition
 
+# Ways in which further roots fit beside the first that are told apart: what many share is merged in steps.
+MOST_OTHERS = 32
+
 # Names to values, and the rule's applications to the blocks they match.
 Bound = dict[Any, Any]
 
@@ -57,6 +60,8 @@ def _others(sight: Sight, roots: Sequence[Op], done: tuple[Block, ...], bound: B
         if sight.position(block.site) > start:
             for found in ways_of(sight, roots[0], block, bound):
                 result += _others(sight, roots[1:], (*done, block), found)
+            if len(result) >= MOST_OTHERS:
+                break
     return result
 
 
@@ -126,7 +131,7 @@ def _in_this_order(
     if term.inside is None:
         return _operands(sight, term.operands, sites, start)
     result: list[Bound] = []
-    for way in term.inside.ways(block.definition, [sight.tensors[t].type for t in block.inputs]):
+    for way in term.inside.ways(block.definition, [sight.program.tensors[t].type for t in block.inputs]):
         inside = {**start, **way}
         given = tuple([sites[k] for k in inside[term.places]]) if term.places else sites
         result += _operands(sight, term.operands, given, inside)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell, flops_of
+from rewrites.patterns import reads_of, size_of
 from rewrites.rule import Match, Rule, Sizes, rest
 from rewrites.sketch import Sketch
 from teg.graph import Graph
@@ -16,6 +17,9 @@ CHEAP_FLOPS = 4.0
 
 # The same where what the cell is made of is read anyway: devices do more than this while they read a number.
 AT_HAND_FLOPS = 16.0
+
+# Parts of an expression, repeated ones counted as often as they occur: no kernel computes more in one go.
+MOST_PARTS = 256
 
 # Flops in all that a device does in the microsecond or more that starting a kernel takes.
 LITTLE_FLOPS = 1e6
@@ -33,8 +37,12 @@ def _fused(m: Match) -> CellForm:
 
 
 def _is_first_read(m: Match) -> bool:
-    """A cell that reads `y` twice is matched at the first of the two."""
-    return m["y"] not in m["before"]
+    """A cell that reads `y` twice is matched at the first of the two; what comes out is no larger than any kernel."""
+    if m["y"] in m["before"]:
+        return False
+    own, inner = m.roots[0], m.draft.producers[m["y"]].definition
+    reads = sum(reads_of(own.definition).get(k, 0) for k, t in enumerate(own.inputs) if t == m["y"])
+    return size_of(own.definition) + reads * size_of(inner) <= MOST_PARTS
 
 
 def _points(m: Match, prefix: str = "") -> int:

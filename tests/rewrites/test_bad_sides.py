@@ -1,0 +1,100 @@
+"""Rules whose sides fail, or make what no program may hold, are stopped by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rewrites import Move, Offers, Rule, RuleError, apply_move, find, saturate
+from rewrites.cell_form import INPUT
+from rewrites.regions import Fuse, all_above
+from rewrites.rule import Op, computed, op, pick, rest, tensor
+from rewrites.sketch import Sketch
+from rewrites.testing import broken_promises
+from teg.graph import Graph
+
+X = tensor("x")
+
+
+def program(size: object = None) -> Graph:
+    b = Sketch("bad")
+    y = b.cell(("exp", INPUT), {b.tensor("x", 3): "r"}, site="y")
+    return b.result(b.cell(("neg", INPUT), {y: "r"}, site="z"))
+
+
+def like(value: str) -> Op:
+    attributes = {"expr": ("tanh", INPUT), "labels": (("r",),), "dims": (("r", 3),), "dtype": "float32"}
+    return op("cell", pick(lambda m: [value]), **attributes)
+
+
+def rule(left: Any, right: Any, **changes: Any) -> Rule:
+    return Rule("bad", left, right, "Bad.", "a test", program, **changes)
+
+
+def fails(*_: Any) -> Any:
+    raise ZeroDivisionError("by zero")
+
+
+class Pattern:
+    ways = staticmethod(fails)
+
+
+EXP = op("cell", X, expr=("exp", INPUT))
+FUSED = op("cell", all_above("cell", ends=("cell",), most=1))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        (EXP, computed(lambda m: []), "makes 0 results instead of 1"),
+        (EXP, like("z"), "reads 'z', which is made below it"),
+        (EXP, op("source", shape=(3,), dtype="float32", role="activation"), "makes a source"),
+        (FUSED, Fuse(finished=fails), "the blocks cannot be one: by zero"),
+    ],
+)
+def test_a_right_side_that_cannot_be_made_is_refused_when_it_is_applied(
+    left: Any, right: Any, message: str
+) -> None:
+    bad = rule(left, right)
+    (move,) = find(program(), [bad])
+    with pytest.raises(RuleError, match=f"rule 'bad': .*{message}"):
+        apply_move(program(), move, {"bad": bad})
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        op("cell", X, inside=Pattern()),
+        op("cell", all_above("cell", ends=("cell",), most=1, takes=fails)),
+        fails,
+    ],
+)
+def test_a_left_side_that_fails_is_refused_by_all_who_ask(left: Any) -> None:
+    bad = rule(left, computed(fails), saturating=True)
+    good = Rule("good", EXP, X, "Good.", "a test", program)
+    ask: tuple[Callable[[], Any], ...] = (
+        lambda: find(program(), [bad]),
+        lambda: saturate(program(), [bad]),
+    )
+    for asked in ask:
+        with pytest.raises(RuleError, match=r"rule 'bad': its left side fails.*by zero"):
+            asked()
+    offers = Offers.of(program(), [bad, good])
+    assert [f.rule for f in offers.failures] == ["bad"]
+    assert offers.moves() == [Move("good", "y")], "the others are not lost"
+
+
+@pytest.mark.parametrize("choices", [{"a"}, "ab", iter(["a"]), (c for c in "ab")])
+def test_choices_are_texts_in_an_order(choices: Any) -> None:
+    with pytest.raises(RuleError, match="choices are a list or tuple of texts"):
+        find(program(), [rule(EXP, X, choices=lambda m: choices)])
+
+
+def test_rules_that_change_nothing_and_strange_names_break_their_promises() -> None:
+    same = op("cell", rest("xs"), expr=("exp", INPUT))
+    copy = op("cell", rest("xs"), given=lambda m: dict(m.roots[0].definition.attributes))
+    doc = "Nothing changes.\n\nf(x) -> f(x)\nAlways."
+    found = broken_promises(Rule("a&b", same, copy, doc, "a test", program), np.random.default_rng(0))
+    assert any("changes nothing" in f for f in found)
+    assert any("its name should be" in f for f in found)
