@@ -68,6 +68,8 @@ def searched(
     budget = Budget(evaluations=evaluations)
     result = optimize(graph, mesh, OBJECTIVES, budget=budget, seed=seed, islands=1, rules=rules)
     cpu_s = time.process_time() - began
+    if not result.frontier:
+        raise ValueError("no plan fits the memory of one device")
     points = [{name: plan.cost[name] for name in OBJECTIVES} for plan in result.frontier]
     return {
         "cpu_s": cpu_s,
