@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.firings import firings, main, read
+from benchmarks.firings import firings, main, name_of, read
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
+STORED = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "firings.json"
 
 
 def test_places_and_firings_are_counted_by_stage() -> None:
@@ -26,3 +27,21 @@ def test_figures_are_added_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert list(graphs) == ["tiny_gpt2_small_b1_s1024", "tiny_llama2_7b_1layer_b1_s2048"]
     assert all(set(g["rules"]) <= {"fuse_cells", "expand_softmax"} for g in graphs.values())
     assert capsys.readouterr().out.count("blocks") == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "llama2_7b_1layer_b1_s2048.onnx",
+        "taso_bert_8layer_s64.onnx",
+        "fx/train_mlp_784_4x4096_b1024_sgd.json.gz",
+        "jax/flax_cnn_groupnorm_train_sgd.stablehlo.mlir.gz",
+        "jax/jax_kmeans_5iter.stablehlo.mlir.gz",
+    ],
+)
+def test_stored_figures_are_what_the_rules_do(path: str) -> None:
+    stored = json.loads(STORED.read_text())["graphs"][name_of(GRAPHS / path)]
+    assert firings(read(GRAPHS / path)) == stored, (
+        "rules have changed: run `python -m benchmarks.firings GRAPH... --json benchmarks/results/firings.json` "
+        "for all graphs of that file, then `python -m tests.docs.rules`"
+    )

@@ -1,6 +1,6 @@
-"""The generated parts of `docs/rules.md` and `docs/firings.md`; `python -m tests.docs.rules` writes them anew.
+"""The generated parts of `docs/rules.md`, `docs/firings.md` and `README.md`; `python -m tests.docs.rules` writes them.
 
-The catalogue comes from the code, the firings from `benchmarks/results/firings.json`.
+The catalogue and its size come from the code, the firings from `benchmarks/results/firings.json`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import rewrites
 from rewrites import RULES, Rule
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, FIRINGS_PAGE = ROOT / "docs" / "rules.md", ROOT / "docs" / "firings.md"
+PAGE, FIRINGS_PAGE, README = ROOT / "docs" / "rules.md", ROOT / "docs" / "firings.md", ROOT / "README.md"
+PAGES = (PAGE, FIRINGS_PAGE, README)
 FIGURES = ROOT / "benchmarks" / "results" / "firings.json"
 
 # Columns of the short table: what is looked for, and the rules that find it.
@@ -134,15 +135,35 @@ def full_table() -> str:
     return "\n\n".join(parts)
 
 
+def silent_rules() -> str:
+    """Per family, the rules that neither fit nor fire in any of the graphs."""
+    graphs = _figures()
+    heard = {name for figures in graphs.values() for name in figures["rules"]}
+    silent = [r for r in RULES if r.name not in heard]
+    lines = [
+        f"Of the {len(RULES)} rules {len(silent)} fit at no stage of any of these {len(graphs)} graphs:\n",
+        "| family | rules | fit in none | these |\n| --- | --: | --: | --- |",
+    ]
+    for package, files in families():
+        own = [r for _, rules in files for r in rules]
+        names = [f"`{r.name}`" for r in own if r in silent]
+        lines.append(
+            f"| {package.__name__.partition('.')[2]} | {len(own)} | {len(names) or ''} | {', '.join(names)} |"
+        )
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "catalogue": catalogue,
     "short table": short_table,
     "full table": full_table,
+    "silent rules": silent_rules,
 }
 
 
 def with_tables(text: str) -> str:
-    """A page with its generated parts as they are now."""
+    """A page with its generated parts and the number of rules as they are now."""
+    text = re.sub(r"(?m)^(\| rules that rewrite programs, .*\| )\d+ \|$", rf"\g<1>{len(RULES)} |", text)
     for name, table in TABLES.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         if marked.search(text):
@@ -152,6 +173,6 @@ def with_tables(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in (PAGE, FIRINGS_PAGE):
+    for page in PAGES:
         page.write_text(with_tables(page.read_text()))
         sys.stdout.write(f"{page}: written\n")

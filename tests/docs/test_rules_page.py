@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from rewrites import RULES
-from tests.docs.rules import FIRINGS_PAGE, PAGE, _figures, families, with_tables
+from tests.docs.rules import PAGES, README, _figures, families, with_tables
 
 
 def test_pages_are_those_of_the_catalogue() -> None:
-    for page in (PAGE, FIRINGS_PAGE):
+    for page in PAGES:
         text = page.read_text()
         assert with_tables(text) == text, "run `python -m tests.docs.rules`, which writes the pages anew"
+
+
+def test_the_readme_counts_the_rules() -> None:
+    (line,) = [x for x in README.read_text().splitlines() if x.startswith("| rules that rewrite programs")]
+    assert line.endswith(f"| {len(RULES)} |")
 
 
 def test_every_rule_is_in_one_family() -> None:
