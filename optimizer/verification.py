@@ -40,7 +40,8 @@ class Counted:
 class Verification:
     """The outcome for one plan. `max_error` is max|a-b| / max|b| per observed value, where it was executed.
 
-    `named_costs` are those that the program brings along, over all devices.
+    `named_costs` are those that the program brings along, over all devices; `value_issues` say of outputs whose
+    error is infinite what is wrong with them.
     """
 
     issues: tuple[str, ...]
@@ -50,6 +51,7 @@ class Verification:
     max_error: Mapping[str, float]
     execution: Execution
     named_costs: Mapping[str, Amount] = field(default_factory=dict)
+    value_issues: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -59,11 +61,13 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """The form of the command line and the service."""
-        values = {
+        values: dict[str, Any] = {
             "executed": self.executed,
             "ok": self.executed and all(e <= TOLERANCE for e in self.max_error.values()),
             "max_error": dict(self.max_error),
         }
+        if self.value_issues:
+            values["issues"] = list(self.value_issues)
         document = {
             "sharding": {"ok": not self.issues, "issues": list(self.issues)},
             "memory": self.memory.to_json(),
@@ -103,15 +107,16 @@ def verify_plan(
         compute_dtype=compute_dtype,
     )
     method = "simulated" if execute else "dry"
-    errors = relative_errors(execution.outputs, reference) if execute and reference is not None else {}
+    compared = reference if execute and reference is not None else {}
     return Verification(
         issues,
         Counted(int(plan.cost["peak_memory_bytes"]), int(execution.peak_memory_bytes.max()), method),
         Counted(int(plan.cost["traffic_bytes"]), execution.traffic_bytes, method),
         execute,
-        errors,
+        relative_errors(execution.outputs, compared),
         execution,
         plan_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
+        value_issues(execution.outputs, compared),
     )
 
 
@@ -133,3 +138,15 @@ def relative_errors(
         scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) or 1.0
         errors[site] = float(np.abs(a[~same] - b[~same]).max(initial=0.0)) / scale
     return errors
+
+
+def value_issues(outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """Of every observed value that cannot be compared, why: it is not there, or has another shape."""
+    issues = []
+    for site, expected in reference.items():
+        found = outputs.get(site)
+        if found is None:
+            issues.append(f"output {site!r} is not there")
+        elif found.shape != expected.shape:
+            issues.append(f"output {site!r} has shape {found.shape}, the reference {expected.shape}")
+    return tuple(issues)

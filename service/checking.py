@@ -21,6 +21,7 @@ from optimizer import Plan, Result, knee, searched, verify_plan
 from optimizer.report import costs_of
 from service.graphs import graph_flops
 from service.store.records import Execution
+from service.verdicts import is_refuted, with_suspects
 from teg.evaluate import evaluate, random_inputs
 from teg.graph import Graph
 from teg.sharding.placement import Placements
@@ -78,13 +79,21 @@ def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
         for what in ("memory", "traffic")
         if verified[what]["predicted"] != verified[what]["counted"]
     ]
-    if verified["values"]["executed"] and not verified["values"]["ok"]:
-        errors = [float("inf") if e is None else e for e in verified["values"]["max_error"].values()]
-        worst = max(errors, default=float("inf"))
-        lines.append(
-            f"plan {plan_id}: its values differ from the reference by {worst:.3g} of the largest one"
-        )
+    if is_refuted(verified):
+        lines.append(f"plan {plan_id}: {_refutation(verified)}")
     return lines
+
+
+def _refutation(verified: Mapping[str, Any]) -> str:
+    """By how much the values differ, and which rules are suspected of it."""
+    errors = [float("inf") if e is None else e for e in verified["values"]["max_error"].values()]
+    worst = max(errors, default=float("inf"))
+    told = verified["values"].get("issues") or [
+        f"its values differ from the reference by {worst:.3g} of the largest one"
+    ]
+    blamed = verified.get("suspects", ())
+    more = f"; suspected: {', '.join(blamed)} (in its history, in none with equal values)" if blamed else ""
+    return "; ".join(told[:3]) + more
 
 
 def fits_in_memory(plans: Sequence[Plan]) -> bool:
@@ -139,6 +148,8 @@ def check_frontier(
             on_plan(len(checked.verified), len(result.frontier))
     except KeyboardInterrupt:
         checked.is_interrupted = True
+    histories = {plan.id: plan.moves for plan in result.frontier}
+    checked.verified |= with_suspects(histories, checked.verified)
     return checked
 
 

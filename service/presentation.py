@@ -9,6 +9,7 @@ from costmodel.objectives import Objective
 from service.checking import Checked
 from service.refusals import refusal_documents
 from service.store.records import StoredPlan, StoredRun
+from service.verdicts import tally
 
 TITLES = {
     "time_s": "time",
@@ -62,6 +63,7 @@ def result_document(result: Any, checked: Checked) -> dict[str, Any]:
             for rule, (applied, improved) in result.rules.items()
         },
         "refused_rules": refusal_documents(result.refused),
+        "checks": tally(checked.verified.get(plan.id) for plan in result.frontier),
         "frontier": [
             plan_document(
                 plan.id,
@@ -131,6 +133,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
             for rule, (applied, improved) in run.rules.items()
         },
         "refused_rules": [dict(refusal) for refusal in run.refused],
+        "checks": tally(plan.verified for plan in run.frontier),
         "history": [dict(point) for point in run.history],
         "versions": dict(run.versions),
         "host": dict(run.host),

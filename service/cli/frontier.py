@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.objectives import OBJECTIVES, POSITION
 from service.cli.output import column, paint, print_table
 from service.presentation import TITLES
+from service.verdicts import FAILED, UNTRUSTED, verdict_of
 
 
 def unit_of(objective: str) -> str:
@@ -41,8 +42,9 @@ def checks_of(verified: Mapping[str, Any] | None) -> str:
     """What was checked of a plan, in a few words."""
     if verified is None:
         return "no"
-    equal = all(verified[what]["predicted"] == verified[what]["counted"] for what in ("memory", "traffic"))
-    values = verified["values"]
-    if not (verified["sharding"]["ok"] and equal and (values["ok"] or not values["executed"])):
+    verdict = verdict_of(verified)
+    if verdict == FAILED:
         return paint("FAILED", "red")
-    return "proven, counted, executed" if values["executed"] else "proven, counted"
+    if verdict == UNTRUSTED:
+        return paint("NOT TRUSTED", "red")
+    return "proven, counted, executed" if verified["values"]["executed"] else "proven, counted"

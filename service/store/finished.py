@@ -16,6 +16,7 @@ from service.store.executions import ended_values
 from service.store.graphs import put_graph
 from service.store.records import OPTIONS, FinishedRun, RunRequest
 from service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
+from service.verdicts import problem_of
 
 STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
 
@@ -102,6 +103,7 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
         "refused": refusal_documents(result.refused),
         "versions": dict(finished.versions),
         "host": dict(finished.host),
+        "problem": problem_of({plan.id: finished.verified.get(plan.id) for plan in result.frontier}),
         "started_at": finished.created_at,
         "ended_at": finished.ended_at,
     }

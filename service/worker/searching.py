@@ -31,6 +31,7 @@ from service.problems import problem
 from service.provenance import host, versions
 from service.refusals import refusal_documents
 from service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
+from service.verdicts import is_refuted, problem_of, with_suspects
 from service.worker.executing import Cancelled, Order, Refused, execute
 from service.worker.heart import Drained, Held
 from teg.graph import Graph
@@ -143,8 +144,17 @@ class SearchJob:
                 return
         if stopped != "cancelled":
             self._check()
+            self._suspect()
         event: Event = "cancelled" if stopped == "cancelled" or self._held.is_cancelled else "finished"
-        self._store.jobs.end_run(self._job, datetime.now(UTC), event, stopped=stopped, timings=timings)
+        checked = {plan.id: plan.verified for plan in self._store.runs.frontier(self._job.subject)}
+        self._store.jobs.end_run(
+            self._job,
+            datetime.now(UTC),
+            event,
+            stopped=stopped,
+            problem=problem_of(checked),
+            timings=timings,
+        )
 
     def _saved(self) -> Checkpoint | None:
         saved = self._store.jobs.saved(self._job.subject)
@@ -258,21 +268,30 @@ class SearchJob:
                 log.warning("run %s: plan %s is only counted: %s", self._job.subject, plan.id, error)
                 counted.append(plan)
             else:
-                self._keep(plan, record.verified, record)
+                self._keep(plan.id, record.verified, record)
         for plan, verified in count_plans(counted, self._task.mesh, request.compute_dtype, self._pool):
-            self._keep(plan, verified, None)
+            self._keep(plan.id, verified, None)
             if self._held.is_cancelled:
                 return
+
+    def _suspect(self) -> None:
+        """Where an executed plan computes other values, say of every plan which of its rules are suspected."""
+        shown = self._store.runs.frontier(self._job.subject)
+        verified = {plan.id: plan.verified for plan in shown if plan.verified is not None}
+        if any(map(is_refuted, verified.values())):
+            histories = {plan.id: plan.moves for plan in self._shown.plans()}
+            for plan_id, said in with_suspects(histories, verified).items():
+                self._keep(plan_id, said, None)
 
     def _order(self, plan: Plan) -> Order:
         task = self._task
         return Order(plan, task.graph, task.mesh, task.request.compute_dtype, True, task.request.seed)
 
-    def _keep(self, plan: Plan, verified: Mapping[str, Any], execution: Execution | None) -> None:
+    def _keep(self, plan_id: str, verified: Mapping[str, Any], execution: Execution | None) -> None:
         """Write what was checked of a plan; then, perhaps, give the run back."""
         self._held.check()
         now = datetime.now(UTC)
-        self._store.jobs.verified(self._job, now, self._held.lease_s, plan.id, verified, execution)
+        self._store.jobs.verified(self._job, now, self._held.lease_s, plan_id, verified, execution)
         if self._held.is_draining:
             raise Drained
 

@@ -27,6 +27,7 @@ from service.cli.searching import (
 )
 from service.presentation import result_document
 from service.store import Store
+from service.verdicts import tally_text
 
 
 def run(arguments: Namespace) -> int:
@@ -88,7 +89,7 @@ def _print(outcome: Outcome, document: dict[str, Any]) -> None:
     print(
         f"{result.evaluations:,} plans evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
         f"seed {result.seed}, {result.islands} islands; "
-        f"{len(outcome.checked.verified)} of {len(result.frontier)} plans verified"
+        f"{tally_text(document['checks'])}"
     )
     if document["run"] is not None:
         print(f"stored as run {document['run']}; `tapestry show PLAN` shows a plan")

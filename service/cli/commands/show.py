@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from service.checking import failures_of
 from service.cli.errors import OK, CommandError
 from service.cli.frontier import checks_of, print_frontier, unit_of
 from service.cli.output import print_json, print_table, quantity
@@ -14,6 +15,7 @@ from service.lifecycle import is_ended
 from service.presentation import TITLES, run_document, stored_plan_document
 from service.provenance import plug_ins_of
 from service.store import Store, StoredPlan, StoredRun, StoreError
+from service.verdicts import UNTRUSTED, tally_text, verdict_of
 
 NEWEST = 20
 PLACES_SHOWN = 4
@@ -114,6 +116,7 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['cure']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {})
+    print(tally_text(document["checks"]))
 
 
 def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
@@ -140,7 +143,13 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
     print(f"plan {plan.id} of run {plan.run_id}: {'feasible' if plan.feasible else 'infeasible'}\n")
     costs = [(TITLES.get(name, name), quantity(value, unit_of(name))) for name, value in plan.cost.items()]
     print_table(("cost", ""), costs, right=(1,))
-    print(f"\nverified: {checks_of(plan.verified)}; executed {len(executions)} times\n")
+    print(f"\nverified: {checks_of(plan.verified)}; executed {len(executions)} times")
+    for line in failures_of(plan.id, plan.verified) if plan.verified else ():
+        print(line)
+    if verdict_of(plan.verified) == UNTRUSTED and plan.verified:
+        said = "suspected, because a plan with them computes other values"
+        print(f"rules of this plan that are {said}: {', '.join(plan.verified['suspects'])}")
+    print()
     print_table(("rule", "choice", "places"), [_move(move) for move in plan.moves])
 
 

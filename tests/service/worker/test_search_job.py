@@ -11,6 +11,7 @@ from optimizer import Checkpoint
 from rewrites import Rule, catalogue
 from rewrites.rule import op, tensor
 from service.store import LeaseLost, Store
+from service.verdicts import verdict_of
 from service.worker.heart import Drained, Held
 from service.worker.searching import LARGEST_SHOWN
 from tests.service.programs import two_layers
@@ -283,3 +284,20 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
     assert refusal["reason"].startswith("its guard or choices fail at 'active': KeyError")
     assert "name the others in `rules`" in refusal["cure"]
     assert [e.data for e in bench.store.runs.events(run_id) if e.kind == "refused"] == [[refusal]]
+
+
+def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tensor("x")
+    bad = Rule("acme_drop", op("cell", x), x, "", "", lambda size: two_layers(), saturating=True)
+    monkeypatch.setitem(catalogue(), "acme_drop", bad)
+    run_id = bench.run(two_layers(width=256), rules=("acme_drop",), budget_evaluations=2000)
+    run = bench.store.runs.get(run_id)
+    assert (run.status, run.problem and run.problem["code"]) == ("succeeded", "plans_refuted")
+    shown = {plan.key: plan.verified or {} for plan in bench.store.runs.frontier(run_id)}
+    loaded = zip(shown.values(), bench.store.plans.load_all(list(shown)), strict=True)
+    with_it = [said for said, plan in loaded if any(move.rule == "acme_drop" for move in plan.moves)]
+    assert with_it and all(said["suspects"] == ["acme_drop"] for said in with_it)
+    verdicts = {verdict_of(said) for said in with_it}
+    assert "failed" in verdicts and verdicts <= {"failed", "untrusted"}

@@ -41,14 +41,42 @@ export function checksOf(verified) {
   ];
   if (values?.executed) {
     checks.push({
-      word: "executed",
+      word: values.ok ? "executed" : "other values",
       ok: values.ok,
       why: values.ok
         ? "run with numbers, its outputs equal those of the unsharded program"
-        : "run with numbers, its outputs differ from those of the unsharded program",
+        : refutation(verified),
     });
   }
+  const suspects = verified.suspects ?? [];
+  if (suspects.length && !isRefuted(verified))
+    checks.push({
+      word: "not trusted",
+      ok: false,
+      why: `a plan with the same rewriting computes other values; suspected: ${suspects.join(", ")}`,
+    });
   return checks;
+}
+
+/**
+ * Whether a plan was executed and computed other values than its program.
+ * @param {any} verified
+ */
+const isRefuted = (verified) => Boolean(verified.values?.executed && !verified.values.ok);
+
+/**
+ * Whether a check of the plan failed, or it is not trusted for the rules that it shares with one that failed.
+ * @param {any} verified
+ */
+export const isDoubtful = (verified) => checksOf(verified).some(({ ok }) => ok === false);
+
+/**
+ * What is said of a plan that was refuted: by which rules, perhaps.
+ * @param {any} verified
+ */
+function refutation({ values, suspects = [] }) {
+  const issues = values.issues ?? ["run with numbers, its outputs differ from those of the unsharded program"];
+  return [...issues, ...(suspects.length ? [`suspected: ${suspects.join(", ")}`] : [])].join("; ");
 }
 
 /** @param {any} verified */

@@ -8,15 +8,22 @@ import { plain } from "./units.js";
 
 const NAMED = 3;
 
-/** @param {Element} place @param {{rule: string, place: string | string[], choice: string}[]} moves */
-export function showMoves(place, moves) {
+/**
+ * @param {Element} place
+ * @param {{rule: string, place: string | string[], choice: string}[]} moves
+ * @param {string[]} [suspects] rules that are suspected of other values
+ */
+export function showMoves(place, moves, suspects = []) {
   if (!moves.length)
     return fill(place, element("p", { class: "empty" }, "No move: this is the program as it was handed in."));
-  fill(place, element("ol", { class: "moves", tabindex: 0, "aria-label": "Moves" }, moves.map(item)));
+  fill(place, element("ol", { class: "moves", tabindex: 0, "aria-label": "Moves" }, moves.map(item(suspects))));
 }
 
-/** @param {{rule: string, place: string | string[], choice: string}} move @param {number} k */
-function item({ rule, place, choice }, k) {
+/**
+ * @param {string[]} suspects
+ * @returns {(move: {rule: string, place: string | string[], choice: string}, k: number) => Element}
+ */
+const item = (suspects) => ({ rule, place, choice }, k) => {
   const sites = [place].flat();
   const rest = sites.length - NAMED;
   const named = sites.slice(0, NAMED).join(", ");
@@ -39,8 +46,9 @@ function item({ rule, place, choice }, k) {
     element(
       "div",
       {},
+      suspects.includes(rule) ? element("span", { class: "chip bad" }, "suspected") : null,
       choice ? element("div", { class: "mono" }, choice) : null,
       element("div", { class: "place" }, ...where),
     ),
   );
-}
+};

@@ -3,6 +3,8 @@
  * @module run-state
  */
 
+import { isDoubtful } from "./badges.js";
+
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {import("./events.js").RunEvent} RunEvent */
 
@@ -59,6 +61,13 @@ export class RunState {
   get checked() {
     let number = 0;
     for (const plan of this.plans.values()) number += plan.verified ? 1 : 0;
+    return number;
+  }
+
+  /** How many of the plans failed a check, or are not trusted for the rules that they share with one that did. */
+  get doubtful() {
+    let number = 0;
+    for (const plan of this.plans.values()) number += isDoubtful(plan.verified) ? 1 : 0;
     return number;
   }
 

@@ -58,7 +58,7 @@ function show(plan, run, frontier, objectives, graph) {
   showVerification(byId("verification"), plan.verified);
   new Executions(path, plan.executions, run.machine.device.memory_bytes);
   showPlacements(plan, graph);
-  showMoves(byId("moves"), plan.moves);
+  showMoves(byId("moves"), plan.moves, plan.verified?.suspects ?? []);
   new Explaining(plan.links.explanation, objectives);
   say(byId("move-count"), several(plan.moves.length, "move"));
 }

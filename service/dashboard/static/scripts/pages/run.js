@@ -139,12 +139,18 @@ function showFigures(state) {
       : [count(state.evaluations), ""],
     rate: [state.rate === null ? "–" : count(Math.round(state.rate)), ""],
     size: [plain(state.plans.size), ""],
-    checked: [plain(checked), state.plans.size ? ` of ${plain(state.plans.size)}` : ""],
+    checked: [plain(checked), checkedOf(state)],
     hypervolume: [state.hypervolume ? plain(state.hypervolume, 4) : "–", ""],
     attempt: [plain(state.attempt), ""],
   };
   for (const [name, [figure, more]] of Object.entries(figures))
     fill(byId(`figure-${name}`), figure, element("small", {}, more));
+}
+
+/** @param {RunState} state */
+function checkedOf({ plans, doubtful }) {
+  const failed = doubtful ? `, ${plain(doubtful)} failed or not trusted` : "";
+  return plans.size ? ` of ${plain(plans.size)}${failed}` : "";
 }
 
 function showPlans() {

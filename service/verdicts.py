@@ -1,0 +1,105 @@
+"""What checks say about a frontier as a whole: how many plans hold, which do not, and which rules are to blame.
+
+A plan that was executed and computes other values than its program is refuted; every rule in its history that
+is in no plan that was executed with equal values is a suspect, and a plan with a suspect in its history is not
+trusted although its own sharding is proven and its bytes are counted. Suspects stand in what was checked of
+a plan (`verified["suspects"]`), so that whoever is told of the checks is told of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rewrites import Move, is_structural
+from rewrites.rules import OTHERS, family_of
+from service.problems import problem
+
+Verified = Mapping[str, Any]
+
+VERIFIED, FAILED, UNTRUSTED, UNCHECKED = "verified", "failed", "untrusted", "unchecked"
+VERDICTS = (VERIFIED, FAILED, UNTRUSTED, UNCHECKED)
+WORDS = {
+    VERIFIED: "verified",
+    FAILED: "FAILED",
+    UNTRUSTED: "not trusted (they share suspected rules with a failed one)",
+    UNCHECKED: "not checked",
+}
+
+
+def verdict_of(verified: Verified | None) -> str:
+    """One of `VERDICTS` for a plan, from what was checked of it (None: nothing was)."""
+    if verified is None:
+        return UNCHECKED
+    counted = all(verified[what]["predicted"] == verified[what]["counted"] for what in ("memory", "traffic"))
+    if not (verified["sharding"]["ok"] and counted) or is_refuted(verified):
+        return FAILED
+    return UNTRUSTED if verified.get("suspects") else VERIFIED
+
+
+def is_refuted(verified: Verified) -> bool:
+    """Whether the plan was executed and computed other values than its program."""
+    return bool(verified["values"]["executed"]) and not verified["values"]["ok"]
+
+
+def tally(checked: Iterable[Verified | None]) -> dict[str, int]:
+    """How many plans stand how, by verdict."""
+    verdicts = [verdict_of(verified) for verified in checked]
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+
+
+def tally_text(counts: Mapping[str, int]) -> str:
+    """`19 plans: 17 verified, 1 FAILED, ...`; what does not occur is left out."""
+    told = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
+    return f"plans: {', '.join(told) or 'none'}"
+
+
+def suspects(
+    histories: Mapping[str, Sequence[Move]], verified: Mapping[str, Verified]
+) -> dict[str, tuple[str, ...]]:
+    """The rules that are suspected, by the plans that are refuted or not trusted for them.
+
+    Where every rule of a refuted plan is in a plan with equal values too, those are suspected whose moves - rule,
+    place and choice - are not.
+    """
+    rewriting = {plan: [m for m in moves if is_structural(m)] for plan, moves in histories.items()}
+    equal = [p for p, said in verified.items() if said["values"]["executed"] and said["values"]["ok"]]
+    right = {move for plan in equal for move in rewriting[plan]}
+    right_rules = {move.rule for move in right}
+    found: dict[str, tuple[str, ...]] = {}
+    for plan in (p for p, said in verified.items() if is_refuted(said)):
+        doubtful = [m for m in rewriting[plan] if m.rule not in right_rules]
+        doubtful = doubtful or [m for m in rewriting[plan] if m not in right] or rewriting[plan]
+        found[plan] = _ordered(doubtful)
+    blamed = {rule for rules in found.values() for rule in rules}
+    for plan in (p for p in verified if p not in found and p not in equal):
+        shared = _ordered([m for m in rewriting[plan] if m.rule in blamed])
+        if shared:
+            found[plan] = shared
+    return found
+
+
+def _ordered(moves: Sequence[Move]) -> tuple[str, ...]:
+    """The rules of the moves, those of plug-ins first, else in the order of the history."""
+    return tuple(sorted(dict.fromkeys(m.rule for m in moves), key=lambda rule: family_of(rule) != OTHERS))
+
+
+def with_suspects(
+    histories: Mapping[str, Sequence[Move]], verified: Mapping[str, Verified]
+) -> dict[str, dict[str, Any]]:
+    """What was checked of the plans of which suspects have something new to say, with the suspects in it."""
+    found = suspects(histories, verified)
+    told = {plan: {**verified[plan], "suspects": list(rules)} for plan, rules in found.items()}
+    return {plan: said for plan, said in told.items() if said != verified[plan]}
+
+
+def problem_of(checked: Mapping[str, Verified | None]) -> dict[str, Any] | None:
+    """The problem document of a run, by its plans' ids, where a plan of it was refuted; else None."""
+    refuted = {plan: said for plan, said in checked.items() if said is not None and is_refuted(said)}
+    if not refuted:
+        return None
+    rules = dict.fromkeys(rule for said in refuted.values() for rule in said.get("suspects", ()))
+    blamed = f"suspected of it: {', '.join(rules)}" if rules else "no rule is suspected of it"
+    cure = "do not use those plans, nor those that are not trusted; search again with other rules in `rules`"
+    said = f"executed with numbers, {', '.join(refuted)} computed other values than the program; {blamed}"
+    return problem("plans_refuted", "Plans compute other values", f"{said}; {cure}")

@@ -1,0 +1,69 @@
+"""What checks say of a frontier as a whole: counts, suspects, and the plans that are not trusted for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rewrites import Move
+from service.verdicts import problem_of, suspects, tally, tally_text, verdict_of, with_suspects
+
+RIGHT, WRONG = Move("fuse_cells", "a"), Move("acme_wrong", "b")
+SPLIT = Move("reshard", "a", "(gpu.0)")
+
+
+def said(executed: bool = False, ok: bool = False, counted: int = 5) -> dict[str, Any]:
+    return {
+        "sharding": {"ok": True, "issues": []},
+        "memory": {"predicted": 5, "counted": counted, "method": "dry"},
+        "traffic": {"predicted": 0, "counted": 0, "method": "dry"},
+        "values": {"executed": executed, "ok": ok, "max_error": {"y": 1.0} if executed else {}},
+    }
+
+
+HISTORIES = {
+    "fastest": (RIGHT, WRONG, SPLIT),
+    "knee": (RIGHT, SPLIT),
+    "other": (WRONG,),
+    "plain": (SPLIT,),
+    "late": (WRONG,),
+}
+CHECKED = {"fastest": said(True, False), "knee": said(True, True), "other": said(), "plain": said()}
+
+
+def test_a_rule_of_a_refuted_plan_that_no_right_plan_has_is_suspected_wherever_it_is() -> None:
+    assert suspects(HISTORIES, CHECKED) == {"fastest": ("acme_wrong",), "other": ("acme_wrong",)}
+
+
+def test_where_every_rule_is_in_a_right_plan_too_the_moves_tell() -> None:
+    elsewhere = Move("acme_wrong", "c")
+    histories = {"refuted": (RIGHT, elsewhere), "right": (RIGHT, WRONG), "third": (elsewhere,)}
+    checked = {"refuted": said(True, False), "right": said(True, True), "third": said()}
+    assert suspects(histories, checked) == {"refuted": ("acme_wrong",), "third": ("acme_wrong",)}
+
+
+def test_plans_are_counted_as_what_they_are() -> None:
+    checked = CHECKED | with_suspects(HISTORIES, CHECKED)
+    assert {plan: verdict_of(checked.get(plan)) for plan in HISTORIES} == {
+        "fastest": "failed",
+        "knee": "verified",
+        "other": "untrusted",
+        "plain": "verified",
+        "late": "unchecked",
+    }
+    counts = tally(checked.get(plan) for plan in HISTORIES)
+    assert counts == {"verified": 2, "failed": 1, "untrusted": 1, "unchecked": 1}
+    assert tally_text(counts).startswith("plans: 2 verified, 1 FAILED, 1 not trusted")
+    assert with_suspects(HISTORIES, checked) == {}
+
+
+def test_other_bytes_than_predicted_are_a_failure_that_blames_no_rule() -> None:
+    wrong = {"one": said(counted=6)}
+    assert verdict_of(wrong["one"]) == "failed"
+    assert (suspects({"one": (WRONG,)}, wrong), problem_of(wrong)) == ({}, None)
+
+
+def test_a_run_with_a_refuted_plan_has_a_problem_that_names_plan_and_suspects() -> None:
+    problem = problem_of(CHECKED | with_suspects(HISTORIES, CHECKED))
+    assert problem is not None and problem["code"] == "plans_refuted"
+    assert "fastest computed other values than the program; suspected of it: acme_wrong" in problem["detail"]
+    assert problem_of({"knee": CHECKED["knee"], "late": None}) is None
