@@ -16,6 +16,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +98,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="file that takes up the figures")
     parser.add_argument("--only", nargs="*", help="names of rules (default: the whole catalogue)")
     options = parser.parse_args(arguments)
-    rules = RULES if options.only is None else tuple(r for r in RULES if r.name in options.only)
+    rules = RULES if options.only is None else chosen(options.only, parser)
+    for path in options.graphs:
+        if not path.is_file():
+            parser.error(f"there is no file {str(path)!r}; expected ONNX, StableHLO text or a node list")
     known = json.loads(options.json.read_text())["graphs"] if options.json and options.json.exists() else {}
     for path in options.graphs:
-        known[name_of(path)] = result = firings(read(path), rules)
+        try:
+            graph = read(path)
+        except (ValueError, OSError, EOFError) as error:
+            parser.error(
+                f"{path}: {' '.join(str(error).split())}; expected ONNX, StableHLO text or a node list"
+            )
+        known[name_of(path)] = result = firings(graph, rules)
         sys.stdout.write(f"{name_of(path)}: blocks {result['blocks']}, rules {len(result['rules'])}\n")
         sys.stdout.flush()
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(document(known))
+
+
+def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> tuple[Rule, ...]:
+    """The rules of the catalogue that are called so; ends where one is not there."""
+    known = {rule.name: rule for rule in RULES}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`tapestry rules` lists them"
+            parser.error(f"--only: there is no rule {name!r}; {hint}")
+    if not names:
+        parser.error("--only: expected at least one rule; leave it out for all")
+    return tuple(known[name] for name in dict.fromkeys(names))
 
 
 def document(known: dict[str, Any]) -> str:

@@ -43,7 +43,8 @@ def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
     """The rules that are asked for, in the order in which they are named; all where nothing is said.
 
     Raises:
-        InvalidRequest: a name of a rule, family or kind is not known.
+        InvalidRequest: a name of a rule, family or kind is not known, or families and kind exclude all rules that
+            are named.
     """
     faults = [*_unknown_rules(asked.rules or ())]
     for k, name in enumerate(asked.families or ()):
@@ -52,12 +53,18 @@ def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
         faults += _unknown("/kind", asked.kind, KINDS, "kind of rules")
     if faults:
         raise InvalidRequest(faults)
-    return tuple(
+    named = choose_rules(asked.rules)
+    left = tuple(
         rule
-        for rule in choose_rules(asked.rules)
+        for rule in named
         if (asked.families is None or family_of(rule.name) in asked.families)
         and asked.kind in (None, rule.kind)
     )
+    if asked.rules and not left:
+        told = ", ".join(f"{r.name!r} ({r.kind}, of {family_of(r.name)})" for r in named)
+        by = " and ".join(name for name in ("families", "kind") if getattr(asked, name) is not None)
+        raise InvalidRequest([Fault("/rules", _line(f"{by} exclude all of them: {told}; leave {by} out"))])
+    return left
 
 
 def rewritten(graph: Graph, asked: Asked) -> Rewritten:

@@ -1,7 +1,7 @@
 """Third parties' operators, rules and machines: found by entry points, examined, and let in or left out by name.
 
 A plug-in never takes the process down. What cannot be loaded, is not what it claims to be, or has a name
-that is taken is left out; `PlugIn.problems` says what, why and what to do, and a warning is logged once.
+that is taken is left out; `PlugIn.problems` says what, why and what to do, and one warning names them.
 
 Names. What comes with Tapestry keeps its name. Of two plug-ins that offer one name neither gets it: which of
 them were meant would depend on the order of installation, and a stored plan would mean another thing elsewhere.
@@ -31,6 +31,7 @@ OWN_NAME = "rename it; a prefix of your package's name keeps it apart from other
 MOST_SHOWN = 300
 
 _lock = threading.RLock()
+_told: set[str] = set()  # plug-ins with faults that this process has named
 
 
 class Refused(ValueError):
@@ -226,7 +227,10 @@ def _clash(
     own = group.names(member)[0]
     for name in dict.fromkeys(group.names(member)):
         if name in taken:
-            return Fault(own, f"a {group.noun} {name!r} comes with Tapestry, which keeps the name", OWN_NAME)
+            article = "an" if group.noun[0] in "aeiou" else "a"
+            return Fault(
+                own, f"{article} {group.noun} {name!r} comes with Tapestry, which keeps the name", OWN_NAME
+            )
         if len(owners[name]) > 1:
             others = " and ".join(sorted({f"{p} ({p.value})" for p in owners[name]}))
             said = f"the name {name!r} is offered more than once, by {others}: nobody has it"
@@ -285,18 +289,21 @@ def _line(text: str) -> str:
 
 
 def _warn(plug_ins: Sequence[PlugIn]) -> None:
-    """One line per plug-in with faults; child processes stay silent, their owner has said it."""
+    """One line that names the plug-ins with faults, each once whatever its groups; their first faults as information.
+
+    Child processes stay silent, their owner has said it.
+    """
     if parent_process() is not None:
         return
-    for plug_in in plug_ins:
-        if plug_in.faults:
-            more = f" (and {len(plug_in.faults) - 1} more)" if len(plug_in.faults) > 1 else ""
-            log.warning(
-                "plug-in %s, %s %r (%s), is left out in part or whole: %s%s; `tapestry plugins` lists all",
-                plug_in,
-                plug_in.group,
-                plug_in.name,
-                plug_in.value,
-                plug_in.faults[0],
-                more,
-            )
+    broken = [plug_in for plug_in in plug_ins if plug_in.faults]
+    new = [name for name in dict.fromkeys(map(str, broken)) if name not in _told]
+    _told.update(new)
+    if new:
+        log.warning(
+            "plug-ins left out in part or whole: %s; `tapestry plugins` says why and what to do",
+            ", ".join(new),
+        )
+    for plug_in in broken:
+        more = f" (and {len(plug_in.faults) - 1} more)" if len(plug_in.faults) > 1 else ""
+        entry = (plug_in, plug_in.group, plug_in.name, plug_in.value)
+        log.info("plug-in %s, %s %r (%s): %s%s", *entry, plug_in.faults[0], more)

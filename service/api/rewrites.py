@@ -57,7 +57,7 @@ def list_offers(
     """List the moves that fit a program, in program order, those of equal layers as one. Each can be made as it stands:
     by `POST` with it among `moves`."""
     summary = parts.store.graphs.get(graph_id)
-    asked = Asked(_names(rules), _names(families), kind)
+    asked = Asked(_names("rules", rules), _names("families", families), kind)
     url = parts.settings.database_url
     told, faults = parts.desk.do(rewrite_tasks.list_moves, graph_id, asked, after, limit, url)
     _refuse([replace(f, pointer=f"#query{f.pointer}") for f in faults])
@@ -107,9 +107,15 @@ def get_history(graph_id: GraphId, request: Request, parts: Parts) -> Response:
     return revalidated(request, {"graph_id": graph_id, "items": items})
 
 
-def _names(given: Sequence[str] | None) -> list[str] | None:
-    """Names of a query's field, which may be repeated or hold several with commas in between."""
-    return None if given is None else [name.strip() for text in given for name in text.split(",")]
+def _names(field: str, given: Sequence[str] | None) -> list[str] | None:
+    """Names of a query's field, which may be repeated or hold several with commas in between; none is empty."""
+    if given is None:
+        return None
+    names = [name.strip() for text in given for name in text.split(",")]
+    if not all(names):
+        came = ", ".join(map(repr, given))
+        _refuse([Fault(f"#query/{field}", f"expected names with commas in between, not {came[:200]}")])
+    return names
 
 
 def _refuse(faults: Sequence[Fault]) -> None:

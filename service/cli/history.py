@@ -17,6 +17,8 @@ from service.explaining import moves_of
 
 LARGEST_BYTES = 256 * 2**20
 
+WANTED = "name a stored plan (`tapestry show RUN` lists a run's), or a file that `tapestry optimize --json` printed"
+
 
 @dataclass(frozen=True)
 class History:
@@ -31,8 +33,14 @@ class History:
 
 
 def is_file(reference: str) -> bool:
-    """Whether a plan's reference names a file, `FILE` or `FILE:PLAN`, rather than a stored plan."""
+    """Whether a plan's reference names a file, `FILE` or `FILE:PLAN`, rather than a stored plan.
+
+    Raises:
+        CommandError: it is empty.
+    """
     path, _ = _parts(reference)
+    if not path.strip():
+        raise CommandError(f"expected a plan, got {reference!r}; {WANTED}")
     return Path(path).exists() or path.endswith(".json") or "/" in path[:2]
 
 
@@ -83,9 +91,11 @@ def _load(path: str) -> Any:
             raise CommandError(f"{path!r} is larger than the {LARGEST_BYTES:,} bytes that a plan may take")
         return json.loads(file.read_bytes())
     except OSError as error:
-        raise CommandError(f"cannot read {path!r}: {error.strerror or error}") from error
+        raise CommandError(f"cannot read {path!r}: {error.strerror or error}; {WANTED}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path!r} is no text; {WANTED}") from error
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"{path!r} is no JSON document: {error}") from error
+        raise CommandError(f"{path!r} is no JSON document: {error}; {WANTED}") from error
 
 
 def _chosen(

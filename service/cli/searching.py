@@ -218,6 +218,19 @@ def exit_interrupted() -> int:
     return INTERRUPTED
 
 
+def refuse_one_file(outputs: Mapping[str, str]) -> None:
+    """Of several outputs, by option, none may take the place of another.
+
+    Raises:
+        CommandError: two of them are one file.
+    """
+    known: dict[Path, str] = {}
+    for option, path in outputs.items():
+        other = known.setdefault(Path(path).resolve(), option)
+        if other != option:
+            raise CommandError(f"{other} and {option} both name {path!r}; give each a file of its own")
+
+
 def write_graph(graph: Graph, path: str) -> None:
     """Write the program as a TEG document.
 

@@ -45,3 +45,19 @@ def test_stored_figures_are_what_the_rules_do(path: str) -> None:
         "rules have changed: run `python -m benchmarks.firings GRAPH... --json benchmarks/results/firings.json` "
         "for all graphs of that file, then `python -m tests.docs.rules`"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["/nowhere.onnx"], "there is no file '/nowhere.onnx'"),
+        ([__file__], "is not JSON"),
+        ([__file__, "--only", "fuse_cell"], "there is no rule 'fuse_cell'; did you mean fuse_cells"),
+    ],
+)
+def test_what_cannot_be_counted_is_said_in_a_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2 and said in capsys.readouterr().err

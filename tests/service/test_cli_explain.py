@@ -153,3 +153,9 @@ def test_costs_that_are_not_those_that_were_said_are_found_out(
     answer = tapestry("explain", f"{saved}:{found['frontier'][0]['id']}", "--graph", document, "--json")
     assert (answer.code, answer.json["as_stored"]) == (1, False)
     assert "its history ends at time_s" in answer.err
+
+
+@pytest.mark.parametrize(("reference", "said"), [("", "expected a plan, got ''"), ("/", "cannot read '/'")])
+def test_what_names_no_plan_is_refused_with_what_would(tapestry: Run, reference: str, said: str) -> None:
+    told = complaint(tapestry("explain", reference))
+    assert told.startswith(said) and "`tapestry show RUN` lists a run's" in told

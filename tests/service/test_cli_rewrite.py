@@ -140,7 +140,7 @@ def test_listed_moves_are_made(tapestry: Run, document: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "--moves "),
+        ("{", "is no JSON document"),
         ('[{"rule": "expand_softmax"}]', "a move is an object with rule, place, choice"),
         ('{"rule": "expand_softmax", "place": "nowhere"}', "there is no block 'nowhere'"),
     ],
@@ -180,3 +180,31 @@ def test_what_has_nothing_to_prepare_is_said(tapestry: Run, document: Path, tmp_
     answer = tapestry("rewrite", document, "--prepare", tmp_path / "once.json")
     assert "nothing that is computed depends on parameters alone" in answer.out
     assert not (tmp_path / "once.json").exists()
+
+
+def test_two_programs_are_not_written_to_one_file(tapestry: Run, document: Path, tmp_path: Path) -> None:
+    one, same = tmp_path / "one.json", tmp_path / "folder" / ".." / "one.json"
+    said = complaint(tapestry("rewrite", document, "--prepare", one, "-o", same))
+    assert said.startswith("-o and --prepare both name ") and not one.exists()
+
+
+@pytest.mark.parametrize(("option", "value"), [("--families", "selectors"), ("--kind", "optimization")])
+def test_rules_that_family_or_kind_exclude_are_named(
+    tapestry: Run, document: Path, option: str, value: str
+) -> None:
+    said = complaint(tapestry("rewrite", document, "--rules", "expand_softmax", option, value))
+    assert "exclude all of them: 'expand_softmax' (semantic, of expansions)" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), (b"\xff\xfe\x00", "is no text"), (b"{", "is no JSON document")],
+)
+def test_a_file_that_holds_no_moves_is_refused_with_what_was_expected(
+    tapestry: Run, document: Path, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "moves.json"
+    if content is not None:
+        path.write_bytes(content)
+    told = complaint(tapestry("rewrite", document, "--moves", path))
+    assert said in told and told.endswith("such as `tapestry rewrite --list --json` prints")

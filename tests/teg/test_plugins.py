@@ -160,14 +160,21 @@ def test_what_a_plug_in_prints_does_not_reach_standard_output(
     assert tuple(capsys.readouterr()) == ("", "hello\n")
 
 
-def test_faults_are_logged_in_one_line_for_each_plug_in(plug: Plug, caplog: pytest.LogCaptureFixture) -> None:
-    plug(Entry("a", (Thing("ours"), 3)), Entry("b", Thing("fine")))
+def test_plug_ins_with_faults_are_named_once_in_one_line(
+    plug: Plug, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teg.plugins._told", set())
+    caplog.set_level("INFO", "tapestry.plugins")
+    for _ in range(2):
+        plug(Entry("a", (Thing("ours"), 3)), Entry("b", Thing("fine")))
 
-    (line,) = caplog.messages
-    assert line.startswith(
-        "plug-in acme 1.0, tapestry.things 'a' (acme:THINGS), is left out in part or whole: "
-    )
-    assert line.endswith("(and 1 more); `tapestry plugins` lists all")
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    told = [r.getMessage() for r in caplog.records if r.levelname == "INFO"]
+    assert warned == [
+        "plug-ins left out in part or whole: acme 1.0; `tapestry plugins` says why and what to do"
+    ]
+    assert all(line.startswith("plug-in acme 1.0, tapestry.things 'a' (acme:THINGS): ") for line in told)
+    assert len(told) == 2 and told[0].endswith("(and 1 more)")
 
 
 def test_damaged_metadata_of_one_distribution_are_reported_and_the_rest_is_found(

@@ -13,7 +13,7 @@ from rewrites.pipelines import Rewritten
 from rewrites.preparation import Prepared, prepared
 from service.cli.errors import OK, CommandError
 from service.cli.output import print_json, print_table
-from service.cli.searching import read_graph, warn_of, write_graph
+from service.cli.searching import read_graph, refuse_one_file, warn_of, write_graph
 from service.graphs import graph_flops
 from service.refusals import refusal_documents
 from service.requests import InvalidRequest
@@ -21,6 +21,7 @@ from service.rewriting import Asked, listing, rewritten, stage_documents
 from teg.graph import Graph
 
 SHOWN = 3
+MOVES_WANTED = "expected a JSON file of moves, such as `tapestry rewrite --list --json` prints"
 
 
 def run(arguments: Namespace) -> int:
@@ -54,6 +55,8 @@ def _asked(arguments: Namespace) -> Asked:
     given = [f"--{name}" for name, value in ways.items() if value is not None]
     if arguments.list and given:
         raise CommandError(f"--list changes nothing and writes nothing; leave {' and '.join(given)} out")
+    if arguments.output is not None and arguments.prepare is not None:
+        refuse_one_file({"-o": arguments.output, "--prepare": arguments.prepare})
     return Asked(
         rules=arguments.rules,
         families=arguments.families,
@@ -69,8 +72,13 @@ def _read_moves(path: str) -> Sequence[Any]:
     """The moves of a file: a list, one alone, or what `--list --json` printed."""
     try:
         document = json.loads(Path(path).read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise CommandError(f"--moves {path}: {error}") from error
+    except OSError as error:
+        said = f"--moves: cannot read {path!r}: {error.strerror or error}"
+        raise CommandError(f"{said}; {MOVES_WANTED}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"--moves: {path!r} is no text; {MOVES_WANTED}") from error
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"--moves: {path!r} is no JSON document: {error}; {MOVES_WANTED}") from error
     listed = document["moves"] if isinstance(document, dict) and "moves" in document else document
     return listed if isinstance(listed, list) else [listed]
 

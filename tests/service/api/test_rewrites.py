@@ -164,3 +164,11 @@ def test_a_divided_program_is_two_programs(shared: Service) -> None:
         for graph in (made["graph"], made["before"])
     }
     assert list(parts.values()) == ["program", "before"]
+
+
+@pytest.mark.parametrize("field", ["rules", "families"])
+def test_an_empty_name_in_a_query_is_refused(shared: Service, field: str) -> None:
+    answer = shared.http.get(f"/v1/graphs/{posted(shared)}/rewrites?{field}=")
+    said = complaint(answer, 422, "invalid")
+    assert said["errors"][0]["pointer"] == f"#query/{field}"
+    assert "expected names with commas in between, not ''" in said["detail"]

@@ -251,7 +251,9 @@ def test_a_rewritten_program_says_of_which_it_was_made(idle_service: Service, vi
     made = idle_service.post(f"/v1/graphs/{source}/rewrites", json={"moves": [move]})["graph"]
     page = visit(idle_service, f"/graphs/{made['id']}")
     told = page.get_by_role("region", name="Made from")
-    expect(told).to_contain_text("fuse_after_contract")
+    expect(told.locator(".moves li")).to_have_count(1)
+    expect(told.locator(".moves li")).to_contain_text("fuse_after_contract")
+    expect(told.locator(".moves .place")).to_have_text("active")
     expect(told.get_by_role("link")).to_have_attribute("href", f"/graphs/{source}")
     page = visit(idle_service, f"/graphs/{source}")
     expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)

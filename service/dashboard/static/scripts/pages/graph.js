@@ -4,6 +4,7 @@ import { get, pages } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { graphFigures, operatorTable, sourceTable } from "../graph-summary.js";
 import { watchHealth } from "../health.js";
+import { showMoves } from "../move-list.js";
 import { missing } from "../notice.js";
 import { RunsTable } from "../runs-table.js";
 import { clock, several } from "../units.js";
@@ -57,14 +58,15 @@ function showHistory(items) {
 function made({ source, part, moves, created_at }) {
   const parts = { before: "the part computed once, ", program: "the part left for every run, " };
   const said = part ? parts[/** @type {"before" | "program"} */ (part)] : "";
-  const rules = [...new Set(moves.map((/** @type {any} */ move) => move.rule))];
+  const place = element("div", {});
+  if (moves.length) showMoves(place, moves);
   return element(
     "li",
     {},
     `${said}${several(moves.length, "move")} from `,
     element("a", { href: pages.graph(source), class: "mono" }, source),
     `, ${clock(created_at)}`,
-    rules.length ? element("div", { class: "muted small" }, rules.join(", ")) : null,
+    place,
   );
 }
 
