@@ -172,12 +172,18 @@ class Jobs:
         *,
         execution: Execution | None = None,
         problem: Mapping[str, Any] | None = None,
+        verified: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
-        """End an execution, with what came out or with the reason why nothing did."""
+        """End an execution, with what came out or with the reason why nothing did.
+
+        `verified` is what is known of plans by it, by their keys.
+        """
         with self._fenced(job, now, 0.0) as connection:
             outcome: dict[str, Any] = {} if execution is None else outcome_values(execution)
             outcome |= {"ended_at": now, "problem": None if problem is None else dict(problem)}
             connection.execute(update(ExecutionRow).where(ExecutionRow.id == job.subject).values(outcome))
+            for key, said in (verified or {}).items():
+                connection.execute(update(PlanRow).where(PlanRow.key == key).values(verified=dict(said)))
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now, phase="done")
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from hardware import Mesh
 from optimizer import Plan, ProcessIslands
 from service.checking import execute_plan, fits_in_memory, reference_values
-from service.store import Execution, Store, mesh_of
+from service.store import Execution, Store, StoredExecution, mesh_of
+from service.verdicts import is_refuted, with_suspects
 from service.worker.heart import Drained, Held
 from teg.graph import Graph
 
@@ -87,7 +90,20 @@ def do_execution(store: Store, held: Held) -> None:
         execution.seed or 0,
     )
     record = execute(order, held)
-    store.jobs.end_execution(held.job, datetime.now(UTC), "finished", execution=record)
+    verified = _marks(store, execution, record) if is_refuted(record.verified) else None
+    store.jobs.end_execution(held.job, datetime.now(UTC), "finished", execution=record, verified=verified)
+
+
+def _marks(store: Store, execution: StoredExecution, record: Execution) -> dict[int, Mapping[str, Any]]:
+    """What is known, by their keys, of the refuted plan and of those of its run that share suspects with it."""
+    shown = {plan.id: plan for plan in store.runs.frontier(execution.run_id)}
+    keys = {plan.id: plan.key for plan in shown.values()} | {execution.plan_id: execution.plan_key}
+    plans = store.plans.load_all(list(keys.values()))
+    histories = {plan_id: plan.moves for plan_id, plan in zip(keys, plans, strict=True)}
+    known = {plan.id: plan.verified for plan in shown.values() if plan.verified is not None}
+    refuted = {execution.plan_id: record.verified}
+    marks = refuted | with_suspects(histories, known | refuted)
+    return {keys[plan_id]: said for plan_id, said in marks.items()}
 
 
 def _wait(future: Future[Execution], held: Held) -> Execution:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rewrites import Rule, catalogue
 from rewrites.rule import op, tensor
 from service.store import LeaseLost, Store
 from service.verdicts import verdict_of
+from service.worker.executing import do_execution
 from service.worker.heart import Drained, Held
 from service.worker.searching import LARGEST_SHOWN
 from tests.service.programs import two_layers
@@ -286,18 +288,47 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
     assert [e.data for e in bench.store.runs.events(run_id) if e.kind == "refused"] == [[refusal]]
 
 
-def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_so(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def dropping(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A rule that changes values, in the catalogue."""
     x = tensor("x")
     bad = Rule("acme_drop", op("cell", x), x, "", "", lambda size: two_layers(), saturating=True)
     monkeypatch.setitem(catalogue(), "acme_drop", bad)
-    run_id = bench.run(two_layers(width=256), rules=("acme_drop",), budget_evaluations=2000)
+    return bad.name
+
+
+def plans_with(bench: Bench, run_id: str, rule: str) -> dict[int, dict[str, Any]]:
+    """What was checked of the plans with the rule in their history, by their keys."""
+    shown = {plan.key: dict(plan.verified or {}) for plan in bench.store.runs.frontier(run_id)}
+    loaded = bench.store.plans.load_all(list(shown))
+    pairs = zip(shown, loaded, strict=True)
+    return {key: shown[key] for key, plan in pairs if any(move.rule == rule for move in plan.moves)}
+
+
+def test_a_rule_that_changes_values_is_suspected_in_every_plan_and_the_run_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = dropping(monkeypatch)
+    run_id = bench.run(two_layers(width=256), rules=(rule,), budget_evaluations=2000)
     run = bench.store.runs.get(run_id)
     assert (run.status, run.problem and run.problem["code"]) == ("succeeded", "plans_refuted")
-    shown = {plan.key: plan.verified or {} for plan in bench.store.runs.frontier(run_id)}
-    loaded = zip(shown.values(), bench.store.plans.load_all(list(shown)), strict=True)
-    with_it = [said for said, plan in loaded if any(move.rule == "acme_drop" for move in plan.moves)]
-    assert with_it and all(said["suspects"] == ["acme_drop"] for said in with_it)
+    with_it = plans_with(bench, run_id, rule).values()
+    assert with_it and all(said["suspects"] == [rule] for said in with_it)
     verdicts = {verdict_of(said) for said in with_it}
     assert "failed" in verdicts and verdicts <= {"failed", "untrusted"}
+
+
+def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = dropping(monkeypatch)
+    run_id = bench.run(two_layers(width=256), rules=(rule,), budget_evaluations=2000, verify="dry")
+    first, *others = plans_with(bench, run_id, rule)
+    now = datetime.now(UTC)
+    bench.store.executions.submit(first, backend="numpy", values=True, seed=0, created_at=now)
+    job = bench.store.jobs.claim("worker", datetime.now(UTC), 60.0, ("execution",))
+    assert job is not None
+    do_execution(bench.store, Held(job, 60.0, bench.draining))
+    after = plans_with(bench, run_id, rule)
+    assert verdict_of(after[first]) == "failed"
+    assert {verdict_of(after[key]) for key in others} == {"untrusted"}
+    assert all(said["suspects"] == [rule] for said in after.values())
