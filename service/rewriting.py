@@ -54,17 +54,27 @@ def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
     if faults:
         raise InvalidRequest(faults)
     named = choose_rules(asked.rules)
-    left = tuple(
-        rule
-        for rule in named
-        if (asked.families is None or family_of(rule.name) in asked.families)
-        and asked.kind in (None, rule.kind)
-    )
+    left = tuple(rule for rule in named if not _is_excluded(rule, asked))
     if asked.rules and not left:
-        told = ", ".join(f"{r.name!r} ({r.kind}, of {family_of(r.name)})" for r in named)
-        by = " and ".join(name for name in ("families", "kind") if getattr(asked, name) is not None)
-        raise InvalidRequest([Fault("/rules", _line(f"{by} exclude all of them: {told}; leave {by} out"))])
+        raise InvalidRequest([Fault("/rules", f"nothing is left to do: {excluded(asked)}")])
     return left
+
+
+def excluded(asked: Asked) -> str:
+    """Which of the rules that are named (all known) the families and kind exclude, and the cure; empty where none."""
+    told = [
+        f"{rule.name!r} ({rule.kind}, of {family_of(rule.name)})"
+        for rule in (choose_rules(asked.rules) if asked.rules else ())
+        if _is_excluded(rule, asked)
+    ]
+    by = " and ".join(name for name in ("families", "kind") if getattr(asked, name) is not None)
+    verb = "excludes" if by == "kind" else "exclude"
+    return _line(f"{by} {verb} {', '.join(told)}; leave {by} out to use all that are named") if told else ""
+
+
+def _is_excluded(rule: Rule, asked: Asked) -> bool:
+    of_another_family = asked.families is not None and family_of(rule.name) not in asked.families
+    return of_another_family or asked.kind not in (None, rule.kind)
 
 
 def rewritten(graph: Graph, asked: Asked) -> Rewritten:

@@ -193,7 +193,15 @@ def test_rules_that_family_or_kind_exclude_are_named(
     tapestry: Run, document: Path, option: str, value: str
 ) -> None:
     said = complaint(tapestry("rewrite", document, "--rules", "expand_softmax", option, value))
-    assert "exclude all of them: 'expand_softmax' (semantic, of expansions)" in said
+    assert "nothing is left to do: " in said
+    assert "'expand_softmax' (semantic, of expansions); leave " in said
+
+
+@pytest.mark.parametrize("how", ["--list", "--json"])
+def test_a_named_rule_that_does_not_take_part_is_told(tapestry: Run, document: Path, how: str) -> None:
+    answer = tapestry("rewrite", document, "--rules", "expand_softmax,fuse_cells", "--kind", "semantic", how)
+    assert (answer.code, answer.err.count("\n")) == (0, 1)
+    assert "kind excludes 'fuse_cells' (optimization, of fusion); leave kind out" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from service.cli.searching import read_graph, refuse_one_file, warn_of, write_gr
 from service.graphs import graph_flops
 from service.refusals import refusal_documents
 from service.requests import InvalidRequest
-from service.rewriting import Asked, listing, rewritten, stage_documents
+from service.rewriting import Asked, excluded, listing, rewritten, stage_documents
 from teg.graph import Graph
 
 SHOWN = 3
@@ -30,8 +31,11 @@ def run(arguments: Namespace) -> int:
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     try:
         if arguments.list:
-            return _list(graph, listing(graph, asked), arguments.json)
+            told = listing(graph, asked)
+            _note_excluded(asked)
+            return _list(graph, told, arguments.json)
         done = rewritten(graph, asked)
+        _note_excluded(asked)
     except InvalidRequest as error:
         raise CommandError(_as_options(error, arguments)) from error
     parts = prepared(done.graph) if asked.prepare else None
@@ -88,6 +92,12 @@ def _as_options(error: InvalidRequest, arguments: Namespace) -> str:
     option, _, member = error.faults[0].pointer.removeprefix("/").partition("/")
     where = f" {arguments.moves}, move {int(member) + 1}" if option == "moves" and member else ""
     return f"--{option}{where}: {error.faults[0].detail}"
+
+
+def _note_excluded(asked: Asked) -> None:
+    """Some of the rules that are named do not take part: say which on standard error."""
+    if said := excluded(asked):
+        print(f"tapestry: {said}", file=sys.stderr)
 
 
 def _list(graph: Graph, told: dict[str, Any], as_json: bool) -> int:
