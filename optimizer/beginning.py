@@ -46,7 +46,8 @@ def begin(
 ) -> None:
     """Compile the graph, simplified, for every machine, and as given for the whole one; plant the first plans.
 
-    The budget bounds the evaluations and the time spent on rewriting ahead, and the evaluations spent on seeds.
+    The budget bounds the evaluations spent on rewriting ahead and on seeds; on one device, where rewriting ahead is
+    most of the search, its time too.
 
     Raises:
         ValueError: there are `plans` to start from, but none is of this program.
@@ -111,7 +112,7 @@ def _rewritten(
     sounding = structural.sounding(
         graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort, tuple(ordered)
     )
-    front = [s for s in sounding.run(until_s) if s.graph.structural_hash not in structural.known]
+    front = [s for s in sounding.run(until_s if is_alone else math.inf) if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
     for sounded in joining:
