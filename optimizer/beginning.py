@@ -112,7 +112,8 @@ def _rewritten(
     sounding = structural.sounding(
         graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort, tuple(ordered)
     )
-    front = [s for s in sounding.run(until_s if is_alone else math.inf) if s.graph.structural_hash not in structural.known]
+    found = sounding.run(until_s if is_alone else math.inf)
+    front = [s for s in found if s.graph.structural_hash not in structural.known]
     state.evaluations += sounding.judged
     joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
     for sounded in joining:
