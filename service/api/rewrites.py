@@ -8,11 +8,12 @@ from datetime import UTC
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from rewrites.rules import FAMILY_NAMES
 from service.api import rewrite_tasks
 from service.api.answers import answer, revalidated
-from service.api.bodies import RewriteBody, Text
+from service.api.bodies import RewriteBody
 from service.api.context import Parts
 from service.api.described import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from service.api.graphs import graph_document
@@ -31,20 +32,22 @@ SAVED: Answers = {
 }
 
 
+# Names with commas in between, so long and so many that they fit into the first line of a request.
+Names = Annotated[str, Field(max_length=2000, pattern=r"^[A-Za-z0-9_., -]*$")]
+
+
 @router.get("/{graph_id}/rewrites", response_model=OffersAnswer, responses=KEPT | problems(404, 422, 503))
 def list_offers(
     graph_id: GraphId,
     request: Request,
     parts: Parts,
     rules: Annotated[
-        list[Text] | None,
-        Query(
-            max_length=1000, description="only moves of these rules; may be repeated, or names with commas"
-        ),
+        list[Names] | None,
+        Query(max_length=20, description="only moves of these rules; may be repeated, or names with commas"),
     ] = None,
     families: Annotated[
-        list[Text] | None,
-        Query(max_length=100, description=f"only rules of these families: {', '.join(FAMILY_NAMES)}"),
+        list[Names] | None,
+        Query(max_length=20, description=f"only rules of these families: {', '.join(FAMILY_NAMES)}"),
     ] = None,
     kind: Annotated[
         str | None,
