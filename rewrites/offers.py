@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from rewrites.attempts import Failure, Place, tried
 from rewrites.draft import order_of
@@ -35,6 +36,29 @@ class Tied:
         return self.known
 
 
+# Keys that a file of watchers may hold beside its base before they become one: copying the base takes longest.
+MOST_BESIDE = 1024
+
+
+class Watchers(NamedTuple):
+    """At which places something was looked at: a base that many graphs share, and what is otherwise now."""
+
+    base: Mapping[Key, frozenset[str]] = {}
+    now: Mapping[Key, frozenset[str]] = {}
+
+    def at(self, key: Key) -> frozenset[str]:
+        """The places that looked at this."""
+        found = self.now.get(key)
+        return self.base.get(key, frozenset()) if found is None else found
+
+    def but(self, changed: Mapping[Key, frozenset[str]]) -> Watchers:
+        """The same with some places exchanged."""
+        now = {**self.now, **changed}
+        if len(now) <= MOST_BESIDE:
+            return Watchers(self.base, now)
+        return Watchers({key: sites for key, sites in {**self.base, **now}.items() if sites})
+
+
 @dataclass(frozen=True, eq=False)
 class Offers:
     """All moves of some rules on a graph. A rule that fails at a place offers nothing there: see `failures`.
@@ -46,7 +70,7 @@ class Offers:
     rules: tuple[Rule, ...]
     places: Mapping[str, Place]
     kinds: Mapping[Kind, Tied]
-    watchers: Mapping[Key, frozenset[str]]
+    watchers: Watchers
 
     @staticmethod
     def of(graph: Graph, rules: Sequence[Rule]) -> Offers:
@@ -54,14 +78,14 @@ class Offers:
         sight, index = Sight(graph), index_of(tuple(rules))
         places = {b.site: tried(sight, index, b) for b in graph.blocks}
         kinds = _filed(graph, {}, {}, places, (), places)
-        return Offers(graph, tuple(rules), places, kinds, _watching({}, {}, places, places))
+        return Offers(graph, tuple(rules), places, kinds, _watching(Watchers(), {}, places, places))
 
     def after(self, graph: Graph, changes: Changes) -> Offers:
         """Those of the graph that a rewrite made of this one."""
         sight, index = Sight(graph), index_of(self.rules)
         seen = self._changed(graph, changes)
         new = {s for s in changes.blocks if s in graph.by_site}
-        concerned = new.union(*[self.watchers[k] for k in seen if k in self.watchers])
+        concerned = new.union(*map(self.watchers.at, seen))
         concerned |= self._fed_otherwise(graph, new)
         touched = concerned | changes.blocks
         places = dict(self.places)
@@ -147,11 +171,8 @@ def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
 
 
 def _watching(
-    watchers: Mapping[Key, frozenset[str]],
-    before: Mapping[str, Place],
-    after: Mapping[str, Place],
-    touched: Iterable[str],
-) -> dict[Key, frozenset[str]]:
+    watchers: Watchers, before: Mapping[str, Place], after: Mapping[str, Place], touched: Iterable[str]
+) -> Watchers:
     """At which places something was looked at, with the touched places exchanged."""
     left: dict[Key, set[str]] = {}
     come: dict[Key, set[str]] = {}
@@ -163,12 +184,10 @@ def _watching(
                 left.setdefault(key, set()).add(site)
             for key in now - was:
                 come.setdefault(key, set()).add(site)
-    result = dict(watchers)
-    for key in left.keys() | come.keys():
-        result[key] = result.get(key, frozenset()) - left.get(key, set()) | come.get(key, set())
-        if not result[key]:
-            del result[key]
-    return result
+    none = set[str]()
+    return watchers.but(
+        {k: watchers.at(k) - left.get(k, none) | come.get(k, none) for k in left.keys() | come.keys()}
+    )
 
 
 def _filed(
