@@ -82,22 +82,21 @@ class Judge:
 
     def judge(self, parent: Sounded, move: Move, offers: Offers) -> Sounded | None:
         """What a move makes of a graph, where it fits and is new; on the front and in the queue if it belongs there."""
+        return self._child(parent, move, offers, None)
+
+    def judge_further(self, child: Sounded, move: Move) -> Sounded | None:
+        """What another move of the graph that a child was made of makes of the child, as `judge`."""
+        return None if child.origin is None else self._child(child, move, child.origin, child.changes)
+
+    def _child(self, parent: Sounded, move: Move, origin: Offers, before: Changes | None) -> Sounded | None:
+        """What a move makes of a graph that came of the `origin` by the changes `before`; None unless it is new."""
         made = self.rewritten(parent.graph, move)
         if made is None:
             return None
         known = len(self._seen)
-        child = self.kept(made.graph, (*parent.moves, *made.moves), offers, made.changes)
+        changes = made.changes if before is None else before | made.changes
+        child = self.kept(made.graph, (*parent.moves, *made.moves), origin, changes)
         return child if len(self._seen) > known else None
-
-    def judge_further(self, child: Sounded, move: Move) -> Sounded | None:
-        """What another move of the graph that a child was made of makes of the child, as `judge`."""
-        made = self.rewritten(child.graph, move)
-        if made is None or child.origin is None or child.changes is None:
-            return None
-        known = len(self._seen)
-        moves, changes = (*child.moves, *made.moves), child.changes | made.changes
-        further = self.kept(made.graph, moves, child.origin, changes)
-        return further if len(self._seen) > known else None
 
     def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded | None:
         """A rewritten graph judged; where it is new, on the front and in the queue if it belongs there.

@@ -96,22 +96,21 @@ class Sounding:
             best: dict[str, Sounded] = {}
             for move, child in helping:
                 best.setdefault(move.rule, child)
-            joined = self._joined([(m, c) for m, c in helping if m.rule in best], order)
+            joined = self._joined(helping, order)
             for rule, child in best.items():
                 self._pursue(child if joined is None else joined, rule, order, vain)
         return self.judge.front != before
 
     def _joined(self, helping: Sequence[tuple[Move, Sounded]], order: Order) -> Sounded | None:
         """The moves that help made one after the other, best first, as long as they do; None where only one does."""
-        current: Sounded | None = None
-        for move, child in helping:
-            if current is None:
-                current = first = child
-                continue
+        if len(helping) < 2:
+            return None
+        first = current = helping[0][1]
+        for move, _ in helping[1:]:
             further = self.judge.judge_further(current, move)
             if further is not None and order(further) < order(current):
                 current = further
-        return None if current is None or current is first else current
+        return None if current is first else current
 
     def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
         """Go on with one rule as long as it helps; what did not help once is not tried again."""

@@ -199,7 +199,8 @@ class Stencil(NamedTuple):
                 found = tuple(tensors[t] for t in reads)
                 offers.append(_Offered(move.rule, numbers[0], move.choice, kind, numbers[1], found))
         watched = {q for _, _, seen in trials for q in seen}
-        watched |= {t << 2 for o in offers for t in o.reads}
+        makers = map(scene.question, {t for a in attempts for o in a.offers for t in o.reads})
+        watched.update(q for q in makers if q is not None)
         return Stencil(tuple(trials), tuple(offers), tuple(watched))
 
     def at(self, scene: Scene, rules: tuple[Rule, ...]) -> Place:

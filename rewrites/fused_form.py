@@ -19,9 +19,6 @@ from teg.operators.fused_body import FUSED, Body, Step
 PASSING = ("cell", "view")
 MOST_PASSED = 2
 
-# Blocks that may have to move in front of a fused block.
-MOST_LATE = 64
-
 
 @dataclass(frozen=True)
 class FusedForm:
@@ -84,25 +81,8 @@ class Region(NamedTuple):
         return sorted(found, key=lambda b: self.draft.position(b.site))
 
     def late_inputs(self) -> list[Block] | None:
-        """The blocks that must move in front of the fused block; None where one of them needs its results.
-
-        None also where they are more than `MOST_LATE`: what is that far apart in the program stays apart.
-        """
-        draft, replaced = self.draft, self.replaced
-        start = draft.position(replaced[0].site)
-        waiting = [draft.producers[t] for t in self.reads]
-        late: dict[str, Block] = {}
-        while waiting:
-            block = waiting.pop()
-            if block.site in late or draft.position(block.site) < start:
-                continue
-            if block in replaced:
-                return None
-            late[block.site] = block
-            if len(late) > MOST_LATE:
-                return None
-            waiting.extend(draft.producers[t] for t in block.inputs)
-        return [late[s] for s in sorted(late, key=draft.position)]
+        """The blocks that must move in front of the fused block; None where it cannot be."""
+        return self.draft.late(self.replaced, self.reads)
 
     def is_possible(self) -> bool:
         """Whether the blocks can become one: all have index spaces and no costs of their own, and no cycle arises."""

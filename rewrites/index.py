@@ -1,11 +1,11 @@
 """Which rules may fit at a block, by what their roots ask of it alone: worked out once per definition.
 
-Imported by the matcher (`rewrites.match`), the neighbourhood of changes and far reaching patterns.
+Imported by the matcher, by what keeps moves current and by saturation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from math import inf
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ MOST_KNOWN = 1 << 15
 
 
 class Wired(Protocol):
-    """Tensors and what makes them: a graph or a program."""
+    """Tensors and what makes them: a graph or a draft."""
 
     @property
     def tensors(self) -> Mapping[str, Tensor]: ...
@@ -63,7 +63,8 @@ class Index:
 
     def _has_sides(self, rule: Rule) -> bool:
         try:
-            return bool(rule.roots) and rule.depth >= 0
+            _ = rule.roots, rule.depth  # made when they are first asked for
+            return True
         except Exception as error:
             self._leave_out(rule, error)
             return False
@@ -86,12 +87,8 @@ class Index:
         key = (block.definition, *(t.dtype for t in types))
         found = self._by_definition.get(key)
         if found is None:
-            rules: Iterable[Rule] = (r for r, _ in self._with_root(block.operator))
-            if block.operator == "cell":
-                there = functions_of(block.definition)
-                rules = [
-                    r for r, heads in self._with_root("cell") if not heads or not heads.isdisjoint(there)
-                ]
+            there = functions_of(block.definition) if block.operator == "cell" else frozenset[str]()
+            rules = [r for r, heads in self._with_root(block.operator) if not heads or heads & there]
             found = tuple(r for r in rules if self._fits(r, block.definition, types))
             _remember(self._by_definition, key, found)
         return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rewrites.fused_form import MOST_LATE, region
+from rewrites.fused_form import region
 from rewrites.move import SEVERAL, Move
 from rewrites.regions import Fuse
 from rewrites.rule import TOGETHER, Match, Rule, RuleError
@@ -101,27 +101,9 @@ def _has_room(sight: Sight, rule: Rule, match: Match) -> bool:
     roots, blocks = match.roots, match.blocks
     if isinstance(rule.right, Fuse):
         return region(sight, roots, blocks, rule.right.recomputes, rule.right.joined).is_possible()
-    return len(roots) == 1 or late_blocks(sight, roots, blocks) is not None
+    return len(roots) == 1 or late_blocks(match) is not None
 
 
-def late_blocks(sight: Sight, roots: Sequence[Block], blocks: Collection[Block]) -> list[Block] | None:
-    """The blocks after the first root that the results need; None where one needs a root itself (a cycle).
-
-    None also where they are more than `MOST_LATE`: what is that far apart in the program stays apart.
-
-    The new blocks stand where the first root stood, so these move in front of it.
-    """
-    start = sight.position(roots[0].site)
-    waiting = [sight.producers[t] for b in blocks for t in b.inputs]
-    late: dict[str, Block] = {}
-    while waiting:
-        block = waiting.pop()
-        if block.site in late or sight.position(block.site) < start:
-            continue
-        if block in roots:
-            return None
-        late[block.site] = block
-        if len(late) > MOST_LATE:
-            return None
-        waiting.extend(sight.producers[t] for t in block.inputs)
-    return sight.ordered(late)
+def late_blocks(match: Match) -> list[Block] | None:
+    """The blocks that must move in front of the first root, where the new blocks stand; None where they cannot."""
+    return match.draft.late(match.roots, [t for b in match.blocks for t in b.inputs])

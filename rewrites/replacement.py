@@ -68,7 +68,7 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
         for root, old, new in zip(match.roots, olds, targets, strict=True)
         if new != old or old in made.tensors
     ]
-    late = late_blocks(match.draft, match.roots, match.blocks) if len(match.roots) > 1 and made.blocks else []
+    late = late_blocks(match) if len(match.roots) > 1 and made.blocks else []
     position = draft.position(match.roots[0].site)
     for root in gone:
         draft.remove(root.site)

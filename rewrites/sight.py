@@ -21,6 +21,9 @@ Key = str | tuple[str, ...] | Definition
 EVERYTHING: Key = ()
 PRESENT, MANY = "data", "many"
 
+# Blocks that may have to move in front of what is made of others.
+MOST_LATE = 64
+
 # More blocks than this that read a tensor are many.
 FEW = 8
 
@@ -193,6 +196,28 @@ class Sight:
             if has_many_readers(self.program.readers[tensor]):
                 return False
         return all(reader in blocks for reader, _ in self.readers[tensor])
+
+    def late(self, blocks: Sequence[Block], tensors: Iterable[str]) -> list[Block] | None:
+        """The blocks after the first of these, in program order, that tensors need: to stand where it stands, what
+        reads them has these move in front of it.
+
+        None where the tensors need one of the `blocks` themselves (a cycle), or more than `MOST_LATE`: what is that
+        far apart in the program stays apart.
+        """
+        start = self.position(blocks[0].site)
+        waiting = [self.producers[t] for t in tensors]
+        found: dict[str, Block] = {}
+        while waiting:
+            block = waiting.pop()
+            if block.site in found or self.position(block.site) < start:
+                continue
+            if block in blocks:
+                return None
+            found[block.site] = block
+            if len(found) > MOST_LATE:
+                return None
+            waiting.extend(self.producers[t] for t in block.inputs)
+        return self.ordered(found)
 
     def forget(self) -> None:
         """Begin anew to note what is looked at."""

@@ -37,8 +37,13 @@ def _fused(m: Match) -> CellForm:
 
 
 def _is_first_read(m: Match) -> bool:
-    """A cell that reads `y` twice is matched at the first of the two; what comes out is no larger than any kernel."""
-    if m["y"] in m["before"]:
+    """A cell that reads `y` twice is matched at the first of the two."""
+    return m["y"] not in m["before"]
+
+
+def _may_be_one(m: Match) -> bool:
+    """Whether this is the place for it, and what comes out is no larger than any kernel."""
+    if not _is_first_read(m):
         return False
     own, inner = m.roots[0], m.draft.producers[m["y"]].definition
     reads = sum(reads_of(own.definition).get(k, 0) for k, t in enumerate(own.inputs) if t == m["y"])
@@ -127,7 +132,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_cells",
         left=any_cell(rest("before"), INNER.only_here(), rest("after")),
         right=cell(_fused),
-        when=lambda m: _is_first_read(m) and not _is_repeated(m),
+        when=lambda m: _may_be_one(m) and not _is_repeated(m),
         doc="""
         A cell is computed inside the only cell that reads it.
 
@@ -143,7 +148,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_broadcast_cell",
         left=any_cell(rest("before"), INNER.only_here(), rest("after")),
         right=cell(_fused),
-        when=lambda m: _is_first_read(m) and _is_repeated(m) and _is_cheap(m),
+        when=lambda m: _may_be_one(m) and _is_repeated(m) and _is_cheap(m),
         doc="""
         A cheap cell is computed inside the only cell that reads it, once per element there.
 
@@ -158,9 +163,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_shared_cell",
         left=any_cell(rest("before"), INNER, rest("after")),
         right=cell(_fused),
-        when=lambda m: (
-            _is_first_read(m) and _is_shared(m) and (_is_cheap(m) or _is_at_hand(m) or _is_little(m))
-        ),
+        when=lambda m: _may_be_one(m) and _is_shared(m) and (_is_cheap(m) or _is_at_hand(m) or _is_little(m)),
         doc="""
         A cheap cell that others read too is computed again inside one of its readers.
 
@@ -178,7 +181,7 @@ CELL_FUSION: tuple[Rule, ...] = (
         name="fuse_generator",
         left=any_cell(rest("before"), GENERATOR, rest("after")),
         right=cell(_fused),
-        when=lambda m: _is_first_read(m) and _is_cheap(m),
+        when=lambda m: _may_be_one(m) and _is_cheap(m),
         doc="""
         A cheap function of the coordinates alone is computed where it is read.
 
