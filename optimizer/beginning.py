@@ -65,10 +65,8 @@ def begin(
         starts.append((state.machines[0], graph, ()))
     for number, (machine, program, history) in enumerate(starts):
         state.variants.append(new_variant(number, machine, program, history, state.settings))
-    is_explored = False
     if seeds:
-        rewritten, is_explored = _rewritten(state, simple, moves, limit, until_s)
-        for machine, sounded in rewritten:
+        for machine, sounded in _rewritten(state, simple, moves, limit, until_s):
             state.variants.append(_joining(state, machine, sounded))
     ours = list(state.variants)
     if plans:
@@ -84,9 +82,14 @@ def begin(
         state.evaluations += plant_seeds(variant, left) if variant.has_choice else 0
     for variant in state.variants:
         weigh_parents(variant.archive)
-    if is_explored:
+    if seeds and _is_alone(state):
         state.stand_still(DETOURS)
     state.timings["seeds_s"] += time.perf_counter() - began
+
+
+def _is_alone(state: SearchState) -> bool:
+    """Whether the machine is one device: there is nothing to place, and rewriting ahead is most of the search."""
+    return state.machines[0].mesh.device_count == 1
 
 
 def _plant_abstract(variant: Variant) -> int:
@@ -96,16 +99,15 @@ def _plant_abstract(variant: Variant) -> int:
 
 def _rewritten(
     state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
-) -> tuple[list[tuple[Machine, Sounded]], bool]:
+) -> list[tuple[Machine, Sounded]]:
     """The best of many rewritten graphs, as judged on one device of the machine: the search begins with them too.
-    And whether that was most of the search, so that a few rounds of detours are enough.
 
     On one device, be it a part of the machine, there is nothing to place, and that is most of the search. Where
     there are more, the judgement leaves out how things are shared and sent, so a few that stand out join the
     program as it was given, on the whole machine only: on every part they would take the evaluations of others.
     """
     whole, structural = state.machines[0], state.structural
-    is_alone = whole.mesh.device_count == 1
+    is_alone = _is_alone(state)
     judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
     effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
     ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
@@ -121,7 +123,7 @@ def _rewritten(
         structural.improved[sounded.moves[-1].rule] += 1
     alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
     parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
-    return [(ordered[s.order], s) for s in joining] + parts, is_alone
+    return [(ordered[s.order], s) for s in joining] + parts
 
 
 def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:

@@ -12,7 +12,7 @@ LONGEST_REASON = 1000
 def refusal_documents(refused: Mapping[str, str]) -> list[dict[str, str]]:
     """`{"rule", "reason", "cure"}` of each, in the order of their refusal; a reason is one line of printable text."""
     return [
-        {"rule": rule, "reason": _line(reason), "cure": cure_of(rule)} for rule, reason in refused.items()
+        {"rule": rule, "reason": one_line(reason), "cure": cure_of(rule)} for rule, reason in refused.items()
     ]
 
 
@@ -27,6 +27,7 @@ def cure_of(rule: str) -> str:
     return "its author should see the reason; to search without it, name the others in `rules`"
 
 
-def _line(text: str) -> str:
+def one_line(text: str, longest: int = LONGEST_REASON) -> str:
+    """A text as one line of printable characters, cut where it is longer."""
     line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -12,7 +12,7 @@ from optimizer.rules import choose_rules
 from rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
 from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from rewrites.rules import FAMILY_NAMES, family_of
-from service.refusals import refusal_documents
+from service.refusals import one_line, refusal_documents
 from service.requests import Fault, InvalidRequest
 from teg.graph import Graph
 
@@ -211,5 +211,4 @@ def _unknown(pointer: str, name: str, known: Sequence[str], what: str) -> list[F
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_SAID else f"{line[: LONGEST_SAID - 1]}…"
+    return one_line(text, LONGEST_SAID)
