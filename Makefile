@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
+TESTED := $(VENV)/.tested
 CODE   := teg hardware rewrites costmodel optimizer service
 JOBS   ?= 2
 # Whoever has nothing left to do takes half of what another process has before it: slow tests stand side by side.
@@ -28,7 +29,7 @@ demo: $(READY)  ## GPT-2 small on eight GPUs through the service: search, execut
 serve: $(READY)  ## the API and the dashboard on http://127.0.0.1:8000, with a worker beside them
 	$(BIN)/tapestry serve
 
-test: $(READY) browser  ## everything: style, types, dependencies, all tests
+test: $(TESTED) browser  ## everything: style, types, dependencies, all tests
 	$(MAKE) --no-print-directory --jobs=2 --output-sync lint compiled
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest $(PARALLEL)
@@ -62,17 +63,20 @@ docs: $(READY)  ## build the documentation into site/; broken links are errors
 migration: $(READY)  ## a new step of the database, from what changed in the tables: MESSAGE="what it does"
 	$(BIN)/python -m service.store.migrations "$(MESSAGE)"
 
-# The locks carry hashes but no addresses, so any mirror will do: one for development (base + dev), and out of it the
-# one for the image of the service (base, and setuptools, which installs the program itself). torch and jax stay out.
+# The locks carry hashes but no addresses, so any mirror will do. One is for development (base + dev). Two agree with it:
+# one for the image of the service (base, and setuptools, which installs the program itself), and one for all tests
+# (jax, and what torch needs). torch itself is pinned by its version alone: each index offers another build of it.
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
     --python-version 3.11 --generate-hashes $(LOCK_FLAGS)
 
-lock:  ## resolve pyproject.toml into requirements.lock and requirements-service.lock
+lock:  ## resolve pyproject.toml into requirements.lock, requirements-service.lock and requirements-test.lock
 	mkdir -p build
 	test -x build/lock/bin/uv || ($(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv)
 	$(COMPILE) --extra dev pyproject.toml --output-file requirements.lock
 	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock pyproject.toml - \
 	    --output-file requirements-service.lock
+	printf '%s\n' filelock fsspec sympy | $(COMPILE) --constraints requirements.lock --extra jax pyproject.toml - \
+	    --output-file requirements-test.lock
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -85,4 +89,9 @@ $(LOCKED): requirements.lock
 
 $(READY): $(LOCKED) pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(TESTED): $(READY) requirements-test.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements-test.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --editable '.[test]'
 	touch $@

@@ -40,6 +40,8 @@ def test_figures_are_added_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     ],
 )
 def test_stored_figures_are_what_the_rules_do(path: str) -> None:
+    if ".stablehlo." in path:
+        pytest.importorskip("jaxlib")
     stored = json.loads(STORED.read_text())["graphs"][name_of(GRAPHS / path)]
     assert firings(read(GRAPHS / path)) == stored, (
         "rules have changed: run `python -m benchmarks.firings GRAPH... --json benchmarks/results/firings.json` "

@@ -19,7 +19,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-LOCKS = ("requirements.lock", "requirements-service.lock")
+LOCKS = ("requirements.lock", "requirements-service.lock", "requirements-test.lock")
 
 
 @pytest.fixture(params=LOCKS)
@@ -43,14 +43,16 @@ def test_every_pin_has_hashes(lock: str) -> None:
     assert [name for name, rest in zip(names, rests, strict=True) if "--hash=sha256:" not in rest] == []
 
 
-def test_large_frameworks_stay_out_of_the_lock(lock: str) -> None:
-    locked = {normal(name) for name, _ in PINNED.findall(lock)}
-    assert not locked & {"torch", "jax", "jaxlib", "triton"}
-    assert not [name for name in locked if name.startswith("nvidia-")]
+def test_large_frameworks_stay_out_of_the_locks(root: Path) -> None:
+    for name in LOCKS:
+        locked = {normal(found) for found, _ in PINNED.findall((root / name).read_text())}
+        assert not locked & {"torch", "triton"}
+        assert not [found for found in locked if found.startswith("nvidia-")]
+        assert bool(locked & {"jax", "jaxlib"}) == (name == "requirements-test.lock")
 
 
 def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
-    everything, service = (dict(PINNED.findall((root / name).read_text())) for name in LOCKS)
+    everything, service, test = (dict(PINNED.findall((root / name).read_text())) for name in LOCKS)
     base = {normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in project["dependencies"]}
     dev = {
         normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in project["optional-dependencies"]["dev"]
@@ -59,10 +61,13 @@ def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
     assert base <= {normal(name) for name in service}, "run `make lock`"
     assert service.items() <= everything.items(), "run `make lock`"
     assert not {normal(name) for name in service} & (dev - {"setuptools"})
+    assert {name: test[name] for name in test.keys() & everything} == {
+        name: everything[name] for name in test.keys() & everything
+    }, "run `make lock`"
 
 
 def test_extras_are_the_documented_ones(project: dict) -> None:
-    assert set(project["optional-dependencies"]) == {"torch", "jax", "dask", "dev"}
+    assert set(project["optional-dependencies"]) == {"torch", "jax", "test", "dask", "dev"}
 
 
 @pytest.mark.parametrize(
