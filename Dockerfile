@@ -9,6 +9,8 @@ WORKDIR /source
 COPY requirements-service.lock ./
 RUN /opt/tapestry/bin/python -m pip install --require-hashes -r requirements-service.lock
 COPY pyproject.toml README.md LICENSE ./
+# The links of the one import package, then the folders that they lead to.
+COPY tapestry tapestry
 COPY teg teg
 COPY hardware hardware
 COPY rewrites rewrites

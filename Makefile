@@ -7,7 +7,6 @@ BIN    := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
 TESTED := $(VENV)/.tested
-CODE   := teg hardware rewrites costmodel optimizer service
 JOBS   ?= 2
 # Whoever has nothing left to do takes half of what another process has before it: slow tests stand side by side.
 PARALLEL = -n $(JOBS) --dist worksteal
@@ -45,7 +44,7 @@ test-fast: compiled  ## the quick part: style and the tests not marked slow
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict $(addprefix -p ,$(CODE))
+	$(BIN)/python -m tests.house.types
 
 compiled: $(READY)  ## compile the loops of the search, kept until they change
 	$(BIN)/python -m tests.compiling
@@ -61,7 +60,7 @@ docs: $(READY)  ## build the documentation into site/; broken links are errors
 	$(BIN)/mkdocs build --strict
 
 migration: $(READY)  ## a new step of the database, from what changed in the tables: MESSAGE="what it does"
-	$(BIN)/python -m service.store.migrations "$(MESSAGE)"
+	$(BIN)/python -m tapestry.service.store.migrations "$(MESSAGE)"
 
 # The locks carry hashes but no addresses, so any mirror will do. One is for development (base + dev). Two agree with it:
 # one for the image of the service (base, and setuptools, which installs the program itself), and one for all tests

@@ -13,12 +13,12 @@ import numpy as np
 from benchmarks.onnx_shapes import shape_differences
 from benchmarks.shardability import shardable
 from benchmarks.torch_programs import PROGRAMS, live
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx, from_stablehlo, from_torch
-from teg.importers.stablehlo.entry import stablehlo_names
-from teg.interface import pack_inputs, unpack_outputs
-from teg.validate import validate
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_onnx, from_stablehlo, from_torch
+from tapestry.teg.importers.stablehlo.entry import stablehlo_names
+from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.validate import validate
 
 # max|a-b| <= TOLERANCE max|b| per output.
 TOLERANCE = 1e-4

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import surroundings
-from rewrites import RULES, Rule, apply_all, find, find_tied, saturate
-from rewrites.algebra.recomposition import RECOMPOSITION
-from teg.graph import Graph
-from teg.importers import from_onnx, from_stablehlo, from_torch
+from tapestry.rewrites import RULES, Rule, apply_all, find, find_tied, saturate
+from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx, from_stablehlo, from_torch
 
 SATURATING = tuple(r for r in RULES if r.saturating)
 

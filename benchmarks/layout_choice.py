@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.setting import find_models, write
-from hardware import Mesh, load_mesh
-from optimizer import Budget, Result, optimize
-from optimizer.fronts import hypervolume
-from optimizer.optimize import LAYOUTS
-from optimizer.report import values_of
-from optimizer.verification import verify_plan
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.hardware import Mesh, load_mesh
+from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer.fronts import hypervolume
+from tapestry.optimizer.optimize import LAYOUTS
+from tapestry.optimizer.report import values_of
+from tapestry.optimizer.verification import verify_plan
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 DEFAULT_MODELS = ("gpt2_small_b1_s1024", "resnet50_b16_224")
 DEFAULT_MESHES = ("tpu-v5e-4x4", "galaxy-4x8")

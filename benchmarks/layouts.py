@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.setting import write
-from hardware.layouts import Layout, parse_layout
-from hardware.layouts.tt_metal import MetalLayout
-from hardware.layouts.ttnn import tiled
+from tapestry.hardware.layouts import Layout, parse_layout
+from tapestry.hardware.layouts.tt_metal import MetalLayout
+from tapestry.hardware.layouts.ttnn import tiled
 
 LOOKUPS = 1_000_000
 GRID = 8

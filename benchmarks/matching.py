@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.setting import find_models, write
-from rewrites import Move, Offers, Rule, apply_all, catalogue, find, find_tied, saturate
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.rewrites import Move, Offers, Rule, apply_all, catalogue, find, find_tied, saturate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 DEFAULT_MODELS = ("llama2_7b_32layer_b1_s2048",)
 LEAST_MOVES, MOST_MOVES, COMPARED = 20, 400, 5

@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx
 
-from teg.importers.onnx_reader import read_model
-from teg.importers.onnx_tensors import element_type
-from teg.importers.translate import translated_values
+from tapestry.teg.importers.onnx_reader import read_model
+from tapestry.teg.importers.onnx_tensors import element_type
+from tapestry.teg.importers.translate import translated_values
 
 
 def shape_differences(source: str | Path | Any) -> tuple[int, list[str]]:

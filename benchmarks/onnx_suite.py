@@ -26,11 +26,11 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx
-from teg.interface import pack_inputs, unpack_outputs
-from teg.validate import check
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_onnx
+from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.validate import check
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernel import evaluate
-from costmodel.kernelarrays import COSTS
-from costmodel.planspace import Genes, PlanSpace
-from optimizer.island import (
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernelarrays import COSTS
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.optimizer.island import (
     CHILDREN,
     MORE_MOVES_SHARE,
     MOST_MOVES,
@@ -25,8 +25,8 @@ from optimizer.island import (
     _select,
     offer,
 )
-from optimizer.stream import unit
-from optimizer.variation import vary
+from tapestry.optimizer.stream import unit
+from tapestry.optimizer.variation import vary
 
 
 class Witness(NamedTuple):

@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.setting import find_models, write
-from hardware import Mesh, load_mesh
-from optimizer import Budget, Result, optimize
-from optimizer.fronts import hypervolume
-from optimizer.report import values_of
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.hardware import Mesh, load_mesh
+from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer.fronts import hypervolume
+from tapestry.optimizer.report import values_of
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 DEFAULT_MODELS = ("gpt2_small_b1_s1024", "resnet50_b16_224", "llama2_7b_1layer_b1_s2048")
 KINDS: Mapping[str, Mapping[str, bool]] = {

@@ -35,7 +35,7 @@ SAID = "listens on "
 @contextmanager
 def service(folder: Path) -> Iterator[httpx.Client]:
     """A client of a service that was started for this."""
-    command = [sys.executable, "-m", "service.cli", "serve", "--port", "0", "--log-level", "error"]
+    command = [sys.executable, "-m", "tapestry.service.cli", "serve", "--port", "0", "--log-level", "error"]
     command += ["--database-url", f"sqlite:///{folder / 'bench.db'}"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

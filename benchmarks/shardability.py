@@ -12,17 +12,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from costmodel.blockcost import whole_block_bytes
-from teg.builder import GraphBuilder
-from teg.graph import Definition, Graph, TensorType
-from teg.operators import operator_named
-from teg.operators.operator import flops_of
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy, splittable
-from teg.sharding.verify import verify
+from tapestry.costmodel.blockcost import whole_block_bytes
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Definition, Graph, TensorType
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import flops_of
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy, splittable
+from tapestry.teg.sharding.verify import verify
 
 WAYS = 4
 MESH = MeshShape.of(device=WAYS)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from teg.graph import Block, Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements, whole_strategy
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
 
 Wish = Callable[[Block, int], bool]
 """Whether index dimension k of a block is the one meant."""

@@ -28,15 +28,15 @@ from benchmarks.specialist_plans import (
     tensor_and_sequence_parallel,
     tensor_parallel,
 )
-from costmodel.plain import plain_cost
-from hardware import Mesh, load_mesh
-from optimizer import Budget, Plan, Result, Verification, optimize, verify_plan
-from optimizer.report import costs_of
-from rewrites import RULES, saturate
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.sharding.mesh import MeshShape
+from tapestry.costmodel.plain import plain_cost
+from tapestry.hardware import Mesh, load_mesh
+from tapestry.optimizer import Budget, Plan, Result, Verification, optimize, verify_plan
+from tapestry.optimizer.report import costs_of
+from tapestry.rewrites import RULES, saturate
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.sharding.mesh import MeshShape
 
 
 @dataclass(frozen=True)

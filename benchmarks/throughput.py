@@ -22,25 +22,25 @@ import numpy as np
 
 from benchmarks.replay import Witness, new_witness, record_epoch
 from benchmarks.setting import find_models, write
-from costmodel.kernelarrays import new_state
-from costmodel.objectives import NAMES, require_objectives
-from costmodel.plain import Counted, plain_cost
-from costmodel.planspace import PlanSpace
-from hardware import Mesh, load_mesh
-from optimizer.archive import Archive, new_archive
-from optimizer.constraints import all_constraints
-from optimizer.coordinator import RULE_WEIGHT
-from optimizer.fronts import weigh_parents
-from optimizer.island import SEEN_SIZE, Goal, new_statistics, offer_all, run_epoch
-from optimizer.optimize import EPSILON
-from optimizer.report import goal_of
-from optimizer.searchspace import SearchSpace, search_space
-from optimizer.seeds import genes_rows, seed_plans
-from optimizer.stream import new_stream
-from optimizer.variants import FRONT_CAPACITY, POOL_CAPACITY
-from rewrites import RULES, saturate
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.costmodel.kernelarrays import new_state
+from tapestry.costmodel.objectives import NAMES, require_objectives
+from tapestry.costmodel.plain import Counted, plain_cost
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import Mesh, load_mesh
+from tapestry.optimizer.archive import Archive, new_archive
+from tapestry.optimizer.constraints import all_constraints
+from tapestry.optimizer.coordinator import RULE_WEIGHT
+from tapestry.optimizer.fronts import weigh_parents
+from tapestry.optimizer.island import SEEN_SIZE, Goal, new_statistics, offer_all, run_epoch
+from tapestry.optimizer.optimize import EPSILON
+from tapestry.optimizer.report import goal_of
+from tapestry.optimizer.searchspace import SearchSpace, search_space
+from tapestry.optimizer.seeds import genes_rows, seed_plans
+from tapestry.optimizer.stream import new_stream
+from tapestry.optimizer.variants import FRONT_CAPACITY, POOL_CAPACITY
+from tapestry.rewrites import RULES, saturate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 DEFAULT_MODELS = (
     "gpt2_small_b1_s1024",

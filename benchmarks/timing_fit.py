@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from hardware import Device, MeshAxis, load_device, load_mesh
-from hardware.timing import block_ticks, seconds, step_ticks
+from tapestry.hardware import Device, MeshAxis, load_device, load_mesh
+from tapestry.hardware.timing import block_ticks, seconds, step_ticks
 
 DEVICES = ("a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb", "wormhole-n150", "blackhole-p150")
 MESHES = {"a100-sxm4-80gb": "dgx-a100", "h100-sxm5-80gb": "dgx-h100", "h200-sxm-141gb": "dgx-h200"}

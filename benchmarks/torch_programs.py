@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.graph import Graph
-from teg.importers import from_torch
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_torch
 
 Arrays = Mapping[str, np.ndarray]
 

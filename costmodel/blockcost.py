@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.layouts.native import accessed_bytes
-from hardware.mesh import Device
-from hardware.timing import block_ticks, energy_pj
-from teg.costs import amounts
-from teg.dtypes import item_bytes
-from teg.graph import Definition, Graph, TensorType
-from teg.operators import operator_named
-from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import chunk_bounds
-from teg.sharding.strategy import Strategy
-from teg.signature import Row, rows_of
+from tapestry.hardware.layouts.native import accessed_bytes
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.teg.costs import amounts
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import Definition, Graph, TensorType
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import chunk_bounds
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.signature import Row, rows_of
 
 
 @dataclass(frozen=True)

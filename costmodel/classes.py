@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from costmodel.blockcost import BlockCosts
-from costmodel.storedtables import StoredTable
+from tapestry.costmodel.blockcost import BlockCosts
+from tapestry.costmodel.storedtables import StoredTable
 
 
 def device_classes(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.compiled import njit
+from tapestry.costmodel.compiled import njit
 
 KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all")
 SCATTER, GATHER, FETCH, EXCHANGE = range(4)

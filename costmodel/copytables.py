@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.copyloops import (
+from tapestry.costmodel.copyloops import (
     KINDS,
     MeshArrays,
     distinct_rows,
@@ -23,11 +23,11 @@ from costmodel.copyloops import (
     reductions,
     requests,
 )
-from costmodel.fetchloops import fetch_rounds, fetches, overlaps, teams
-from hardware.mesh import Mesh
-from hardware.timing import energy_pj, step_ticks
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec, Split, Window, chunk_bounds, volumes, window_bounds
+from tapestry.costmodel.fetchloops import fetch_rounds, fetches, overlaps, teams
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import energy_pj, step_ticks
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec, Split, Window, chunk_bounds, volumes, window_bounds
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.copyloops import EXCHANGE, FETCH, FETCH_ROUNDS, GATHER, code, stride_on_axis
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.copyloops import EXCHANGE, FETCH, FETCH_ROUNDS, GATHER, code, stride_on_axis
 
 
 def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernelarrays import (
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernelarrays import (
     BLOCK_ENERGY,
     BLOCK_FLOPS,
     BLOCK_TICKS,
@@ -34,7 +34,7 @@ from costmodel.kernelarrays import (
     TIME,
     TRAFFIC,
 )
-from costmodel.kernelscans import clock, memory
+from tapestry.costmodel.kernelscans import clock, memory
 
 
 @njit(cache=True, _nrt=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernelarrays import MEMORY_WASTE, PEAK, TOTAL
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernelarrays import MEMORY_WASTE, PEAK, TOTAL
 
 
 @njit(cache=True, _nrt=False)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.layouts.native import Native, canonical_order, offered_orders, stored_bytes
-from hardware.layouts.order import Order, order_of, parse_order
-from teg.graph import Definition, TensorType
-from teg.operators.operator import Work
-from teg.signature import PARALLEL, rows_of
-from teg.views import RootRow
+from tapestry.hardware.layouts.native import Native, canonical_order, offered_orders, stored_bytes
+from tapestry.hardware.layouts.order import Order, order_of, parse_order
+from tapestry.teg.graph import Definition, TensorType
+from tapestry.teg.operators.operator import Work
+from tapestry.teg.signature import PARALLEL, rows_of
+from tapestry.teg.views import RootRow
 
 CHOICES_PER_CLASS = 16  # choices per class of blocks
 LARGEST_PRODUCT = 4096  # combinations that are looked at

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from hardware.mesh import Device
+from tapestry.hardware.mesh import Device
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from costmodel.blockcost import base_flops, tile_sizes
-from costmodel.planspace import LIVES_ON
-from hardware.layouts.native import accessed_bytes, native_named, stored_bytes
-from hardware.mesh import Mesh
-from hardware.timing import block_ticks, energy_pj, step_ticks
-from teg.costs import amounts
-from teg.dtypes import item_bytes
-from teg.graph import Graph
-from teg.operators import operator_named
-from teg.operators.operator import flops_of, part_amounts, work_dtype, work_of
-from teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
-from teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
-from teg.sharding.spec import boxes, volumes
+from tapestry.costmodel.blockcost import base_flops, tile_sizes
+from tapestry.costmodel.planspace import LIVES_ON
+from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import block_ticks, energy_pj, step_ticks
+from tapestry.teg.costs import amounts
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, reduce_round, scatter_members
+from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.spec import boxes, volumes
 
 
 @dataclass

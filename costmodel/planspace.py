@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.blockcost import BlockCosts, base_flops, block_costs
-from costmodel.classes import device_classes
-from costmodel.kernel import evaluate
-from costmodel.kernelarrays import COSTS, Space, State, new_state
-from costmodel.layoutchoices import Orders
-from costmodel.storagechoice import BlockKinds, StorageChoice
-from costmodel.strategies import StrategyFamily, aligned_granules
-from costmodel.tablerows import TableCache, TableRows
-from costmodel.view import View, default_view
-from hardware.layouts.native import native_named
-from hardware.mesh import Mesh
-from teg.graph import Block, Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements, issue_order
-from teg.sharding.strategy import Strategy, read_of
+from tapestry.costmodel.blockcost import BlockCosts, base_flops, block_costs
+from tapestry.costmodel.classes import device_classes
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernelarrays import COSTS, Space, State, new_state
+from tapestry.costmodel.layoutchoices import Orders
+from tapestry.costmodel.storagechoice import BlockKinds, StorageChoice
+from tapestry.costmodel.strategies import StrategyFamily, aligned_granules
+from tapestry.costmodel.tablerows import TableCache, TableRows
+from tapestry.costmodel.view import View, default_view
+from tapestry.hardware.layouts.native import native_named
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements, issue_order
+from tapestry.teg.sharding.strategy import Strategy, read_of
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
 

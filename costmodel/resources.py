@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from teg.costs import Amount, total
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
-from teg.sharding.strategy import index_boxes
+from tapestry.teg.costs import Amount, total
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.strategy import index_boxes
 
 
 def plan_resources(graph: Graph, placements: Placements, mesh: MeshShape) -> dict[str, Amount]:

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.blockcost import Storage
-from costmodel.layoutchoices import Orders, offered, program_orders
-from costmodel.storedtables import part_shapes
-from costmodel.strategies import StrategyFamily
-from hardware.layouts.native import Native, stored_bytes
-from teg.dtypes import item_bytes
-from teg.graph import Definition, TensorType
-from teg.operators import operator_named
-from teg.operators.operator import work_of
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec
-from teg.sharding.strategy import Read
+from tapestry.costmodel.blockcost import Storage
+from tapestry.costmodel.layoutchoices import Orders, offered, program_orders
+from tapestry.costmodel.storedtables import part_shapes
+from tapestry.costmodel.strategies import StrategyFamily
+from tapestry.hardware.layouts.native import Native, stored_bytes
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import Definition, TensorType
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import work_of
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec
+from tapestry.teg.sharding.strategy import Read
 
 
 class BlockKinds(NamedTuple):

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.copytables import CopyTable
-from hardware.layouts.native import Native, stored_bytes
-from hardware.mesh import Device
-from hardware.timing import block_ticks, energy_pj
-from teg.graph import TensorType
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec, boxes
+from tapestry.costmodel.copytables import CopyTable
+from tapestry.hardware.layouts.native import Native, stored_bytes
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.teg.graph import TensorType
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec, boxes
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from itertools import product
 
 import numpy as np
 
-from costmodel.layoutchoices import Orders, program_orders
-from costmodel.view import View
-from teg.graph import Block, Definition, Graph
-from teg.sharding.spec import WHOLE, Spec, Split, chunk_size
-from teg.sharding.strategy import Read, Strategy, needed_spec, output_spec, read_of, splittable
-from teg.sharding.text import parse_spec
-from teg.signature import PARALLEL
+from tapestry.costmodel.layoutchoices import Orders, program_orders
+from tapestry.costmodel.view import View
+from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
+from tapestry.teg.sharding.strategy import Read, Strategy, needed_spec, output_spec, read_of, splittable
+from tapestry.teg.sharding.text import parse_spec
+from tapestry.teg.signature import PARALLEL
 
 LARGEST_FAMILY = 1024
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from costmodel.blockcost import BlockCosts
-from costmodel.copytables import CopyTable, copy_table
-from costmodel.storagechoice import StorageChoice
-from costmodel.storedtables import Placed, StoredTable, stored_table
-from costmodel.strategies import StrategyFamily
-from hardware.mesh import Mesh
-from teg.dtypes import item_bytes
-from teg.graph import TensorType
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec
+from tapestry.costmodel.blockcost import BlockCosts
+from tapestry.costmodel.copytables import CopyTable, copy_table
+from tapestry.costmodel.storagechoice import StorageChoice
+from tapestry.costmodel.storedtables import Placed, StoredTable, stored_table
+from tapestry.costmodel.strategies import StrategyFamily
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import TensorType
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec
 
 PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
 

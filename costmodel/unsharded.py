@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.blockcost import given, tile_sizes
-from costmodel.planspace import LIVES_ON
-from hardware.mesh import Device
-from hardware.timing import block_ticks
-from teg.dtypes import item_bytes
-from teg.graph import Block, Definition, Graph, TensorType
-from teg.operators import operator_named
-from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from teg.sharding.placement import ORDERS, issue_order
+from tapestry.costmodel.blockcost import given, tile_sizes
+from tapestry.costmodel.planspace import LIVES_ON
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.timing import block_ticks
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.sharding.placement import ORDERS, issue_order
 
 
 class UnshardedCost(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh import MeshShape
 
 LOGICAL_AXES = 3
 

@@ -1,16 +1,16 @@
-"""Causal attention over a batch, by names alone: `python -m examples.attention [SECONDS]`."""
+"""Causal attention over a batch, by names alone: `python -m tapestry.examples.attention [SECONDS]`."""
 
 import math
 
-import teg
-from examples.printing import show
-from teg.programs import Program
+import tapestry
+from tapestry.examples.printing import show
+from tapestry.teg.programs import Program
 
 
 def attention(batch: int = 4, tokens: int = 1024, heads: int = 16, width: int = 64) -> Program:
     """Multi-head self-attention from hidden states to hidden states."""
     features = heads * width
-    with teg.program("attention") as p:
+    with tapestry.program("attention") as p:
         x = p.input("x", batch=batch, token=tokens, features=features)
         q, k, v = (x @ p.parameter(f"w_{name}", features=features, head=heads, width=width) for name in "qkv")
         k, v = k.rename(token="source"), v.rename(token="source")

@@ -1,17 +1,17 @@
-"""Where is the cat? A bounding box by index tensors: `python -m examples.bounding_box [SECONDS]`.
+"""Where is the cat? A bounding box by index tensors: `python -m tapestry.examples.bounding_box [SECONDS]`.
 
 The whitepaper's example: coordinates become values, so that a shard still knows where in the image it is. The
 index tensor is generated where it is needed, and each device generates its own part.
 """
 
-import teg
-from examples.printing import show
-from teg.programs import Program
+import tapestry
+from tapestry.examples.printing import show
+from tapestry.teg.programs import Program
 
 
 def bounding_box(rows: int = 4096, columns: int = 4096, threshold: float = 0.5) -> Program:
     """First and last row and column where the image is at least `threshold`; -1 where it is nowhere."""
-    with teg.program("bounding_box") as p:
+    with tapestry.program("bounding_box") as p:
         image = p.input("image", row=rows, column=columns)
         cat = image >= threshold
         places = p.coordinates(row=rows, column=columns)

@@ -1,19 +1,19 @@
-"""Convolutions, and how sparse ones become dense ones: `python -m examples.convolution [SECONDS]`.
+"""Convolutions, and how sparse ones become dense ones: `python -m tapestry.examples.convolution [SECONDS]`.
 
 The whitepaper's rewrite: a kernel with gaps reads every second element, so the even and the odd elements are two
 dense problems whose results interleave. A stride of two is the sum of two dense problems, one per half of the taps.
 """
 
-import teg
-from examples.printing import show
-from teg.programs import Program
+import tapestry
+from tapestry.examples.printing import show
+from tapestry.teg.programs import Program
 
 WEIGHT = {"out": 64, "channel": 32, "tap_y": 3, "tap_x": 3}
 
 
 def dense(batch: int = 16, size: int = 66) -> Program:
     """Windows of 3 x 3, one step apart."""
-    with teg.program("dense") as p:
+    with tapestry.program("dense") as p:
         x = p.input("x", batch=batch, channel=32, y=size, x=size)
         p.output("y", x.conv(p.parameter("w", **WEIGHT)))
     return p
@@ -21,7 +21,7 @@ def dense(batch: int = 16, size: int = 66) -> Program:
 
 def with_gaps(batch: int = 16, size: int = 68, *, rewritten: bool = False) -> Program:
     """Taps two rows apart; rewritten: dense windows over the even and over the odd rows, interleaved."""
-    with teg.program("gaps") as p:
+    with tapestry.program("gaps") as p:
         x = p.input("x", batch=batch, channel=32, y=size, x=size)
         w = p.parameter("w", **WEIGHT)
         if rewritten:
@@ -34,7 +34,7 @@ def with_gaps(batch: int = 16, size: int = 68, *, rewritten: bool = False) -> Pr
 
 def strided(batch: int = 16, size: int = 68, *, rewritten: bool = False) -> Program:
     """Windows two rows apart; rewritten: even rows meet the even taps, odd rows the odd ones."""
-    with teg.program("strided") as p:
+    with tapestry.program("strided") as p:
         x = p.input("x", batch=batch, channel=32, y=size, x=size)
         w = p.parameter("w", **WEIGHT)
         if rewritten:

@@ -1,11 +1,11 @@
-"""The Pareto frontier of GPT-2 small on eight H100, from Python: `python -m examples.frontier [SECONDS]`."""
+"""The Pareto frontier of GPT-2 small on eight H100, from Python: `python -m tapestry.examples.frontier [SECONDS]`."""
 
 import sys
 from pathlib import Path
 
-from hardware import load_mesh
-from optimizer import Budget, knee, optimize, verify_plan
-from teg.importers import from_onnx
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, knee, optimize, verify_plan
+from tapestry.teg.importers import from_onnx
 
 MODEL = Path(__file__).parent / "models" / "gpt2_small_b1_s1024.onnx"
 

@@ -1,12 +1,12 @@
-"""A finite-element simulation, heat in a plate of several materials: `python -m examples.heat [SECONDS]`.
+"""A finite-element simulation, heat in a plate of several materials: `python -m tapestry.examples.heat [SECONDS]`.
 
 Each step computes the next temperature of every point from its neighbours. Split over devices, a step needs only
 the border rows of the neighbouring devices; the temperature is state that is carried from run to run.
 """
 
-import teg
-from examples.printing import show
-from teg.programs import Handle, Program
+import tapestry
+from tapestry.examples.printing import show
+from tapestry.teg.programs import Handle, Program
 
 
 def step(p: Program, heat: Handle, conductivity: Handle) -> Handle:
@@ -23,7 +23,7 @@ def step(p: Program, heat: Handle, conductivity: Handle) -> Handle:
 
 def simulation(rows: int = 4096, columns: int = 4096, steps: int = 4) -> Program:
     """`steps` steps of a plate of `rows` x `columns` points."""
-    with teg.program("heat") as p:
+    with tapestry.program("heat") as p:
         heat = p.parameter("heat", row=rows, column=columns, role="buffer")
         conductivity = p.parameter("conductivity", row=rows, column=columns)
         now = heat

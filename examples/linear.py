@@ -1,13 +1,13 @@
-"""Linear + ReLU, the whitepaper's first example: `python -m examples.linear [SECONDS]`."""
+"""Linear + ReLU, the whitepaper's first example: `python -m tapestry.examples.linear [SECONDS]`."""
 
-import teg
-from examples.printing import show
-from teg.programs import Program
+import tapestry
+from tapestry.examples.printing import show
+from tapestry.teg.programs import Program
 
 
 def linear(batch: int = 8192, inputs: int = 4096, outputs: int = 4096) -> Program:
     """`y = relu(x @ w + b)`, dimensions matched by name."""
-    with teg.program("linear") as p:
+    with tapestry.program("linear") as p:
         x = p.input("x", batch=batch, features=inputs)
         w = p.parameter("w", features=inputs, out=outputs)
         b = p.parameter("b", out=outputs)

@@ -1,17 +1,17 @@
-"""A matrix product as a product and a sum: `python -m examples.matmul [SECONDS]`.
+"""A matrix product as a product and a sum: `python -m tapestry.examples.matmul [SECONDS]`.
 
 The whitepaper's rewrite for sharding along the summed dimension: every product of two elements is a point of an
 index space (row, inner, column), and the sum over `inner` is a reduction that splits into partial sums.
 """
 
-import teg
-from examples.printing import show
-from teg.programs import Program
+import tapestry
+from tapestry.examples.printing import show
+from tapestry.teg.programs import Program
 
 
 def in_one_block(rows: int = 2048, inner: int = 2048, columns: int = 2048) -> Program:
     """The product as one contraction, whose index space has the same three dimensions."""
-    with teg.program("matmul") as p:
+    with tapestry.program("matmul") as p:
         x = p.input("x", row=rows, inner=inner)
         w = p.input("w", inner=inner, column=columns)
         p.output("y", x @ w)
@@ -20,7 +20,7 @@ def in_one_block(rows: int = 2048, inner: int = 2048, columns: int = 2048) -> Pr
 
 def as_product_and_sum(rows: int = 64, inner: int = 256, columns: int = 64) -> Program:
     """Broadcast, multiply, add up."""
-    with teg.program("product_and_sum") as p:
+    with tapestry.program("product_and_sum") as p:
         x = p.input("x", row=rows, inner=inner)
         w = p.input("w", inner=inner, column=columns)
         p.output("y", (x * w).sum("inner"))

@@ -2,9 +2,9 @@
 
 import sys
 
-from hardware import load_mesh
-from optimizer import Budget, optimize
-from teg.graph import Graph
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, optimize
+from tapestry.teg.graph import Graph
 
 MESH = "dgx-h100"
 

@@ -1,6 +1,10 @@
 """Where a program runs: devices, meshes, timing and the device simulator."""
 
-from hardware.catalogue import (
+if not __name__.startswith("tapestry."):
+    raise ImportError("import tapestry.hardware: imported as hardware, its classes would exist twice")
+
+
+from tapestry.hardware.catalogue import (
     device_from_dict,
     device_names,
     load_device,
@@ -8,8 +12,8 @@ from hardware.catalogue import (
     mesh_from_dict,
     mesh_names,
 )
-from hardware.mesh import Device, Mesh, MeshAxis, MissingFigureError, Tile
-from hardware.tables import CatalogueError
+from tapestry.hardware.mesh import Device, Mesh, MeshAxis, MissingFigureError, Tile
+from tapestry.hardware.tables import CatalogueError
 
 __all__ = [
     "CatalogueError",

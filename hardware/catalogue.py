@@ -11,11 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.native import ROW_MAJOR, native_named
-from hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
-from hardware.tables import CatalogueError, Table, near_names, parsed
-from teg.plugins import Group, Loaded, Refused, load, once, require_name
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
+from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
+from tapestry.hardware.tables import CatalogueError, Table, near_names, parsed
+from tapestry.teg.plugins import Group, Loaded, Refused, load, once, require_name
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
@@ -137,7 +137,7 @@ def _own_file(path: str) -> object:
 @cache
 def _shipped(folder: str) -> dict[str, object]:
     """File name without ending -> content, of every TOML file in one folder of this package."""
-    entries = sorted(files("hardware").joinpath(folder).iterdir(), key=lambda entry: entry.name)
+    entries = sorted(files("tapestry.hardware").joinpath(folder).iterdir(), key=lambda entry: entry.name)
     return {
         entry.name.removesuffix(".toml"): parsed(entry.read_text(encoding="utf-8"), f"{folder}/{entry.name}")
         for entry in entries

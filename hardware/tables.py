@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from math import isfinite
 
-from hardware.mesh import SHORT_DTYPES
+from tapestry.hardware.mesh import SHORT_DTYPES
 
 
 class CatalogueError(ValueError):

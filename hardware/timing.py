@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardware.mesh import VECTOR, Device, MeshAxis
-from teg.operators.operator import PartAmounts
+from tapestry.hardware.mesh import VECTOR, Device, MeshAxis
+from tapestry.teg.operators.operator import PartAmounts
 
 Ticks: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

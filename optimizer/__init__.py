@@ -1,17 +1,21 @@
 """How we search: plans, fronts, islands, moves and budgets."""
 
-from costmodel.objectives import Objective
-from optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
-from optimizer.constraints import Constraint, parse_constraint
-from optimizer.explanation import Explanation, StaleHistory, explain
-from optimizer.given import searched
-from optimizer.optimize import optimize
-from optimizer.plan import Budget, Plan, Progress, Result, Shortfall
-from optimizer.processes import ProcessIslands
-from optimizer.publishing import publish
-from optimizer.report import knee
-from optimizer.snapshot import Snapshot
-from optimizer.verification import Verification, verify_plan
+if not __name__.startswith("tapestry."):
+    raise ImportError("import tapestry.optimizer: imported as optimizer, its classes would exist twice")
+
+
+from tapestry.costmodel.objectives import Objective
+from tapestry.optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
+from tapestry.optimizer.constraints import Constraint, parse_constraint
+from tapestry.optimizer.explanation import Explanation, StaleHistory, explain
+from tapestry.optimizer.given import searched
+from tapestry.optimizer.optimize import optimize
+from tapestry.optimizer.plan import Budget, Plan, Progress, Result, Shortfall
+from tapestry.optimizer.processes import ProcessIslands
+from tapestry.optimizer.publishing import publish
+from tapestry.optimizer.report import knee
+from tapestry.optimizer.snapshot import Snapshot
+from tapestry.optimizer.verification import Verification, verify_plan
 
 __all__ = [
     "Budget",

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from optimizer.alongside import placed_alongside
-from optimizer.costing import State
-from rewrites import Move, RuleError, StaleMove, is_structural, replay_plan
-from rewrites.placement import PLAN_WIDE
-from teg.graph import Graph
-from teg.sharding.check import check_placements
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from tapestry.optimizer.alongside import placed_alongside
+from tapestry.optimizer.costing import State
+from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_plan
+from tapestry.rewrites.placement import PLAN_WIDE
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
 
 # Placement rules that look at other blocks than the one they place.
 LOOKING = frozenset({"follow"})

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from teg.graph import Block, Graph
-from teg.sharding.check import check_placements
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Spec, Split
-from teg.sharding.strategy import Strategy, needed_spec, output_spec, read_of, splittable
-from teg.signature import rows_of
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split
+from tapestry.teg.sharding.strategy import Strategy, needed_spec, output_spec, read_of, splittable
+from tapestry.teg.signature import rows_of
 
 # A wish: the size of the tensor, the index dimension that runs along one of its dimensions, and the axes there.
 Wish = tuple[int, int, tuple[str, ...]]

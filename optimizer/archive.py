@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernelarrays import COSTS
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernelarrays import COSTS
 
 
 class Archive(NamedTuple):

@@ -13,22 +13,22 @@ from importlib.metadata import version
 
 import numpy as np
 
-from costmodel.compiled import source_fingerprint
-from costmodel.objectives import Objective
-from hardware.mesh import Mesh
-from optimizer.archive import Archive
-from optimizer.checkpoint import FRONT_FIELDS, POOL_FIELDS, Checkpoint, SavedVariant, StaleCheckpoint
-from optimizer.constraints import Constraint
-from optimizer.fronts import weigh_parents
-from optimizer.judging import Sounded
-from optimizer.plan import Budget, Plan
-from optimizer.state import SearchState
-from optimizer.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
-from optimizer.warmstart import start_from_plans
-from rewrites import Move, RuleError, StaleMove, replay
-from rewrites.rules import plug_ins as rules
-from teg.graph import Graph
-from teg.operators import plug_ins as operators
+from tapestry.costmodel.compiled import source_fingerprint
+from tapestry.costmodel.objectives import Objective
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.archive import Archive
+from tapestry.optimizer.checkpoint import FRONT_FIELDS, POOL_FIELDS, Checkpoint, SavedVariant, StaleCheckpoint
+from tapestry.optimizer.constraints import Constraint
+from tapestry.optimizer.fronts import weigh_parents
+from tapestry.optimizer.judging import Sounded
+from tapestry.optimizer.plan import Budget, Plan
+from tapestry.optimizer.state import SearchState
+from tapestry.optimizer.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
+from tapestry.optimizer.warmstart import start_from_plans
+from tapestry.rewrites import Move, RuleError, StaleMove, replay
+from tapestry.rewrites.rules import plug_ins as rules
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators import plug_ins as operators
 
 Report = Callable[[str], None]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from optimizer.archive import Archive
-from optimizer.framing import FramingError, frame, unframe
-from optimizer.plan import Progress
-from optimizer.state import SearchState
-from optimizer.variants import Variant
-from rewrites import Move
+from tapestry.optimizer.archive import Archive
+from tapestry.optimizer.framing import FramingError, frame, unframe
+from tapestry.optimizer.plan import Progress
+from tapestry.optimizer.state import SearchState
+from tapestry.optimizer.variants import Variant
+from tapestry.rewrites import Move
 
 MAGIC = b"tapestry search 1\n"
 FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")

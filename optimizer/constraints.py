@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from costmodel.objectives import NAMES, OBJECTIVES, POSITION
-from hardware.mesh import Mesh
+from tapestry.costmodel.objectives import NAMES, OBJECTIVES, POSITION
+from tapestry.hardware.mesh import Mesh
 
 _SCALE = {
     "B": {"": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}

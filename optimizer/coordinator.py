@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from optimizer.fronts import merge, nondominated, weigh_parents
-from optimizer.plan import Budget, Progress
-from optimizer.snapshot import Publisher
-from optimizer.state import SearchState
-from optimizer.stream import new_stream
-from optimizer.structure import try_child
-from optimizer.variants import LARGEST_VARIANTS, Variant, load_compiled, make_room
-from optimizer.variation import RELAYOUT
-from optimizer.workers import Epoch, EpochResult, VariantFile, run, write_variant
+from tapestry.optimizer.fronts import merge, nondominated, weigh_parents
+from tapestry.optimizer.plan import Budget, Progress
+from tapestry.optimizer.snapshot import Publisher
+from tapestry.optimizer.state import SearchState
+from tapestry.optimizer.stream import new_stream
+from tapestry.optimizer.structure import try_child
+from tapestry.optimizer.variants import LARGEST_VARIANTS, Variant, load_compiled, make_room
+from tapestry.optimizer.variation import RELAYOUT
+from tapestry.optimizer.workers import Epoch, EpochResult, VariantFile, run, write_variant
 
 STRUCTURAL_SLOTS = 256
 # Epochs of the first rounds are short and double every few rounds, so that rewrites of a small graph are tried before

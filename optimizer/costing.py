@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from costmodel.layoutchoices import Orders
-from costmodel.plain import Counted, plain_cost
-from costmodel.planspace import Given, PlanSpace
-from costmodel.tablerows import TableCache
-from costmodel.view import View
-from hardware.mesh import Mesh
-from optimizer.report import costs_of
-from optimizer.variants import structure_of
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.strategy import Strategy
+from tapestry.costmodel.layoutchoices import Orders
+from tapestry.costmodel.plain import Counted, plain_cost
+from tapestry.costmodel.planspace import Given, PlanSpace
+from tapestry.costmodel.tablerows import TableCache
+from tapestry.costmodel.view import View
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.report import costs_of
+from tapestry.optimizer.variants import structure_of
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.strategy import Strategy
 
 LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
 

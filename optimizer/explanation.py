@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from hardware.mesh import Mesh
-from optimizer.ablation import without
-from optimizer.costing import Costing, State, differences
-from rewrites import (
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.ablation import without
+from tapestry.optimizer.costing import Costing, State, differences
+from tapestry.rewrites import (
     PLACEMENT,
     Move,
     RuleError,
@@ -22,9 +22,9 @@ from rewrites import (
     is_structural,
     replay_plan,
 )
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
 
 OPTION_DOC = "An option of the whole plan is set."
 

@@ -8,8 +8,8 @@ import moocore
 import numpy as np
 from deap import base, tools
 
-from costmodel.compiled import njit
-from optimizer.archive import Archive, insert, insert_infeasible
+from tapestry.costmodel.compiled import njit
+from tapestry.optimizer.archive import Archive, insert, insert_infeasible
 
 EXACT_HYPERVOLUME_OBJECTIVES = 5
 EXACT_HYPERVOLUME_POINTS = 128

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from teg.graph import Graph
-from teg.pruning import prune
-from teg.sharding.foreign import is_explicit, recover_foreign
+from tapestry.teg.graph import Graph
+from tapestry.teg.pruning import prune
+from tapestry.teg.sharding.foreign import is_explicit, recover_foreign
 
 
 def searched(graph: Graph) -> Graph:

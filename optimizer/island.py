@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernel import evaluate
-from costmodel.kernelarrays import COSTS
-from optimizer.archive import Archive, insert, insert_infeasible
-from optimizer.stream import between, unit
-from optimizer.variation import RELAYOUT, RULES, hash_plan, store_as, vary
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernelarrays import COSTS
+from tapestry.optimizer.archive import Archive, insert, insert_infeasible
+from tapestry.optimizer.stream import between, unit
+from tapestry.optimizer.variation import RELAYOUT, RULES, hash_plan, store_as, vary
 
 POOL_SHARE = 0.15
 MORE_MOVES_SHARE = 0.4

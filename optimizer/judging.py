@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from costmodel.unsharded import UnshardedCost, UnshardedCosts, live_bytes
-from rewrites import Changes, Move, Offers, Rule, Saturated
-from teg.graph import Definition, Graph
-from teg.sharding.placement import ORDERS as ISSUE_ORDERS
+from tapestry.costmodel.unsharded import UnshardedCost, UnshardedCosts, live_bytes
+from tapestry.rewrites import Changes, Move, Offers, Rule, Saturated
+from tapestry.teg.graph import Definition, Graph
+from tapestry.teg.sharding.placement import ORDERS as ISSUE_ORDERS
 
 # How much slower than the best so far, for its memory, a graph may be to be rewritten further.
 ALLOWANCE = 1.05

@@ -11,30 +11,30 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.objectives import Objective, require_objectives
-from costmodel.planspace import PlanSpace
-from costmodel.unsharded import live_bytes
-from costmodel.view import default_view
-from hardware.mesh import Mesh
-from optimizer.beginning import begin, fingerprint_of, resume_from
-from optimizer.checkpoint import Checkpoint
-from optimizer.constraints import Constraint, all_constraints
-from optimizer.coordinator import Coordinator
-from optimizer.given import searched
-from optimizer.plan import Budget, Plan, Progress, Result
-from optimizer.processes import ProcessIslands
-from optimizer.report import frontier_of, goal_of, shortfall_of
-from optimizer.rules import choose_rules
-from optimizer.snapshot import Publisher, Snapshot
-from optimizer.state import SearchState
-from optimizer.structure import StructuralSearch
-from optimizer.variants import Machine, Settings
-from optimizer.workers import InlineExecutor
-from teg.graph import Graph
-from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import ORDERS
-from teg.validate import check
+from tapestry.costmodel.objectives import Objective, require_objectives
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.unsharded import live_bytes
+from tapestry.costmodel.view import default_view
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.beginning import begin, fingerprint_of, resume_from
+from tapestry.optimizer.checkpoint import Checkpoint
+from tapestry.optimizer.constraints import Constraint, all_constraints
+from tapestry.optimizer.coordinator import Coordinator
+from tapestry.optimizer.given import searched
+from tapestry.optimizer.plan import Budget, Plan, Progress, Result
+from tapestry.optimizer.processes import ProcessIslands
+from tapestry.optimizer.report import frontier_of, goal_of, shortfall_of
+from tapestry.optimizer.rules import choose_rules
+from tapestry.optimizer.snapshot import Publisher, Snapshot
+from tapestry.optimizer.state import SearchState
+from tapestry.optimizer.structure import StructuralSearch
+from tapestry.optimizer.variants import Machine, Settings
+from tapestry.optimizer.workers import InlineExecutor
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import ORDERS
+from tapestry.teg.validate import check
 
 LAYOUTS = ("chosen", "native")
 DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")

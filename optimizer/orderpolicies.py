@@ -11,10 +11,10 @@ from collections import Counter
 
 import numpy as np
 
-from costmodel.layoutchoices import Orders
-from costmodel.planspace import PlanSpace
-from hardware.layouts.native import offered_orders
-from teg.sharding.strategy import read_of
+from tapestry.costmodel.layoutchoices import Orders
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware.layouts.native import offered_orders
+from tapestry.teg.sharding.strategy import read_of
 
 ROUNDS = 6
 WISHES = 3  # policies that start from the first, second and third order offered

@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from costmodel.objectives import Objective
-from hardware.mesh import Mesh
-from optimizer.constraints import Constraint
-from rewrites import Move
-from teg.graph import Graph
-from teg.sharding.placement import Placements
+from tapestry.costmodel.objectives import Objective
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.constraints import Constraint
+from tapestry.rewrites import Move
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placements
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from costmodel.blockcost import base_flops
-from rewrites import Changes, Move, Offers, Rule, RuleError, Saturated, StaleMove, apply_all, saturate
-from rewrites.algebra.folding import FOLDING
-from rewrites.preparation import prepared
-from rewrites.rules import rule_named
-from teg.graph import Graph
+from tapestry.costmodel.blockcost import base_flops
+from tapestry.rewrites import (
+    Changes,
+    Move,
+    Offers,
+    Rule,
+    RuleError,
+    Saturated,
+    StaleMove,
+    apply_all,
+    saturate,
+)
+from tapestry.rewrites.algebra.folding import FOLDING
+from tapestry.rewrites.preparation import prepared
+from tapestry.rewrites.rules import rule_named
+from tapestry.teg.graph import Graph
 
 Left = tuple[int, int]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizer.fronts import dominated_points, log_scaled, most_volume, nondominated
+from tapestry.optimizer.fronts import dominated_points, log_scaled, most_volume, nondominated
 
 TELLING_GAIN = (
     0.005  # before the end, a better extreme is shown beyond the limit only if it is so much better

@@ -8,17 +8,17 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from costmodel.kernelarrays import COSTS, ENERGY, TIME
-from costmodel.objectives import OBJECTIVES, POSITION, Objective
-from hardware.mesh import Mesh
-from hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
-from optimizer.constraints import Constraint
-from optimizer.fronts import nondominated, thin
-from optimizer.island import Goal
-from optimizer.plan import Plan, Shortfall
-from optimizer.variants import Variant, genes_at
-from rewrites import placement_moves
-from teg.sharding.placement import Placements
+from tapestry.costmodel.kernelarrays import COSTS, ENERGY, TIME
+from tapestry.costmodel.objectives import OBJECTIVES, POSITION, Objective
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
+from tapestry.optimizer.constraints import Constraint
+from tapestry.optimizer.fronts import nondominated, thin
+from tapestry.optimizer.island import Goal
+from tapestry.optimizer.plan import Plan, Shortfall
+from tapestry.optimizer.variants import Variant, genes_at
+from tapestry.rewrites import placement_moves
+from tapestry.teg.sharding.placement import Placements
 
 PICO = 1e-12
 LARGEST_FRONTIER = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from rewrites import Rule, catalogue
-from rewrites.rules import plug_ins
+from tapestry.rewrites import Rule, catalogue
+from tapestry.rewrites.rules import plug_ins
 
 SEE = "see `tapestry rules`, and `tapestry plugins` if it is one of a plug-in"
 

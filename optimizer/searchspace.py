@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.kernelarrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
-from costmodel.planspace import PlanSpace
-from costmodel.strategies import StrategyFamily
-from optimizer.orderpolicies import order_policies
-from optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
+from tapestry.costmodel.kernelarrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.strategies import StrategyFamily
+from tapestry.optimizer.orderpolicies import order_policies
+from tapestry.optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties, ties_from_labels
 
 
 class SearchSpace(NamedTuple):

@@ -11,11 +11,11 @@ from itertools import permutations, product
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernelarrays import Space
-from costmodel.planspace import PlanSpace
-from optimizer.searchspace import SearchSpace
-from optimizer.variation import source_fits, with_digit
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernelarrays import Space
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.optimizer.searchspace import SearchSpace
+from tapestry.optimizer.variation import source_fits, with_digit
 
 GROUPS_IN_PURE_SEEDS = 10
 GROUPS_IN_MIXED_SEEDS = 5

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.objectives import Objective
-from optimizer.checkpoint import Checkpoint, freeze
-from optimizer.constraints import Constraint
-from optimizer.fronts import nondominated
-from optimizer.plan import Budget, Plan, Progress
-from optimizer.report import plan_of
-from optimizer.state import SearchState
-from optimizer.variants import Variant
+from tapestry.costmodel.objectives import Objective
+from tapestry.optimizer.checkpoint import Checkpoint, freeze
+from tapestry.optimizer.constraints import Constraint
+from tapestry.optimizer.fronts import nondominated
+from tapestry.optimizer.plan import Budget, Plan, Progress
+from tapestry.optimizer.report import plan_of
+from tapestry.optimizer.state import SearchState
+from tapestry.optimizer.variants import Variant
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from costmodel.unsharded import UnshardedCosts
-from optimizer.judging import Judge, Rewrite, Sounded
-from optimizer.sweeps import Sweeps
-from rewrites import Move, Rule
-from teg.graph import Graph
-from teg.sharding.placement import ORDERS as ISSUE_ORDERS
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.optimizer.judging import Judge, Rewrite, Sounded
+from tapestry.optimizer.sweeps import Sweeps
+from tapestry.rewrites import Move, Rule
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import ORDERS as ISSUE_ORDERS
 
 # Rewritten graphs that a sounding may judge: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimizer.fronts import hypervolume, nondominated
-from optimizer.island import Statistics, new_statistics
-from optimizer.plan import Budget, Progress
-from optimizer.stream import new_stream
-from optimizer.structure import StructuralSearch
-from optimizer.variants import Machine, Settings, Variant
-from optimizer.variation import RULES as PLACEMENT_RULES
+from tapestry.optimizer.fronts import hypervolume, nondominated
+from tapestry.optimizer.island import Statistics, new_statistics
+from tapestry.optimizer.plan import Budget, Progress
+from tapestry.optimizer.stream import new_stream
+from tapestry.optimizer.structure import StructuralSearch
+from tapestry.optimizer.variants import Machine, Settings, Variant
+from tapestry.optimizer.variation import RULES as PLACEMENT_RULES
 
 STALE_ROUNDS = 24
 LEAST_GAIN = 1e-4

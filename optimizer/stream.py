@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.compiled import njit
+from tapestry.costmodel.compiled import njit
 
 
 def new_stream(rng: np.random.Generator) -> np.ndarray:

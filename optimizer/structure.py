@@ -12,12 +12,12 @@ from math import inf
 
 import numpy as np
 
-from costmodel.blockcost import base_flops
-from costmodel.unsharded import UnshardedCosts
-from hardware.mesh import Device
-from optimizer.sounding import Sounding
-from optimizer.variants import Settings, Variant, inherit, new_variant
-from rewrites import (
+from tapestry.costmodel.blockcost import base_flops
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.hardware.mesh import Device
+from tapestry.optimizer.sounding import Sounding
+from tapestry.optimizer.variants import Settings, Variant, inherit, new_variant
+from tapestry.rewrites import (
     RECOMPOSITION,
     Changes,
     Move,
@@ -30,8 +30,8 @@ from rewrites import (
     find_tied,
     saturate,
 )
-from teg.graph import Graph
-from teg.sharding.placement import ORDERS
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import ORDERS
 
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from optimizer.judging import Judge, Sounded
-from rewrites import Move, Offers
-from teg.graph import Block, Graph
+from tapestry.optimizer.judging import Judge, Sounded
+from tapestry.rewrites import Move, Offers
+from tapestry.teg.graph import Block, Graph
 
 # Bounds on memory that a program is swept under, from its own up.
 LEVELS = 6

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.planspace import PlanSpace
-from teg.sharding.strategy import read_of
-from teg.signature import rows_of
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.teg.sharding.strategy import read_of
+from tapestry.teg.signature import rows_of
 
 ROUNDS = 3
 

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernel import evaluate
-from costmodel.kernelarrays import COSTS
-from costmodel.planspace import Genes, PlanSpace
-from costmodel.tablerows import TableCache
-from costmodel.view import View
-from hardware.mesh import Mesh
-from optimizer.archive import Archive, new_archive
-from optimizer.fronts import merge
-from optimizer.island import Goal, judge, offer_all, score
-from optimizer.searchspace import SearchSpace, search_space
-from optimizer.seeds import seed_plans, stored_seeds
-from rewrites import Move
-from teg.graph import Graph
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernelarrays import COSTS
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.costmodel.tablerows import TableCache
+from tapestry.costmodel.view import View
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.archive import Archive, new_archive
+from tapestry.optimizer.fronts import merge
+from tapestry.optimizer.island import Goal, judge, offer_all, score
+from tapestry.optimizer.searchspace import SearchSpace, search_space
+from tapestry.optimizer.seeds import seed_plans, stored_seeds
+from tapestry.rewrites import Move
+from tapestry.teg.graph import Graph
 
 FRONT_CAPACITY = 256
 POOL_CAPACITY = 32

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.compiled import njit
-from costmodel.kernelarrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
-from optimizer.stream import between, unit
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernelarrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
+from tapestry.optimizer.stream import between, unit
 
 RULES = (
     "reshard",

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.resources import plan_resources
-from hardware.mesh import Mesh
-from hardware.simulator import Execution, simulate
-from optimizer.plan import Plan
-from teg.costs import Amount
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.verify import verify
+from tapestry.costmodel.resources import plan_resources
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import Execution, simulate
+from tapestry.optimizer.plan import Plan
+from tapestry.teg.costs import Amount
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.verify import verify
 
 TOLERANCE = 1e-4
 

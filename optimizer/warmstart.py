@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from costmodel.layoutchoices import Orders
-from costmodel.planspace import Genes
-from optimizer.island import judge, offer_all
-from optimizer.plan import Plan
-from optimizer.state import SearchState
-from optimizer.variants import LARGEST_VARIANTS, Variant, new_variant, structure_of
-from rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import ORDERS, Placement, Placements
-from teg.sharding.strategy import Strategy
+from tapestry.costmodel.layoutchoices import Orders
+from tapestry.costmodel.planspace import Genes
+from tapestry.optimizer.island import judge, offer_all
+from tapestry.optimizer.plan import Plan
+from tapestry.optimizer.state import SearchState
+from tapestry.optimizer.variants import LARGEST_VARIANTS, Variant, new_variant, structure_of
+from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.teg.sharding.strategy import Strategy
 
 PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
 LARGEST_DISTANCE = 127

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from costmodel.kernelarrays import Space, State, new_state
-from optimizer.archive import Archive
-from optimizer.island import SEEN_SIZE, Goal, Statistics, new_statistics, run_epoch
-from optimizer.searchspace import SearchSpace
+from tapestry.costmodel.kernelarrays import Space, State, new_state
+from tapestry.optimizer.archive import Archive
+from tapestry.optimizer.island import SEEN_SIZE, Goal, Statistics, new_statistics, run_epoch
+from tapestry.optimizer.searchspace import SearchSpace
 
 
 @dataclass(frozen=True)

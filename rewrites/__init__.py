@@ -1,25 +1,29 @@
 """How a program may change: rules, the moves they offer, and moves carried out."""
 
-from rewrites.algebra.recomposition import RECOMPOSITION
-from rewrites.apply import apply_all, apply_move, replay
-from rewrites.attempts import Failure
-from rewrites.carrying import Applied
-from rewrites.finding import find
-from rewrites.move import Move, StaleMove
-from rewrites.neighbourhood import Changes
-from rewrites.offers import Offers, find_tied
-from rewrites.placement import (
+if not __name__.startswith("tapestry."):
+    raise ImportError("import tapestry.rewrites: imported as rewrites, its classes would exist twice")
+
+
+from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
+from tapestry.rewrites.apply import apply_all, apply_move, replay
+from tapestry.rewrites.attempts import Failure
+from tapestry.rewrites.carrying import Applied
+from tapestry.rewrites.finding import find
+from tapestry.rewrites.move import Move, StaleMove
+from tapestry.rewrites.neighbourhood import Changes
+from tapestry.rewrites.offers import Offers, find_tied
+from tapestry.rewrites.placement import (
     apply_placement,
     find_placements,
     is_structural,
     placement_moves,
     replay_plan,
 )
-from rewrites.placement_rules import PLACEMENT
-from rewrites.provenance import Event, Provenance, Story
-from rewrites.rule import Match, Rule, RuleError, Sizes
-from rewrites.rules import RULES, catalogue, rule_named
-from rewrites.strategies import Saturated, saturate
+from tapestry.rewrites.placement_rules import PLACEMENT
+from tapestry.rewrites.provenance import Event, Provenance, Story
+from tapestry.rewrites.rule import Match, Rule, RuleError, Sizes
+from tapestry.rewrites.rules import RULES, catalogue, rule_named
+from tapestry.rewrites.strategies import Saturated, saturate
 
 __all__ = [
     "PLACEMENT",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rewrites.carrying import Applied, Rules, carried_out
-from rewrites.move import Move
-from rewrites.rules import catalogue
-from teg.graph import Graph
+from tapestry.rewrites.carrying import Applied, Rules, carried_out
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.rules import catalogue
+from tapestry.teg.graph import Graph
 
 
 def apply_move(graph: Graph, move: Move, rules: Rules | None = None) -> Graph:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import NamedTuple
 
-from rewrites.index import Index
-from rewrites.match import alternatives
-from rewrites.move import SEVERAL, Move
-from rewrites.rule import Rule, RuleError
-from rewrites.scenes import Question, Scene
-from rewrites.sight import Key, Sight
-from rewrites.ties import Kind, Offer, offer, renewed
-from teg.graph import Block
+from tapestry.rewrites.index import Index
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.move import SEVERAL, Move
+from tapestry.rewrites.rule import Rule, RuleError
+from tapestry.rewrites.scenes import Question, Scene
+from tapestry.rewrites.sight import Key, Sight
+from tapestry.rewrites.ties import Kind, Offer, offer, renewed
+from tapestry.teg.graph import Block
 
 # Attempts at a place that are made again without a look whether the place is now like another one.
 FEW_ATTEMPTS = 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from rewrites.draft import Draft
-from rewrites.finding import first_root
-from rewrites.match import alternatives
-from rewrites.move import Move, StaleMove
-from rewrites.neighbourhood import Changes, changes_of
-from rewrites.replacement import carry_out
-from rewrites.rule import Match, Rule
-from rewrites.sight import Sight
-from teg.graph import Graph
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.finding import first_root
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.move import Move, StaleMove
+from tapestry.rewrites.neighbourhood import Changes, changes_of
+from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.rule import Match, Rule
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Graph
 
 Rules = Mapping[str, Rule]
 

@@ -9,10 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rewrites.rule import AttributePattern, Match, Op, Term, attr, op, pick
-from teg.dtypes import numpy_dtype
-from teg.graph import Definition
-from teg.operators.expressions import Expression, cell_flops, inputs_of, run_steps, steps_of, substitute
+from tapestry.rewrites.rule import AttributePattern, Match, Op, Term, attr, op, pick
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.expressions import (
+    Expression,
+    cell_flops,
+    inputs_of,
+    run_steps,
+    steps_of,
+    substitute,
+)
 
 Labels = tuple[str, ...]
 Dims = tuple[tuple[str, int], ...]

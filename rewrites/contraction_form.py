@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rewrites.cell_form import MULTIPLY
-from rewrites.contraction_order import Labels, Network, Pair, Tree, leaves
-from rewrites.rule import Op, Term, op, pick
-from teg.graph import TensorType
+from tapestry.rewrites.cell_form import MULTIPLY
+from tapestry.rewrites.contraction_order import Labels, Network, Pair, Tree, leaves
+from tapestry.rewrites.rule import Op, Term, op, pick
+from tapestry.teg.graph import TensorType
 
 
 def network_of(labels: Sequence[Labels], output: Labels, types: Sequence[TensorType]) -> Network:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from teg.graph import Definition
-from teg.views import parse
+from tapestry.teg.graph import Definition
+from tapestry.teg.views import parse
 
 Labels = tuple[str, ...]
 Place = tuple[str, int]

@@ -15,7 +15,7 @@ from weakref import finalize
 
 import numpy as np
 
-from teg.graph import Block, Definition, Graph, Tensor
+from tapestry.teg.graph import Block, Definition, Graph, Tensor
 
 # Where a block stands in program order: a number, then places between numbers, as tuples compare.
 Position = tuple[int, ...]

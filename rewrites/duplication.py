@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewrites.apply import apply_move
-from rewrites.finding import find
-from rewrites.match import alternatives
-from rewrites.rule import Rule
-from rewrites.sight import Sight
-from teg.builder import define
-from teg.graph import Block, Graph, attributes
-from teg.operators import operator_named
-from teg.operators.operator import flops_of
+from tapestry.rewrites.apply import apply_move
+from tapestry.rewrites.finding import find
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.rule import Rule
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.builder import define
+from tapestry.teg.graph import Block, Graph, attributes
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import flops_of
 
 
 def duplicated(rule: Rule, graph: Graph) -> str:

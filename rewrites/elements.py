@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from rewrites.patterns import Bound, Chain, Constant, Wild
-from teg.programs.elementwise import Elementwise
+from tapestry.rewrites.patterns import Bound, Chain, Constant, Wild
+from tapestry.teg.programs.elementwise import Elementwise
 
 
 @dataclass(frozen=True, eq=False)

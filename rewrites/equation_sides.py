@@ -11,15 +11,15 @@ from functools import lru_cache
 from inspect import signature
 from typing import Any
 
-import teg
-from rewrites.algebra.canonical import CANONICAL
-from rewrites.algebra.cleanup import CLEANUP
-from rewrites.dimensions import Labels, Reading, labelled, unified
-from rewrites.fusion.cells import CELL_FUSION
-from rewrites.rule import RuleError
-from rewrites.selectors.views import VIEWS
-from rewrites.strategies import saturate
-from teg.graph import Block, Graph
+from tapestry.rewrites.algebra.canonical import CANONICAL
+from tapestry.rewrites.algebra.cleanup import CLEANUP
+from tapestry.rewrites.dimensions import Labels, Reading, labelled, unified
+from tapestry.rewrites.fusion.cells import CELL_FUSION
+from tapestry.rewrites.rule import RuleError
+from tapestry.rewrites.selectors.views import VIEWS
+from tapestry.rewrites.strategies import saturate
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.programs.program import Program
 
 # What brings a trace to the form in which programs are matched.
 NORMALISING = tuple(r for r in (*CLEANUP, *VIEWS, *CELL_FUSION, *CANONICAL) if r.saturating)
@@ -92,7 +92,7 @@ def traced_side(
         RuleError: it cannot be traced, has an operator without labels, or a result that is a tensor as it came.
     """
     known, kinds = dict(sizes), dict(dtypes)
-    program = teg.program(side.law)
+    program = Program(side.law)
     try:
         values: dict[str, Any] = {
             t: program.input(t, dtype=kinds[t], **{n: known[n] for n in dims})

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rewrites.cell_form import CellForm, Read
-from rewrites.dimensions import Classes, Labels, labelled
-from rewrites.equation_sides import Step, Traced
-from rewrites.instances import HOLE, Instance
-from rewrites.rule import Match, Op, RuleError, Term, op, pick
-from teg.graph import Block
-from teg.operators.expressions import Expression
-from teg.operators.selectors import view_attributes
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.cell_form import CellForm, Read
+from tapestry.rewrites.dimensions import Classes, Labels, labelled
+from tapestry.rewrites.equation_sides import Step, Traced
+from tapestry.rewrites.instances import HOLE, Instance
+from tapestry.rewrites.rule import Match, Op, RuleError, Term, op, pick
+from tapestry.teg.graph import Block
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.selectors import view_attributes
+from tapestry.teg.views import ViewDim, ViewMap
 
 Class = tuple[str, int]
 

@@ -24,14 +24,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from rewrites.cell_form import element_type
-from rewrites.dimensions import Reading, labelled, occurrences, unified
-from rewrites.equation_sides import Side, Traced, traced_side
-from rewrites.equation_terms import Matched, terms_of
-from rewrites.instances import HOLE, Form, Found, Instance, numbers_of
-from rewrites.rule import Match, Op, Rule, RuleError, Sizes, attr, computed, op, tensor
-from teg.graph import Block, Graph
-from teg.plugins import once
+from tapestry.rewrites.cell_form import element_type
+from tapestry.rewrites.dimensions import Reading, labelled, occurrences, unified
+from tapestry.rewrites.equation_sides import Side, Traced, traced_side
+from tapestry.rewrites.equation_terms import Matched, terms_of
+from tapestry.rewrites.instances import HOLE, Form, Found, Instance, numbers_of
+from tapestry.rewrites.rule import Match, Op, Rule, RuleError, Sizes, attr, computed, op, tensor
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.plugins import once
 
 # How far numbers may lie apart that are meant to be the same (exports write them in single precision).
 CLOSE = 1e-6

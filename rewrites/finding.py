@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewrites.draft import Draft
-from rewrites.index import index_of
-from rewrites.match import alternatives
-from rewrites.move import SEVERAL, Move
-from rewrites.rule import Rule
-from rewrites.sight import Sight
-from teg.graph import Graph
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.index import index_of
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.move import SEVERAL, Move
+from tapestry.rewrites.rule import Rule
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Graph
 
 
 def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:

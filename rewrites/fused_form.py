@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rewrites.sight import Sight
-from teg.builder import define
-from teg.graph import Attributes, Block, Definition, TensorType, attributes
-from teg.operators import body_of, operator_named
-from teg.operators.fused_body import FUSED, Body, Step
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.builder import define
+from tapestry.teg.graph import Attributes, Block, Definition, TensorType, attributes
+from tapestry.teg.operators import body_of, operator_named
+from tapestry.teg.operators.fused_body import FUSED, Body, Step
 
 # Behind how many blocks of which operators a reader may still join a region.
 PASSING = ("cell", "view")

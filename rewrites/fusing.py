@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from rewrites.draft import Draft
-from rewrites.fused_form import region, spelled_out
-from rewrites.move import Move
-from rewrites.regions import Fuse
-from rewrites.rule import Match, Rule, RuleError
-from teg.graph import Block, Definition, Tensor
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.fused_form import region, spelled_out
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.regions import Fuse
+from tapestry.rewrites.rule import Match, Rule, RuleError
+from tapestry.teg.graph import Block, Definition, Tensor
 
 
 def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -> list[str]:

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from rewrites.patterns import (
+from tapestry.rewrites.patterns import (
     Chain,
     Constant,
     Operand,
@@ -22,8 +22,8 @@ from rewrites.patterns import (
     replaced,
     terms_of,
 )
-from teg.graph import Definition, TensorType
-from teg.operators.expressions import Expression
+from tapestry.teg.graph import Definition, TensorType
+from tapestry.teg.operators.expressions import Expression
 
 ASSOCIATIVE = frozenset(("add", "mul", "max", "min", "and", "or"))
 

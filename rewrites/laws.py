@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from rewrites.cell_form import CellForm, any_cell, bound_cell, cell, element_type
-from rewrites.elements import pattern_of
-from rewrites.patterns import (
+from tapestry.rewrites.cell_form import CellForm, any_cell, bound_cell, cell, element_type
+from tapestry.rewrites.elements import pattern_of
+from tapestry.rewrites.patterns import (
     Bound,
     Chain,
     chained,
@@ -27,11 +27,11 @@ from rewrites.patterns import (
     replaced,
     tree_size,
 )
-from rewrites.rule import Match, Rule, Sizes, rest
-from teg.builder import GraphBuilder
-from teg.dtypes import is_float
-from teg.graph import Definition, Graph, TensorType
-from teg.operators.expressions import Expression, cell_flops
+from tapestry.rewrites.rule import Match, Rule, Sizes, rest
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Definition, Graph, TensorType
+from tapestry.teg.operators.expressions import Expression, cell_flops
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rewrites.fused_form import region
-from rewrites.move import SEVERAL, Move
-from rewrites.regions import Fuse
-from rewrites.rule import TOGETHER, Match, Rule, RuleError
-from rewrites.sight import Sight
-from rewrites.unify import names_of, ways
-from teg.graph import Block
+from tapestry.rewrites.fused_form import region
+from tapestry.rewrites.move import SEVERAL, Move
+from tapestry.rewrites.regions import Fuse
+from tapestry.rewrites.rule import TOGETHER, Match, Rule, RuleError
+from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.unify import names_of, ways
+from tapestry.teg.graph import Block
 
 Allowed = tuple[Match, Sequence[str]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewrites.algebra.canonical import canonical
-from rewrites.patterns import tree_size
-from teg.graph import Block, Graph
-from teg.operators.expressions import cell_flops
+from tapestry.rewrites.algebra.canonical import canonical
+from tapestry.rewrites.patterns import tree_size
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.operators.expressions import cell_flops
 
 
 def measure(graph: Graph) -> tuple[float, ...]:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from rewrites.draft import Draft
-from rewrites.index import index_of
-from rewrites.rule import Rule
-from rewrites.sight import Sight
-from rewrites.unify import candidates_for, names_of, ways_of
-from teg.graph import Block
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.index import index_of
+from tapestry.rewrites.rule import Rule
+from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.unify import candidates_for, names_of, ways_of
+from tapestry.teg.graph import Block
 
 
 class Changes(NamedTuple):

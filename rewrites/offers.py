@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from rewrites.attempts import Failure, Place, tried
-from rewrites.draft import order_of
-from rewrites.index import index_of
-from rewrites.move import Move
-from rewrites.neighbourhood import Changes
-from rewrites.rule import Rule, RuleError
-from rewrites.sight import EVERYTHING, MANY, Key, Sight, has_many_readers
-from rewrites.ties import Kind, Offer, tied
-from teg.graph import Graph
+from tapestry.rewrites.attempts import Failure, Place, tried
+from tapestry.rewrites.draft import order_of
+from tapestry.rewrites.index import index_of
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.neighbourhood import Changes
+from tapestry.rewrites.rule import Rule, RuleError
+from tapestry.rewrites.sight import EVERYTHING, MANY, Key, Sight, has_many_readers
+from tapestry.rewrites.ties import Kind, Offer, tied
+from tapestry.teg.graph import Graph
 
 
 @dataclass(eq=False, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from teg.graph import Definition
-from teg.operators.expressions import Expression
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.expressions import Expression
 
 COMMUTATIVE = frozenset(
     ("add", "mul", "min", "max", "eq", "ne", "and", "or", "xor", "bit_and", "bit_or", "bit_xor")

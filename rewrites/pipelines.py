@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rewrites.fusion import FUSION
-from rewrites.move import Move
-from rewrites.rule import Rule, RuleError
-from rewrites.rules import catalogue
-from rewrites.strategies import Repeated, Saturated, apply_once, repeat, saturate
-from teg.graph import Graph
+from tapestry.rewrites.fusion import FUSION
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.rule import Rule, RuleError
+from tapestry.rewrites.rules import catalogue
+from tapestry.rewrites.strategies import Repeated, Saturated, apply_once, repeat, saturate
+from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint", "search")
 

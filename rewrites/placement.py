@@ -12,14 +12,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from rewrites.apply import replay
-from rewrites.carrying import Rules
-from rewrites.move import Move, StaleMove
-from rewrites.placement_rules import PLACEMENT, PlacementRule, Spot
-from teg.graph import Block, Graph
-from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.rewrites.apply import replay
+from tapestry.rewrites.carrying import Rules
+from tapestry.rewrites.move import Move, StaleMove
+from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, Spot
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "order": ORDERS,

@@ -11,14 +11,14 @@ from functools import lru_cache
 from inspect import cleandoc
 from itertools import permutations, product
 
-from hardware.layouts.order import order_of, parse_order
-from teg.graph import Block, Graph
-from teg.sharding.check import check_placements
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Spec, Split
-from teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
-from teg.sharding.text import parse_strategy
+from tapestry.hardware.layouts.order import order_of, parse_order
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split
+from tapestry.teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
+from tapestry.teg.sharding.text import parse_strategy
 
 LONGEST_PREFETCH = 4
 

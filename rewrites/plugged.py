@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from rewrites.carrying import carried_out
-from rewrites.finding import find
-from rewrites.move import Move
-from rewrites.promises import falls, same_values
-from rewrites.regions import Fuse, SpellOut
-from rewrites.rule import Computed, Nothing, Op, Result, Rule, Sizes, WholeSide, terms
-from teg.graph import Graph
-from teg.operators import catalogue as operators
-from teg.operators import plug_ins as operator_plug_ins
-from teg.plugins import Group, Refused, require, require_name, sequence_of
-from teg.validate import check
+from tapestry.rewrites.carrying import carried_out
+from tapestry.rewrites.finding import find
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.promises import falls, same_values
+from tapestry.rewrites.regions import Fuse, SpellOut
+from tapestry.rewrites.rule import Computed, Nothing, Op, Result, Rule, Sizes, WholeSide, terms
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators import catalogue as operators
+from tapestry.teg.operators import plug_ins as operator_plug_ins
+from tapestry.teg.plugins import Group, Refused, require, require_name, sequence_of
+from tapestry.teg.validate import check
 
 GROUP = "tapestry.rules"
 

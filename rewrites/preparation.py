@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from teg.builder import define
-from teg.graph import Block, Graph, Tensor, attributes
+from tapestry.teg.builder import define
+from tapestry.teg.graph import Block, Graph, Tensor, attributes
 
 # Roles of inputs that are the same in every run, unless the program itself makes their next value.
 LASTING = ("parameter", "buffer", "constant")

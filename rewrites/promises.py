@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewrites.measure import measure
-from rewrites.move import Move
-from rewrites.rule import Rule
-from teg.dtypes import is_float
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.operators.monoids import HALF
+from tapestry.rewrites.measure import measure
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.rule import Rule
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.monoids import HALF
 
 HALF_TOLERANCE = 0.06
 TOLERANCE = 1e-5

@@ -13,13 +13,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
-from rewrites.carrying import Rules, resolve
-from rewrites.draft import Draft, Position
-from rewrites.move import Move, StaleMove
-from rewrites.placement import PLAN_WIDE, is_structural
-from rewrites.replacement import carry_out
-from rewrites.rules import catalogue
-from teg.graph import Block, Graph, Tensor
+from tapestry.rewrites.carrying import Rules, resolve
+from tapestry.rewrites.draft import Draft, Position
+from tapestry.rewrites.move import Move, StaleMove
+from tapestry.rewrites.placement import PLAN_WIDE, is_structural
+from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.rules import catalogue
+from tapestry.teg.graph import Block, Graph, Tensor
 
 # What a move may do to a block.
 MADE = "made"

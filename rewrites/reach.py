@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rewrites.regions import Above
-from rewrites.sight import Sight
-from teg.graph import Block
+from tapestry.rewrites.regions import Above
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Block
 
 # Blocks that `above` takes at most: a kernel of more is none.
 MOST_BLOCKS = 24

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rewrites.fused_form import FusedForm
-from rewrites.sight import Sight
-from teg.graph import Block
+from tapestry.rewrites.fused_form import FusedForm
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Block
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from rewrites.draft import Draft
-from rewrites.fusing import put_fused, put_spelled_out
-from rewrites.match import late_blocks
-from rewrites.move import Move
-from rewrites.regions import Above, Fuse, SpellOut
-from rewrites.rule import (
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.fusing import put_fused, put_spelled_out
+from tapestry.rewrites.match import late_blocks
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.regions import Above, Fuse, SpellOut
+from tapestry.rewrites.rule import (
     Attribute,
     Case,
     Computed,
@@ -34,10 +34,10 @@ from rewrites.rule import (
     RuleError,
     Term,
 )
-from rewrites.rule import Tensor as AnyTensor
-from teg.builder import define
-from teg.dtypes import numpy_dtype
-from teg.graph import Block, Definition, Tensor, TensorType, attributes
+from tapestry.rewrites.rule import Tensor as AnyTensor
+from tapestry.teg.builder import define
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Block, Definition, Tensor, TensorType, attributes
 
 
 def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:

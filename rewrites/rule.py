@@ -25,9 +25,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rewrites.regions import Above, Fuse, SpellOut
-from rewrites.sight import Sight
-from teg.graph import Block, Definition, Graph, TensorType
+from tapestry.rewrites.regions import Above, Fuse, SpellOut
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
 
 # Under this name a match of a rule that takes several matches together binds them.
 TOGETHER = "together"

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 
-from rewrites.algebra import ALGEBRA
-from rewrites.expansions import EXPANSIONS
-from rewrites.fusion import FUSION
-from rewrites.in_place import IN_PLACE
-from rewrites.plugged import RULE_GROUP
-from rewrites.rule import Rule
-from rewrites.selectors import SELECTORS
-from rewrites.sharding import SHARDING
-from teg.plugins import Loaded, load, once
+from tapestry.rewrites.algebra import ALGEBRA
+from tapestry.rewrites.expansions import EXPANSIONS
+from tapestry.rewrites.fusion import FUSION
+from tapestry.rewrites.in_place import IN_PLACE
+from tapestry.rewrites.plugged import RULE_GROUP
+from tapestry.rewrites.rule import Rule
+from tapestry.rewrites.selectors import SELECTORS
+from tapestry.rewrites.sharding import SHARDING
+from tapestry.teg.plugins import Loaded, load, once
 
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     "algebra": ALGEBRA,

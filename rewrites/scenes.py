@@ -13,9 +13,9 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from rewrites.draft import Position
-from rewrites.sight import MANY, PRESENT, Key, Sight, has_many_readers
-from teg.graph import Block, Definition
+from tapestry.rewrites.draft import Position
+from tapestry.rewrites.sight import MANY, PRESENT, Key, Sight, has_many_readers
+from tapestry.teg.graph import Block, Definition
 
 L = TypeVar("L")
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rewrites.draft import Draft, Position, Reader, order_of
-from teg.graph import Block, Definition, Graph, Tensor
+from tapestry.rewrites.draft import Draft, Position, Reader, order_of
+from tapestry.teg.graph import Block, Definition, Graph, Tensor
 
 V = TypeVar("V")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.operators.expressions import Expression
-from teg.operators.selectors import view_attributes
-from teg.views import ViewMap
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.selectors import view_attributes
+from tapestry.teg.views import ViewMap
 
 T = TypeVar("T")
 

@@ -8,18 +8,18 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from rewrites.draft import Draft
-from rewrites.finding import find
-from rewrites.index import Index, index_of, may_begin
-from rewrites.match import alternatives
-from rewrites.measure import rises
-from rewrites.move import Move
-from rewrites.neighbourhood import Changes, changes_of, near
-from rewrites.patterns import tree_size
-from rewrites.replacement import carry_out
-from rewrites.rule import Rule, RuleError
-from rewrites.sight import Sight
-from teg.graph import Block, Graph
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.finding import find
+from tapestry.rewrites.index import Index, index_of, may_begin
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.measure import rises
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.neighbourhood import Changes, changes_of, near
+from tapestry.rewrites.patterns import tree_size
+from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.rule import Rule, RuleError
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Block, Graph
 
 
 class Saturated(NamedTuple):

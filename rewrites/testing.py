@@ -1,6 +1,6 @@
 """The promises of a rule as functions, for the tests of our own rules and for those of plug-ins alike.
 
-    from rewrites.testing import broken_promises
+    from tapestry.rewrites.testing import broken_promises
 
     def test_my_rule():
         assert broken_promises(MY_RULE, numpy.random.default_rng(0)) == ()
@@ -22,20 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from rewrites.apply import apply_all, apply_move
-from rewrites.cell_form import INPUT, dim_labels, pointwise
-from rewrites.finding import find
-from rewrites.fused_form import FusedForm, spelled_out
-from rewrites.match import alternatives
-from rewrites.move import SEVERAL, Move
-from rewrites.offers import Offers, find_tied
-from rewrites.promises import BrokenPromise, expect, falls, same_values
-from rewrites.regions import Fuse, SpellOut
-from rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
-from rewrites.sight import Sight
-from teg.builder import define
-from teg.graph import Block, Graph, Tensor, TensorType, attributes
-from teg.validate import check
+from tapestry.rewrites.apply import apply_all, apply_move
+from tapestry.rewrites.cell_form import INPUT, dim_labels, pointwise
+from tapestry.rewrites.finding import find
+from tapestry.rewrites.fused_form import FusedForm, spelled_out
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.move import SEVERAL, Move
+from tapestry.rewrites.offers import Offers, find_tied
+from tapestry.rewrites.promises import BrokenPromise, expect, falls, same_values
+from tapestry.rewrites.regions import Fuse, SpellOut
+from tapestry.rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.builder import define
+from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
+from tapestry.teg.validate import check
 
 OTHER_DTYPES = ("float64", "bfloat16", "float16", "int32", "uint8")
 

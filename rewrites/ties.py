@@ -12,11 +12,11 @@ from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from rewrites.index import Wired
-from rewrites.move import Move
-from rewrites.regions import Fuse
-from rewrites.rule import Match, Rule
-from teg.graph import Definition
+from tapestry.rewrites.index import Wired
+from tapestry.rewrites.move import Move
+from tapestry.rewrites.regions import Fuse
+from tapestry.rewrites.rule import Match, Rule
+from tapestry.teg.graph import Definition
 
 
 class Kind:

@@ -12,12 +12,12 @@ from functools import cache, lru_cache
 from itertools import permutations
 from typing import Any
 
-from rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
-from rewrites.reach import blocks_above
-from rewrites.regions import Above
-from rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, Tensor, Term, terms
-from rewrites.sight import Sight
-from teg.graph import Block, Definition
+from tapestry.rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
+from tapestry.rewrites.reach import blocks_above
+from tapestry.rewrites.regions import Above
+from tapestry.rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, Tensor, Term, terms
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Block, Definition
 
 # Ways in which further roots fit beside the first that are told apart: what many share is merged in steps.
 MOST_OTHERS = 32

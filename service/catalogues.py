@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from costmodel.objectives import OBJECTIVES
-from hardware import Mesh, device_names, load_device, load_mesh, mesh_names
-from service.plugins import document, plug_ins
-from service.presentation import objective_document
-from service.store import mesh_to_document
-from teg.operators import catalogue as operator_catalogue
+from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.hardware import Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.service.plugins import document, plug_ins
+from tapestry.service.presentation import objective_document
+from tapestry.service.store import mesh_to_document
+from tapestry.teg.operators import catalogue as operator_catalogue
 
 
 def meshes() -> list[dict[str, Any]]:

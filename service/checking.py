@@ -11,20 +11,20 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from costmodel.objectives import Objective
-from costmodel.plain import plain_cost
-from hardware import Mesh
-from hardware.simulator import Execution as Run
-from hardware.simulator import to_perfetto
-from hardware.timing import TICKS_PER_S
-from optimizer import Plan, Result, knee, searched, verify_plan
-from optimizer.report import costs_of
-from service.graphs import graph_flops
-from service.store.records import Execution
-from service.verdicts import is_refuted, with_suspects
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.sharding.placement import Placements
+from tapestry.costmodel.objectives import Objective
+from tapestry.costmodel.plain import plain_cost
+from tapestry.hardware import Mesh
+from tapestry.hardware.simulator import Execution as Run
+from tapestry.hardware.simulator import to_perfetto
+from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.optimizer import Plan, Result, knee, searched, verify_plan
+from tapestry.optimizer.report import costs_of
+from tapestry.service.graphs import graph_flops
+from tapestry.service.store.records import Execution
+from tapestry.service.verdicts import is_refuted, with_suspects
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placements
 
 MODES = ("auto", "none", "dry", "execute")
 LARGEST_EXECUTION_FLOPS = 2e12

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimizer.explanation import Explanation, Step, first_line
-from rewrites import Move
-from rewrites.provenance import Event, Provenance, Story
+from tapestry.optimizer.explanation import Explanation, Step, first_line
+from tapestry.rewrites import Move
+from tapestry.rewrites.provenance import Event, Provenance, Story
 
 
 def explanation_document(

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from teg.costs import Amount, total
-from teg.document import DocumentError, read_content
-from teg.graph import Block, Graph, index_sizes
-from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
-from teg.importers.loom.reading import InvalidLoom
-from teg.operators import operator_named
-from teg.operators.operator import flops_of
-from teg.pruning import observed
-from teg.sharding.foreign import is_explicit, understand
-from teg.validate import InvalidGraph
+from tapestry.teg.costs import Amount, total
+from tapestry.teg.document import DocumentError, read_content
+from tapestry.teg.graph import Block, Graph, index_sizes
+from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
+from tapestry.teg.importers.loom.reading import InvalidLoom
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import flops_of
+from tapestry.teg.pruning import observed
+from tapestry.teg.sharding.foreign import is_explicit, understand
+from tapestry.teg.validate import InvalidGraph
 
 STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
 # Blocks of a sharded program that are verified when it comes in, and issues that are told then.

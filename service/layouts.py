@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hardware.layouts import NOTATIONS, Layout, LayoutError, parse_layout
-from hardware.layouts.drawing import Picture, picture_of
-from hardware.layouts.drawing.vector import MOST_COLUMNS, MOST_ROWS
+from tapestry.hardware.layouts import NOTATIONS, Layout, LayoutError, parse_layout
+from tapestry.hardware.layouts.drawing import Picture, picture_of
+from tapestry.hardware.layouts.drawing.vector import MOST_COLUMNS, MOST_ROWS
 
 LARGEST = 2**63 - 1
 

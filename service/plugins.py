@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-import rewrites.testing
-import teg.operators.testing
-from hardware.catalogue import device_plug_ins, mesh_plug_ins
-from rewrites import rules
-from rewrites.plugged import RULE_GROUP
-from teg import operators
-from teg.operators.plugged import OPERATOR_GROUP
-from teg.plugins import Fault, PlugIn
+from tapestry.hardware.catalogue import device_plug_ins, mesh_plug_ins
+from tapestry.rewrites import rules
+from tapestry.rewrites import testing as rule_testing
+from tapestry.rewrites.plugged import RULE_GROUP
+from tapestry.teg import operators
+from tapestry.teg.operators import testing as operator_testing
+from tapestry.teg.operators.plugged import OPERATOR_GROUP
+from tapestry.teg.plugins import Fault, PlugIn
 
 PREFIX = "plugin:"
 AUTHOR = "a promise of its kind is broken: its author should see `broken_promises` in docs/plugins.md"
@@ -34,11 +34,10 @@ def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
     """
     broken: dict[str, dict[str, Sequence[str]]] = {
         RULE_GROUP.name: {
-            name: rewrites.testing.broken_promises(rule, rng)
-            for name, rule in rules.plug_ins().members.items()
+            name: rule_testing.broken_promises(rule, rng) for name, rule in rules.plug_ins().members.items()
         },
         OPERATOR_GROUP.name: {
-            name: teg.operators.testing.broken_promises(operator, rng)
+            name: operator_testing.broken_promises(operator, rng)
             for name, operator in operators.plug_ins().members.items()
         },
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costmodel.objectives import Objective
-from service.checking import Checked
-from service.refusals import refusal_documents
-from service.store.records import StoredPlan, StoredRun
-from service.verdicts import tally
+from tapestry.costmodel.objectives import Objective
+from tapestry.service.checking import Checked
+from tapestry.service.refusals import refusal_documents
+from tapestry.service.store.records import StoredPlan, StoredRun
+from tapestry.service.verdicts import tally
 
 TITLES = {
     "time_s": "time",

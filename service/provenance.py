@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from service import plugins
+from tapestry.service import plugins
 
 PACKAGES = ("tapestry", "numpy", "numba", "onnx", "deap", "moocore", "scipy", "sqlalchemy")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rewrites.rules import plug_ins
+from tapestry.rewrites.rules import plug_ins
 
 LONGEST_REASON = 1000
 

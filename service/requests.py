@@ -12,17 +12,17 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
 
-from costmodel.objectives import NAMES, require_objectives
-from hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
-from optimizer import parse_constraint
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
-from rewrites import catalogue
-from rewrites.rules import plug_ins
-from service.checking import MODES
-from service.settings import Limits
-from service.store import RunRequest, mesh_to_document
-from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
-from teg.sharding.text import parse_spec
+from tapestry.costmodel.objectives import NAMES, require_objectives
+from tapestry.hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
+from tapestry.optimizer import parse_constraint
+from tapestry.optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.rewrites import catalogue
+from tapestry.rewrites.rules import plug_ins
+from tapestry.service.checking import MODES
+from tapestry.service.settings import Limits
+from tapestry.service.store import RunRequest, mesh_to_document
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from tapestry.teg.sharding.text import parse_spec
 
 T = TypeVar("T")
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from optimizer.preparing import folded, folding_rules
-from optimizer.rules import choose_rules
-from rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
-from rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
-from rewrites.rules import FAMILY_NAMES, family_of
-from service.refusals import one_line, refusal_documents
-from service.requests import Fault, InvalidRequest
-from teg.graph import Graph
+from tapestry.optimizer.preparing import folded, folding_rules
+from tapestry.optimizer.rules import choose_rules
+from tapestry.rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
+from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
+from tapestry.rewrites.rules import FAMILY_NAMES, family_of
+from tapestry.service.refusals import one_line, refusal_documents
+from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint")
 KINDS = ("semantic", "optimization")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewrites import PLACEMENT, catalogue
-from rewrites.rules import family_of
+from tapestry.rewrites import PLACEMENT, catalogue
+from tapestry.rewrites.rules import family_of
 
 
 def rules() -> list[dict[str, Any]]:

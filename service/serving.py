@@ -11,11 +11,11 @@ from types import TracebackType
 
 import uvicorn
 
-from service.api import create_app
-from service.api.context import Context
-from service.settings import ServiceSettings
-from service.store import Store, StoreError
-from service.worker.supervisor import EmbeddedWorker
+from tapestry.service.api import create_app
+from tapestry.service.api.context import Context
+from tapestry.service.settings import ServiceSettings
+from tapestry.service.store import Store, StoreError
+from tapestry.service.worker.supervisor import EmbeddedWorker
 
 GRACE_S = 10.0
 BACKLOG = 512

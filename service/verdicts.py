@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rewrites import Move, is_structural
-from rewrites.rules import OTHERS, family_of
-from service.problems import problem
+from tapestry.rewrites import Move, is_structural
+from tapestry.rewrites.rules import OTHERS, family_of
+from tapestry.service.problems import problem
 
 Verified = Mapping[str, Any]
 

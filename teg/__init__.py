@@ -1,15 +1,18 @@
 """What a program is: index spaces, graphs, operators, sharding, reference evaluation, importers.
 
-`teg.program()` begins a program written in Python (`teg.programs`).
+`tapestry.program()` begins a program written in Python (`teg.programs`).
 """
 
 from __future__ import annotations
+
+if not __name__.startswith("tapestry."):
+    raise ImportError("import tapestry.teg: imported as teg, its classes would exist twice")
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from teg.programs.program import program as program
+    from tapestry.teg.programs.program import program as program
 
 __all__ = ["program"]
 
@@ -17,5 +20,5 @@ __all__ = ["program"]
 def __getattr__(name: str) -> Any:
     """The builder is loaded when it is asked for, so that `import teg` stays light."""
     if name == "program":
-        return import_module("teg.programs.program").program
+        return import_module("tapestry.teg.programs.program").program
     raise AttributeError(f"module 'teg' has no attribute {name!r}")

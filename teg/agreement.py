@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from teg.graph import Block, TensorType
-from teg.issues import Issue
-from teg.operators.operator import Inferred, Operator
-from teg.signature import Signature, reached
-from teg.zspace import IndexProjection, ZRange
+from tapestry.teg.graph import Block, TensorType
+from tapestry.teg.issues import Issue
+from tapestry.teg.operators.operator import Inferred, Operator
+from tapestry.teg.signature import Signature, reached
+from tapestry.teg.zspace import IndexProjection, ZRange
 
 MOST_POINTS = 2**61
 

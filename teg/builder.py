@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from teg.costs import CostTable
-from teg.graph import Attributes, Block, Definition, Graph, Tensor, TensorType, attributes
-from teg.operators import operator_named
+from tapestry.teg.costs import CostTable
+from tapestry.teg.graph import Attributes, Block, Definition, Graph, Tensor, TensorType, attributes
+from tapestry.teg.operators import operator_named
 
 
 def define(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.intern import InternedValue
+from tapestry.teg.intern import InternedValue
 
 Amount = int | float
 

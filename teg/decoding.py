@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from teg import jsonvalues as take
-from teg.costs import CostTable, ResourceCost
-from teg.encoding import MalformedError, decode_array, decode_value
-from teg.graph import Block, Definition, Graph, Tensor
-from teg.issues import Issue, key_path, listing
-from teg.signature import IndexDim, Signature
-from teg.zspace import IndexProjection, ZAffineMap
+from tapestry.teg import jsonvalues as take
+from tapestry.teg.costs import CostTable, ResourceCost
+from tapestry.teg.encoding import MalformedError, decode_array, decode_value
+from tapestry.teg.graph import Block, Definition, Graph, Tensor
+from tapestry.teg.issues import Issue, key_path, listing
+from tapestry.teg.signature import IndexDim, Signature
+from tapestry.teg.zspace import IndexProjection, ZAffineMap
 
 T = TypeVar("T")
 

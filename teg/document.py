@@ -18,14 +18,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from teg.costs import CostTable
-from teg.decoding import DocumentError, decode
-from teg.encoding import MalformedError, encode_array, encode_value
-from teg.graph import Block, Definition, Graph, Tensor
-from teg.issues import Issue, key_path
-from teg.jsontext import parse
-from teg.signature import Signature
-from teg.zspace import IndexProjection, ZRange
+from tapestry.teg.costs import CostTable
+from tapestry.teg.decoding import DocumentError, decode
+from tapestry.teg.encoding import MalformedError, encode_array, encode_value
+from tapestry.teg.graph import Block, Definition, Graph, Tensor
+from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.jsontext import parse
+from tapestry.teg.signature import Signature
+from tapestry.teg.zspace import IndexProjection, ZRange
 
 __all__ = [
     "MAX_BLOCKS",
@@ -162,7 +162,7 @@ def read_content(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> by
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema (draft 2020-12) of the document."""
-    text = (files("teg") / "schema" / f"teg-{VERSION}.schema.json").read_text(encoding="utf-8")
+    text = (files("tapestry.teg") / "schema" / f"teg-{VERSION}.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from teg.graph import Block, Graph
-from teg.operators import catalogue
-from teg.svg import MAX_BLOCKS, svg
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.operators import catalogue
+from tapestry.teg.svg import MAX_BLOCKS, svg
 
 SHAPES = {"source": "ellipse", "sink": "doubleoctagon", "sequence_point": "diamond"}
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import NAMES, numpy_dtype
-from teg.issues import Issue, clipped, key_path
+from tapestry.teg.dtypes import NAMES, numpy_dtype
+from tapestry.teg.issues import Issue, clipped, key_path
 
 MAX_DEPTH = 200
 MAX_DIGITS = 100

@@ -11,13 +11,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
-from teg.graph import Block, Definition, Graph, TensorType
-from teg.operators import operator_named
-from teg.operators.operator import Operand
-from teg.operators.running import run_part
-from teg.signature import reached
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import Operand
+from tapestry.teg.operators.running import run_part
+from tapestry.teg.signature import reached
+from tapestry.teg.zspace import ZRange
 
 NOTHING = ZRange((), ())
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.costs import CostTable
-from teg.dtypes import item_bytes
-from teg.intern import InternedValue
-from teg.signature import Signature
-from teg.svg import svg
-from teg.zspace import ZRange
+from tapestry.teg.costs import CostTable
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.intern import InternedValue
+from tapestry.teg.signature import Signature
+from tapestry.teg.svg import svg
+from tapestry.teg.zspace import ZRange
 
 Attributes = tuple[tuple[str, Any], ...]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.graph import Graph
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Graph
 
 
 def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from teg.encoding import MalformedError
-from teg.issues import clipped
+from tapestry.teg.encoding import MalformedError
+from tapestry.teg.issues import clipped
 
 # A million blocks with all that belongs to them are half of it.
 MAX_VALUES = 50_000_000

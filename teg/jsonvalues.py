@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from teg.encoding import MalformedError
-from teg.issues import clipped, key_path
-from teg.zspace import ZRange
+from tapestry.teg.encoding import MalformedError
+from tapestry.teg.issues import clipped, key_path
+from tapestry.teg.zspace import ZRange
 
 LONGEST_NAME = 10_000
 

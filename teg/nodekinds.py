@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teg.graph import Block, Graph
-from teg.issues import Issue
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.issues import Issue
 
 BLOCKS = ("BlockOp", "Source", "Sink")
 VALUES = ("Tensor", "Index")

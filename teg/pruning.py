@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teg.graph import Block, Graph
+from tapestry.teg.graph import Block, Graph
 
 
 def observed(graph: Graph) -> frozenset[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from teg.graph import Block, Definition, Graph, TensorType
-from teg.operators.reshaping import groups
-from teg.signature import PARALLEL, Row, Signature, rows_of
-from teg.zspace import ZRange
+from tapestry.teg.graph import Block, Definition, Graph, TensorType
+from tapestry.teg.operators.reshaping import groups
+from tapestry.teg.signature import PARALLEL, Row, Signature, rows_of
+from tapestry.teg.zspace import ZRange
 
 # More ranges of one tensor than this become the box around them.
 MOST_RANGES = 64

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from teg.agreement import type_text
-from teg.dtypes import NAMES
-from teg.graph import Definition, Tensor
-from teg.issues import Issue, key_path
-from teg.zpoint import DimensionMap
+from tapestry.teg.agreement import type_text
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.graph import Definition, Tensor
+from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.zpoint import DimensionMap
 
 
 def tensor_issues(site: str, tensor: Tensor, path: str) -> Iterator[Issue]:

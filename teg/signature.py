@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from teg.intern import InternedValue
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from tapestry.teg.intern import InternedValue
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 
 PARALLEL = "parallel"
 MONOIDS = ("sum", "max", "min", "prod", "logsumexp", "any", "all")

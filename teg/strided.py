@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from teg.views import ViewMap
-from teg.zpoint import ZPoint, permuted, resolved_axis
+from tapestry.teg.views import ViewMap
+from tapestry.teg.zpoint import ZPoint, permuted, resolved_axis
 
 Part = int | slice
 

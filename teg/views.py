@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.graph import Graph
-from teg.signature import Row
+from tapestry.teg.graph import Graph
+from tapestry.teg.signature import Row
 
 
 class ViewDim(NamedTuple):

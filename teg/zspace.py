@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 
-from teg.zpoint import ZPoint, leq, permuted, resolved_axis
+from tapestry.teg.zpoint import ZPoint, leq, permuted, resolved_axis
 
 RANGE_TEXT = re.compile(r"zr\[\s*(?:-?\d+\s*:\s*-?\d+\s*(?:,\s*-?\d+\s*:\s*-?\d+\s*)*)?\]")
 NUMBER = re.compile(r"-?\d+")

@@ -10,12 +10,12 @@ from typing import Any
 from benchmarks.egraphs.peer import Limits, Peer, judged
 from benchmarks.egraphs.shared import normal_rules, searched_rules, shared_rules
 from benchmarks.setting import find_models
-from hardware import load_mesh
-from hardware.mesh import Mesh
-from optimizer import Budget, Result, optimize
-from rewrites import saturate
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.hardware import load_mesh
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer import Budget, Result, optimize
+from tapestry.rewrites import saturate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 OBJECTIVES = ("time_s", "peak_memory_bytes")
 SMALL = "taso_nasrnn_h512_t5"

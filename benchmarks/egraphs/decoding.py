@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from benchmarks.egraphs.extraction import Chosen
 from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.saturation import RESULT, ROOT
-from teg.builder import GraphBuilder
-from teg.graph import Block, Graph, Tensor
-from teg.validate import check
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Block, Graph, Tensor
+from tapestry.teg.validate import check
 
 
 def decoded(original: Graph, kinds: Kinds, chosen: Chosen) -> Graph:

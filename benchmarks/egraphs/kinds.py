@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from costmodel.unsharded import UnshardedCosts
-from hardware.mesh import Mesh
-from teg.builder import GraphBuilder, define
-from teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
 
 UNTHINKABLE = 10**17
 FREE = ("source", "sink", "result", "outputs")

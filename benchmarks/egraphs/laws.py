@@ -12,12 +12,12 @@ from itertools import combinations, permutations
 from typing import NamedTuple
 
 from benchmarks.egraphs.kinds import Kind, Kinds, Ref, program
-from rewrites import Move, Rule, StaleMove, apply_all, saturate
-from rewrites.index import index_of
-from rewrites.match import alternatives
-from rewrites.rule import Op, Rest, RuleError, Tensor, Term
-from rewrites.sight import Sight
-from teg.graph import Graph
+from tapestry.rewrites import Move, Rule, StaleMove, apply_all, saturate
+from tapestry.rewrites.index import index_of
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.rule import Op, Rest, RuleError, Tensor, Term
+from tapestry.rewrites.sight import Sight
+from tapestry.teg.graph import Graph
 
 # Per operator the most operands that an e-node may have, unless the program has more: laws that flatten would
 # go on for ever.

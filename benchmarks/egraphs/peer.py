@@ -13,12 +13,12 @@ from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.laws import Laws
 from benchmarks.egraphs.saturation import Limits, Saturation
 from benchmarks.egraphs.shared import normal_rules, shared_rules
-from costmodel.plain import plain_cost
-from hardware.mesh import Mesh
-from hardware.timing import TICKS_PER_S
-from teg.graph import Graph
-from teg.sharding.placement import Placements
-from teg.validate import InvalidGraph
+from tapestry.costmodel.plain import plain_cost
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.validate import InvalidGraph
 
 __all__ = ["Limits", "Peer", "judged"]
 

@@ -16,8 +16,8 @@ from egglog.bindings import EGraph, FrozenEGraph
 
 from benchmarks.egraphs.kinds import Kind, Kinds, Ref, constructor_of
 from benchmarks.egraphs.laws import Laws, Pattern, Template, kind_of, patterns
-from rewrites import Rule
-from teg.graph import Definition, Graph
+from tapestry.rewrites import Rule
+from tapestry.teg.graph import Definition, Graph
 
 ROOT = Definition("outputs", (), None)
 RESULT = "result"

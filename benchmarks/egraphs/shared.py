@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rewrites import Rule, catalogue
-from rewrites.rule import Op
+from tapestry.rewrites import Rule, catalogue
+from tapestry.rewrites.rule import Op
 
 # Laws over several blocks: rewrites of the e-graph, moves or simplifications of our search.
 LAWS = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hardware.layouts.layout import Layout, LayoutError
-from hardware.layouts.notation import Notation
+from tapestry.hardware.layouts.layout import Layout, LayoutError
+from tapestry.hardware.layouts.notation import Notation
 
 if TYPE_CHECKING:
-    from hardware.layouts.notations import NOTATIONS as NOTATIONS
-    from hardware.layouts.notations import parse_layout as parse_layout
+    from tapestry.hardware.layouts.notations import NOTATIONS as NOTATIONS
+    from tapestry.hardware.layouts.notations import parse_layout as parse_layout
 
 __all__ = ["NOTATIONS", "Layout", "LayoutError", "Notation", "parse_layout"]
 
@@ -21,5 +21,5 @@ __all__ = ["NOTATIONS", "Layout", "LayoutError", "Notation", "parse_layout"]
 def __getattr__(name: str) -> Any:
     """What needs every notation, so that the device catalogue loads without them."""
     if name in ("NOTATIONS", "parse_layout"):
-        return getattr(import_module("hardware.layouts.notations"), name)
-    raise AttributeError(f"module 'hardware.layouts' has no attribute {name!r}")
+        return getattr(import_module("tapestry.hardware.layouts.notations"), name)
+    raise AttributeError(f"module 'tapestry.hardware.layouts' has no attribute {name!r}")

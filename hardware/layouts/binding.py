@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from hardware.layouts.layout import Layout, LayoutError
-from hardware.layouts.native import Native, tt_height
-from hardware.layouts.notations import parse_layout
-from hardware.layouts.order import Order, parse_order
-from hardware.layouts.xla.defaults import default_tiles
-from teg.dtypes import item_bytes
+from tapestry.hardware.layouts.layout import Layout, LayoutError
+from tapestry.hardware.layouts.native import Native, tt_height
+from tapestry.hardware.layouts.notations import parse_layout
+from tapestry.hardware.layouts.order import Order, parse_order
+from tapestry.hardware.layouts.xla.defaults import default_tiles
+from tapestry.teg.dtypes import item_bytes
 
 XLA_TYPES = {
     "bool": "pred",

@@ -15,9 +15,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.order import Order, order_of, parse_order
-from teg.dtypes import item_bytes
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.order import Order, order_of, parse_order
+from tapestry.teg.dtypes import item_bytes
 
 Counts = NDArray[np.int64]
 ORDERS_PER_TENSOR = 4  # orders offered per tensor, the program's included

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.layout import Layout
+from tapestry.hardware.layouts.layout import Layout
 
 
 @dataclass(frozen=True)

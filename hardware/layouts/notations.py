@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hardware.layouts import cute, tt_metal, ttnn, xla
-from hardware.layouts.layout import Layout, LayoutError
-from hardware.layouts.notation import Notation
+from tapestry.hardware.layouts import cute, tt_metal, ttnn, xla
+from tapestry.hardware.layouts.layout import Layout, LayoutError
+from tapestry.hardware.layouts.notation import Notation
 
 NOTATIONS: tuple[Notation, ...] = (xla.NOTATION, tt_metal.NOTATION, ttnn.NOTATION, cute.NOTATION)
 

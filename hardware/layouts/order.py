@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 _ORDER = re.compile(r"\{([0-9]{1,4}(?:[*,][0-9]{1,4})*)?\}")
 

@@ -1,9 +1,9 @@
 """The device simulator: virtual devices with memories and clocks run an explicit program and count everything."""
 
-from hardware.simulator.execution import Event, Execution, Live, OutOfMemory
-from hardware.simulator.perfetto import to_perfetto
-from hardware.simulator.pinned import PinnedRun, run_pinned
-from hardware.simulator.run import simulate
+from tapestry.hardware.simulator.execution import Event, Execution, Live, OutOfMemory
+from tapestry.hardware.simulator.perfetto import to_perfetto
+from tapestry.hardware.simulator.pinned import PinnedRun, run_pinned
+from tapestry.hardware.simulator.run import simulate
 
 __all__ = [
     "Event",

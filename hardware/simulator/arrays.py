@@ -11,16 +11,16 @@ from functools import partial
 
 import numpy as np
 
-from hardware.simulator.movement import Movement
-from hardware.simulator.parts import Memo, box_part, frozen, same_bits
-from hardware.simulator.rounds import CopyCounts, per_device
-from hardware.simulator.storage import Packed, Storage
-from teg.dtypes import numpy_dtype
-from teg.evaluate import NOTHING, run_operator
-from teg.operators.operator import Operand
-from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
-from teg.views import apply_view
-from teg.zspace import ZRange
+from tapestry.hardware.simulator.movement import Movement
+from tapestry.hardware.simulator.parts import Memo, box_part, frozen, same_bits
+from tapestry.hardware.simulator.rounds import CopyCounts, per_device
+from tapestry.hardware.simulator.storage import Packed, Storage
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import NOTHING, run_operator
+from tapestry.teg.operators.operator import Operand
+from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph, InputRead
+from tapestry.teg.views import apply_view
+from tapestry.teg.zspace import ZRange
 
 
 class ArrayBackend:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hardware.simulator.rounds import CopyCounts
-from teg.sharding.expand import ComputeStep, CopyStep
+from tapestry.hardware.simulator.rounds import CopyCounts
+from tapestry.teg.sharding.expand import ComputeStep, CopyStep
 
 
 class Backend(Protocol):

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hardware.simulator.counting import count_copy
-from hardware.simulator.rounds import CopyCounts
-from hardware.simulator.storage import Storage
-from teg.dtypes import item_bytes
-from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
+from tapestry.hardware.simulator.counting import count_copy
+from tapestry.hardware.simulator.rounds import CopyCounts
+from tapestry.hardware.simulator.storage import Storage
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
 
 LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per class of devices
 

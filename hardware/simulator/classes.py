@@ -11,10 +11,10 @@ from functools import reduce
 
 import numpy as np
 
-from hardware.simulator.fetches import distinct_rows, slowest_axis, teams
-from teg.sharding.copies import CopyPlan
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import boxes
+from tapestry.hardware.simulator.fetches import distinct_rows, slowest_axis, teams
+from tapestry.teg.sharding.copies import CopyPlan
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import boxes
 
 NOBODY = -2  # past the last member of a team
 

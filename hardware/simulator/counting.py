@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from hardware.simulator.classes import count_fetch_by_class
-from hardware.simulator.fetches import count_fetch
-from hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
-from teg.sharding.copies import CopyPlan, Step, flat_slices, group_members, reduce_round
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import boxes, volumes
+from tapestry.hardware.simulator.classes import count_fetch_by_class
+from tapestry.hardware.simulator.fetches import count_fetch
+from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links
+from tapestry.teg.sharding.copies import CopyPlan, Step, flat_slices, group_members, reduce_round
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import boxes, volumes
 
 
 @lru_cache(maxsize=4096)

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from hardware.simulator.rounds import no_links
-from teg.sharding.copies import CopyPlan
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import boxes, volumes
+from tapestry.hardware.simulator.rounds import no_links
+from tapestry.teg.sharding.copies import CopyPlan
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import boxes, volumes
 
 
 def count_fetch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardware.simulator.execution import Live, OutOfMemory
+from tapestry.hardware.simulator.execution import Live, OutOfMemory
 
 
 class Ledger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from teg.sharding.expand import ExplicitGraph, Slot
+from tapestry.teg.sharding.expand import ExplicitGraph, Slot
 
 
 class Liveness:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware.simulator.parts import (
+from tapestry.hardware.simulator.parts import (
     Memo,
     box_part,
     flat_parts,
@@ -19,12 +19,12 @@ from hardware.simulator.parts import (
     same_bits,
     set_part,
 )
-from hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links, per_device
-from teg.operators.monoids import combine
-from teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import boxes
-from teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
+from tapestry.hardware.simulator.rounds import CopyCounts, Exchange, fetch_exchanges, no_links, per_device
+from tapestry.teg.operators.monoids import combine
+from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members, reduce_round
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import boxes
+from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 
 Arrays = list[np.ndarray]
 

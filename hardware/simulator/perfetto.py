@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hardware.simulator.execution import COMMUNICATION, COMPUTE, Execution
+from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Execution
 
 STREAMS = (COMPUTE, COMMUNICATION)
 TICKS_PER_US = 10**6

@@ -15,16 +15,16 @@ from math import ceil
 
 import numpy as np
 
-from hardware.layouts.native import accessed_bytes, native_named, stored_bytes
-from hardware.mesh import Mesh, MeshAxis
-from hardware.timing import block_ticks, step_ticks
-from teg.costs import Amount, total
-from teg.dtypes import item_bytes
-from teg.evaluate import evaluate
-from teg.graph import Block, Graph, index_sizes
-from teg.operators import catalogue, operator_named
-from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from teg.sharding.materialise import origin_of
+from tapestry.hardware.layouts.native import accessed_bytes, native_named, stored_bytes
+from tapestry.hardware.mesh import Mesh, MeshAxis
+from tapestry.hardware.timing import block_ticks, step_ticks
+from tapestry.teg.costs import Amount, total
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Block, Graph, index_sizes
+from tapestry.teg.operators import catalogue, operator_named
+from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.sharding.materialise import origin_of
 
 LASTING = ("parameter", "buffer", "constant", "optimizer_state")
 Place = tuple[str, int]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.mesh import Mesh
-from hardware.timing import step_ticks
-from teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import step_ticks
+from tapestry.teg.sharding.copies import CopyPlan, Round, fetch_round, reduce_round
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec
 
 
 class Exchange(NamedTuple):

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hardware.mesh import Mesh
-from hardware.simulator.arrays import ArrayBackend
-from hardware.simulator.backend import Backend
-from hardware.simulator.boxes import LARGEST_FULL_MESH, BoxBackend
-from hardware.simulator.clocks import Clocks
-from hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution
-from hardware.simulator.ledger import Ledger
-from hardware.simulator.lifetimes import Lifetimes
-from hardware.simulator.liveness import Liveness
-from hardware.simulator.rounds import no_links
-from hardware.simulator.storage import Storage
-from hardware.simulator.work import block_work, relayout_ticks
-from teg.sharding.expand import CopyStep, ExplicitGraph, Slot
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator.arrays import ArrayBackend
+from tapestry.hardware.simulator.backend import Backend
+from tapestry.hardware.simulator.boxes import LARGEST_FULL_MESH, BoxBackend
+from tapestry.hardware.simulator.clocks import Clocks
+from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution
+from tapestry.hardware.simulator.ledger import Ledger
+from tapestry.hardware.simulator.lifetimes import Lifetimes
+from tapestry.hardware.simulator.liveness import Liveness
+from tapestry.hardware.simulator.rounds import no_links
+from tapestry.hardware.simulator.storage import Storage
+from tapestry.hardware.simulator.work import block_work, relayout_ticks
+from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
 
 
 def simulate(

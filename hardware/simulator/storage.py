@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.layouts.binding import bind
-from hardware.layouts.layout import Layout
-from hardware.layouts.native import Native, accessed_bytes, native_named
-from hardware.mesh import Device
-from hardware.simulator.parts import frozen
-from teg.dtypes import item_bytes
-from teg.sharding.expand import Buffer
-from teg.sharding.spec import volumes
+from tapestry.hardware.layouts.binding import bind
+from tapestry.hardware.layouts.layout import Layout
+from tapestry.hardware.layouts.native import Native, accessed_bytes, native_named
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.simulator.parts import frozen
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.sharding.expand import Buffer
+from tapestry.teg.sharding.spec import volumes
 
 
 class Packed(NamedTuple):

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.mesh import Device
-from hardware.simulator.storage import Storage
-from hardware.timing import block_ticks
-from teg.costs import amounts
-from teg.dtypes import item_bytes
-from teg.operators import operator_named
-from teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
-from teg.sharding.spec import volumes
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.simulator.storage import Storage
+from tapestry.hardware.timing import block_ticks
+from tapestry.teg.costs import amounts
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
+from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
+from tapestry.teg.sharding.spec import volumes
 
 
 class BlockWork(NamedTuple):

@@ -1,25 +1,25 @@
 """Algebra: the same values by fewer or cheaper operations. One story per file, added up here."""
 
-from rewrites.algebra.activations import ACTIVATIONS
-from rewrites.algebra.association import ASSOCIATION
-from rewrites.algebra.cancellation import CANCELLATION
-from rewrites.algebra.canonical import CANONICAL
-from rewrites.algebra.cleanup import CLEANUP
-from rewrites.algebra.constants import CONSTANTS
-from rewrites.algebra.convolutions import CONVOLUTIONS
-from rewrites.algebra.distribution import DISTRIBUTION
-from rewrites.algebra.expressions import EXPRESSIONS
-from rewrites.algebra.factoring import FACTORING
-from rewrites.algebra.factors import FACTORS
-from rewrites.algebra.folding import FOLDING
-from rewrites.algebra.merging import MERGING
-from rewrites.algebra.monotone import MONOTONE
-from rewrites.algebra.other_words import OTHER_WORDS
-from rewrites.algebra.recomposition import RECOMPOSITION
-from rewrites.algebra.reductions import REDUCTIONS
-from rewrites.algebra.renamed import RENAMED
-from rewrites.algebra.scales import SCALES
-from rewrites.rule import Rule
+from tapestry.rewrites.algebra.activations import ACTIVATIONS
+from tapestry.rewrites.algebra.association import ASSOCIATION
+from tapestry.rewrites.algebra.cancellation import CANCELLATION
+from tapestry.rewrites.algebra.canonical import CANONICAL
+from tapestry.rewrites.algebra.cleanup import CLEANUP
+from tapestry.rewrites.algebra.constants import CONSTANTS
+from tapestry.rewrites.algebra.convolutions import CONVOLUTIONS
+from tapestry.rewrites.algebra.distribution import DISTRIBUTION
+from tapestry.rewrites.algebra.expressions import EXPRESSIONS
+from tapestry.rewrites.algebra.factoring import FACTORING
+from tapestry.rewrites.algebra.factors import FACTORS
+from tapestry.rewrites.algebra.folding import FOLDING
+from tapestry.rewrites.algebra.merging import MERGING
+from tapestry.rewrites.algebra.monotone import MONOTONE
+from tapestry.rewrites.algebra.other_words import OTHER_WORDS
+from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
+from tapestry.rewrites.algebra.reductions import REDUCTIONS
+from tapestry.rewrites.algebra.renamed import RENAMED
+from tapestry.rewrites.algebra.scales import SCALES
+from tapestry.rewrites.rule import Rule
 
 ALGEBRA: tuple[Rule, ...] = (
     *CLEANUP,

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rewrites.elements import A, B, J, K
-from rewrites.laws import law
-from rewrites.patterns import Chain
-from rewrites.rule import Rule
+from tapestry.rewrites.elements import A, B, J, K
+from tapestry.rewrites.laws import law
+from tapestry.rewrites.patterns import Chain
+from tapestry.rewrites.rule import Rule
 
 UNITS = "Hendrycks and Gimpel, Gaussian Error Linear Units, 2016"
 CASES = "case analysis of a conditional"

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rewrites.cell_form import element_type
-from rewrites.patterns import parts_of, replaced, tree_size
-from teg.operators.expressions import Expression, inputs_of
+from tapestry.rewrites.cell_form import element_type
+from tapestry.rewrites.patterns import parts_of, replaced, tree_size
+from tapestry.teg.operators.expressions import Expression, inputs_of
 
 # A term of a sum: whether it is subtracted, and its expression.
 Term = tuple[bool, Expression]

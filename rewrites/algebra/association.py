@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rewrites.algebra.contraction_terms import EINSUM
-from rewrites.cell_form import Labels
-from rewrites.contraction_form import in_order, network_of
-from rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
-from rewrites.regions import all_above
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
-from rewrites.sight import Sight
-from rewrites.sketch import Sketch
-from teg.graph import Block, Graph
+from tapestry.rewrites.algebra.contraction_terms import EINSUM
+from tapestry.rewrites.cell_form import Labels
+from tapestry.rewrites.contraction_form import in_order, network_of
+from tapestry.rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
+from tapestry.rewrites.regions import all_above
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
+from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Block, Graph
 
 # So many contractions may lie inside each other.
 DEEPEST = 12

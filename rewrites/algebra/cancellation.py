@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from rewrites.elements import A, B, C, T
-from rewrites.laws import law
-from rewrites.rule import Rule
+from tapestry.rewrites.elements import A, B, C, T
+from tapestry.rewrites.laws import law
+from tapestry.rewrites.rule import Rule
 
 FIELD = "axioms of a field"
 BOOLE = "Boolean algebra"

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from rewrites.cell_form import any_cell, cell, element_type
-from rewrites.laws import changed_cell
-from rewrites.patterns import COMMUTATIVE
-from rewrites.rule import Rule, Sizes, rest
-from teg.builder import GraphBuilder
-from teg.dtypes import is_float
-from teg.graph import Definition, Graph, TensorType
-from teg.operators.expressions import CELL_FUNCTIONS, Expression, cell_flops
+from tapestry.rewrites.cell_form import any_cell, cell, element_type
+from tapestry.rewrites.laws import changed_cell
+from tapestry.rewrites.patterns import COMMUTATIVE
+from tapestry.rewrites.rule import Rule, Sizes, rest
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Definition, Graph, TensorType
+from tapestry.teg.operators.expressions import CELL_FUNCTIONS, Expression, cell_flops
 
 # Element types that hold whole numbers up to SMALL as they are.
 KINDS = ("int32", "int64", "float32", "float64")

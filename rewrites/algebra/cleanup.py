@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewrites.cell_form import INPUT
-from rewrites.rule import NOTHING, Match, Rule, Sizes, attr, op, rest, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.rule import NOTHING, Match, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 
 
 def _same_values(m: Match) -> bool:

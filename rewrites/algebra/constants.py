@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from rewrites.cell_form import INPUT
-from rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest
-from rewrites.sketch import Sketch
-from teg.evaluate import run_block
-from teg.graph import Graph
-from teg.operators import operator_named
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators import operator_named
 
 # A folded constant is stored with the program: small ones only, and none that take long to compute.
 MOST_ELEMENTS = 1 << 14

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from rewrites.cell_form import Labels
-from rewrites.rule import Match, Op, Tensor, attr, op, tensor
+from tapestry.rewrites.cell_form import Labels
+from tapestry.rewrites.rule import Match, Op, Tensor, attr, op, tensor
 
 X, Y, W, V = tensor("x"), tensor("y"), tensor("w"), tensor("v")
 EINSUM = "distributivity and associativity of sums of products (Einstein notation)"

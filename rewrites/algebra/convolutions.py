@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rewrites.cell_form import ADD, ADD_OR_SUBTRACT, dim_labels, pointwise
-from rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op, pick, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.selectors import sliced, view_attributes
+from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, dim_labels, pointwise
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op, pick, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced, view_attributes
 
 X, Y, W, V = tensor("x"), tensor("y"), tensor("w"), tensor("v")
 TASO = "Jia et al., TASO, SOSP 2019, table 3 (convolutions that share an input; enlarged kernels)"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.elements import A, B, C, D, J, K, number
-from rewrites.laws import law
-from rewrites.patterns import Chain
-from rewrites.rule import Rule
+from tapestry.rewrites.elements import A, B, C, D, J, K, number
+from tapestry.rewrites.laws import law
+from tapestry.rewrites.patterns import Chain
+from tapestry.rewrites.rule import Rule
 
 FIELD = "axioms of a field"
 POWERS = "laws of powers"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rewrites.algebra.contraction_terms import EINSUM, V, W, X, agree, contraction
-from rewrites.cell_form import ADD, ADD_OR_SUBTRACT, MULTIPLY, Labels, dim_labels, pointwise
-from rewrites.rule import Match, Rule, Sizes, attr, op
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites.algebra.contraction_terms import EINSUM, V, W, X, agree, contraction
+from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, MULTIPLY, Labels, dim_labels, pointwise
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 
 
 def _sum_of_both(m: Match) -> bool:

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rewrites.algebra.affine import affine, factors, has_index, is_coefficient, multiplied, summed
-from rewrites.cell_form import ADD, CellForm, Labels, Read, any_cell, cell, dim_labels, pointwise
-from rewrites.equations import equation
-from rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest, tensor
-from rewrites.sketch import Sketch, sure
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.expressions import Expression, inputs_of, substitute
+from tapestry.rewrites.algebra.affine import affine, factors, has_index, is_coefficient, multiplied, summed
+from tapestry.rewrites.cell_form import ADD, CellForm, Labels, Read, any_cell, cell, dim_labels, pointwise
+from tapestry.rewrites.equations import equation
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest, tensor
+from tapestry.rewrites.sketch import Sketch, sure
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression, inputs_of, substitute
 
 W = tensor("w")
 LINEAR = "linearity of sums of products in each operand"

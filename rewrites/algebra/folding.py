@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rewrites.algebra.affine import (
+from tapestry.rewrites.algebra.affine import (
     Affine,
     affine_part,
     is_coefficient,
     summed,
 )
-from rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
-from rewrites.patterns import replaced
-from rewrites.rule import Match, Op, Rule, Sizes, attr, case, op, pick, rest, tensor
-from rewrites.sketch import Sketch, sure
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.expressions import Expression, inputs_of, substitute
+from tapestry.rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
+from tapestry.rewrites.patterns import replaced
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, case, op, pick, rest, tensor
+from tapestry.rewrites.sketch import Sketch, sure
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression, inputs_of, substitute
 
 X, W = tensor("x"), tensor("w")
 SOURCE = (

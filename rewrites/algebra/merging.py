@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
-from rewrites.algebra.contraction_terms import V, W, X, agree, contraction
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.selectors import sliced, view_attributes
+from tapestry.rewrites.algebra.contraction_terms import V, W, X, agree, contraction
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced, view_attributes
 
 
 def _free_names(m: Match) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import any_cell, dim_labels, pointwise
-from rewrites.rule import Match, Rule, Sizes, attr, op, tensor
-from rewrites.sketch import Sketch
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.expressions import Expression
+from tapestry.rewrites.cell_form import any_cell, dim_labels, pointwise
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
 
 X = tensor("x")
 

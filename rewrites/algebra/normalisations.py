@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rewrites.equations import equation
-from rewrites.rule import Rule
+from tapestry.rewrites.equations import equation
+from tapestry.rewrites.rule import Rule
 
 LAYER_NORM = "Ba, Kiros and Hinton, Layer Normalization, 2016, equation 3"
 MOMENTS = "Var x = E[x^2] - (E x)^2 (König-Huygens)"

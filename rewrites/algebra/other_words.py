@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewrites.algebra.activations import CASES, HALF, near
-from rewrites.elements import A, J, K
-from rewrites.laws import law
-from rewrites.patterns import Chain
-from rewrites.rule import Rule
+from tapestry.rewrites.algebra.activations import CASES, HALF, near
+from tapestry.rewrites.elements import A, J, K
+from tapestry.rewrites.laws import law
+from tapestry.rewrites.patterns import Chain
+from tapestry.rewrites.rule import Rule
 
 HYPERBOLIC = "definition of the hyperbolic tangent"
 LOGISTIC = "definition of the logistic function"

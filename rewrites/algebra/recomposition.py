@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rewrites.algebra.normalisations import NORMALISATIONS
-from rewrites.algebra.reductions import SQUARES
-from rewrites.algebra.sinks import SINKS
-from rewrites.algebra.units import SPELLED_UNITS
-from rewrites.equations import equation
-from rewrites.rule import Match, Rule, Sizes
-from rewrites.sketch import Sketch
-from teg.dtypes import is_float
-from teg.graph import Graph
+from tapestry.rewrites.algebra.normalisations import NORMALISATIONS
+from tapestry.rewrites.algebra.reductions import SQUARES
+from tapestry.rewrites.algebra.sinks import SINKS
+from tapestry.rewrites.algebra.units import SPELLED_UNITS
+from tapestry.rewrites.equations import equation
+from tapestry.rewrites.rule import Match, Rule, Sizes
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
 
 SOFTMAX = "Milakov and Gimelshein, Online normalizer calculation for softmax, 2018, algorithm 2"
 LOG_SUM = "Blanchard, Higham and Higham, Accurately computing the log-sum-exp, 2021"

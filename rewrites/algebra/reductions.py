@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
-from rewrites.laws import Whole
-from rewrites.patterns import K, chained, parts_of, replaced, terms_of
-from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
-from rewrites.sketch import Sketch, sure
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.expressions import Expression, inputs_of
-from teg.operators.monoids import HALF
+from tapestry.rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
+from tapestry.rewrites.laws import Whole
+from tapestry.rewrites.patterns import K, chained, parts_of, replaced, terms_of
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.sketch import Sketch, sure
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression, inputs_of
+from tapestry.teg.operators.monoids import HALF
 
 X = tensor("x")
 MONOID = "definition of a monoid"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Definition, Graph
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Definition, Graph
 
 X = tensor("x")
 

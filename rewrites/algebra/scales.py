@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.algebra.contraction_terms import EINSUM, X
-from rewrites.cell_form import INPUT, any_cell, dim_labels, pointwise
-from rewrites.laws import Whole
-from rewrites.patterns import K
-from rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
-from rewrites.sketch import Sketch
-from teg.dtypes import is_float
-from teg.graph import Graph
+from tapestry.rewrites.algebra.contraction_terms import EINSUM, X
+from tapestry.rewrites.cell_form import INPUT, any_cell, dim_labels, pointwise
+from tapestry.rewrites.laws import Whole
+from tapestry.rewrites.patterns import K
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
 
 SCALE = ("mul", INPUT, ("const", K))
 

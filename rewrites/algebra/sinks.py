@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from rewrites.expansions.rows import DIFFERENCE
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
-from rewrites.selectors.viewing import any_view, at, seen, view_of
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.expressions import Expression
-from teg.operators.monoids import accumulation
-from teg.operators.selectors import broadcast, selected, sliced, unsqueezed
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.expansions.rows import DIFFERENCE
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.selectors.viewing import any_view, at, seen, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.monoids import accumulation
+from tapestry.teg.operators.selectors import broadcast, selected, sliced, unsqueezed
+from tapestry.teg.views import ViewDim, ViewMap
 
 # Each part has a maximum and a sum of its own.
 MOST_PARTS = 4

@@ -6,10 +6,10 @@ programs cheaper, these laws are not for it; they are applied with the other rec
 
 from __future__ import annotations
 
-from rewrites.algebra.activations import CUBIC, DISTRIBUTED, MULTIPLIED_OUT, ROOT, UNITS, gated, near
-from rewrites.elements import A
-from rewrites.laws import law
-from rewrites.rule import Rule
+from tapestry.rewrites.algebra.activations import CUBIC, DISTRIBUTED, MULTIPLIED_OUT, ROOT, UNITS, gated, near
+from tapestry.rewrites.elements import A
+from tapestry.rewrites.laws import law
+from tapestry.rewrites.rule import Rule
 
 DISTRIBUTED_UNIT = (*gated(("tanh", DISTRIBUTED)), *gated(("tanh", MULTIPLIED_OUT)))
 LOGISTIC_UNIT = gated((A * 0.5).tanh())

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from rewrites.algebra.affine import affine_part, has_index, is_coefficient, summed
-from rewrites.cell_form import Labels, any_cell, element_type
-from rewrites.patterns import parts_of, replaced
-from rewrites.rule import Match, Op, Rule, Sizes, Term, computed, op, pick, rest
-from rewrites.sketch import Sketch, sure
-from teg.dtypes import is_float
-from teg.graph import Definition, Graph
-from teg.operators.expressions import Expression, cell_flops, inputs_of, substitute
+from tapestry.rewrites.algebra.affine import affine_part, has_index, is_coefficient, summed
+from tapestry.rewrites.cell_form import Labels, any_cell, element_type
+from tapestry.rewrites.patterns import parts_of, replaced
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, computed, op, pick, rest
+from tapestry.rewrites.sketch import Sketch, sure
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Definition, Graph
+from tapestry.teg.operators.expressions import Expression, cell_flops, inputs_of, substitute
 
 ANY = any_cell(rest("xs"))
 

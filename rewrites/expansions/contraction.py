@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
-from rewrites.cell_form import INPUT, MULTIPLY, Labels, dim_labels, pointwise
-from rewrites.contraction_form import in_order, network_of
-from rewrites.contraction_order import MEASURES, best_tree
-from rewrites.rule import Match, Op, Rule, Sizes, attr, case, computed, op, pick, rest
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.monoids import HALF, accumulation
+from tapestry.rewrites.cell_form import INPUT, MULTIPLY, Labels, dim_labels, pointwise
+from tapestry.rewrites.contraction_form import in_order, network_of
+from tapestry.rewrites.contraction_order import MEASURES, best_tree
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, case, computed, op, pick, rest
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.monoids import HALF, accumulation
 
 # An intermediate tensor is small where it has at most so many elements per element read and written.
 SMALL_FACTOR = 4

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import Labels, dim_labels, pointwise
-from rewrites.expansions.images import W, X, image_names
-from rewrites.expansions.windows import (
+from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
+from tapestry.rewrites.expansions.images import W, X, image_names
+from tapestry.rewrites.expansions.windows import (
     MOST_TAPS,
     Windows,
     conv_windows,
@@ -13,13 +13,13 @@ from rewrites.expansions.windows import (
     window_settings,
     with_axis,
 )
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.expressions import Expression
-from teg.operators.monoids import HALF
-from teg.operators.selectors import selected, squeezed
-from teg.views import ViewMap, identity
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.monoids import HALF
+from tapestry.teg.operators.selectors import selected, squeezed
+from tapestry.teg.views import ViewMap, identity
 
 # Columns hold the image once per tap.
 MOST_COLUMNS = 64

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import Labels, dim_labels
-from rewrites.rule import Match, Rule, Sizes, attr, op, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites.cell_form import Labels, dim_labels
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 
 TABLE, INDICES = tensor("table"), tensor("indices")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import Labels
-from rewrites.rule import Match, tensor
+from tapestry.rewrites.cell_form import Labels
+from tapestry.rewrites.rule import Match, tensor
 
 X, W = tensor("x"), tensor("w")
 

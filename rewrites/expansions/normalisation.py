@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import INPUT, pointwise
-from rewrites.expansions.rows import (
+from tapestry.rewrites.cell_form import INPUT, pointwise
+from tapestry.rewrites.expansions.rows import (
     DIFFERENCE,
     WIDE_X,
     X,
@@ -17,10 +17,10 @@ from rewrites.expansions.rows import (
     row_cell,
     wide,
 )
-from rewrites.rule import Match, Rule, Sizes, attr, op, rest
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.expressions import Expression
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
 
 MEAN = reduce_rows(WIDE_X, "sum", "mean", mean_scale)
 CENTRED = op("cell", WIDE_X, MEAN, given=lambda m: row_cell(m, DIFFERENCE, wide(m))).named("centred")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from rewrites.expansions.rows import X
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.expansions.rows import X
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 
 
 def _reduced(m: Match) -> list[str]:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from rewrites.rule import Match, Op, Term, case, op, tensor
-from teg.operators.expressions import Expression
-from teg.operators.monoids import HALF, accumulation
+from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.rule import Match, Op, Term, case, op, tensor
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.monoids import HALF, accumulation
 
 X = tensor("x")
 DIFFERENCE = ("sub", ("input", 0), ("input", 1))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewrites.cell_form import Labels, dim_labels, pointwise
-from rewrites.expansions.rows import X
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op
-from rewrites.selectors.viewing import any_view, given, seen, view_of
-from rewrites.sketch import Sketch, replaced_at
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.expressions import Expression
-from teg.operators.monoids import accumulation, identity
-from teg.operators.selectors import selected, sliced
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
+from tapestry.rewrites.expansions.rows import X
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op
+from tapestry.rewrites.selectors.viewing import any_view, given, seen, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.monoids import accumulation, identity
+from tapestry.teg.operators.selectors import selected, sliced
+from tapestry.teg.views import ViewDim, ViewMap
 
 A, B = ("input", 0), ("input", 1)
 LARGER = ("max", A, B)

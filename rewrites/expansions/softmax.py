@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from rewrites.expansions.rows import DIFFERENCE, WIDE_X, X, reduce_rows, row_cell, wide
-from rewrites.rule import Match, Rule, Sizes, attr, op
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.expressions import Expression
+from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.expansions.rows import DIFFERENCE, WIDE_X, X, reduce_rows, row_cell, wide
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
 
 SOFTMAX = "Milakov and Gimelshein, Online normalizer calculation for softmax, 2018"
 

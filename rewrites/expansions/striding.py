@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from rewrites.expansions.images import W, X
-from rewrites.expansions.windows import conv_windows, view_of, window_settings
-from rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.selectors import sliced
+from tapestry.rewrites.expansions.images import W, X
+from tapestry.rewrites.expansions.windows import conv_windows, view_of, window_settings
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced
 
 PHASES, SLICES = "phases", "slices"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from rewrites.rule import Match, Op, Tensor, op
-from teg.operators.selectors import sliced, unsqueezed, view_attributes
-from teg.views import ViewMap
+from tapestry.rewrites.rule import Match, Op, Tensor, op
+from tapestry.teg.operators.selectors import sliced, unsqueezed, view_attributes
+from tapestry.teg.views import ViewMap
 
 Sizes = tuple[int, ...]
 

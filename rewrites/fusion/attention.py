@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import MULTIPLY
-from rewrites.fusion.fitting import judged
-from rewrites.patterns import functions_of
-from rewrites.regions import above, fuse
-from rewrites.rule import Match, Rule, Sizes, op, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Block, Graph
-from teg.signature import PARALLEL
+from tapestry.rewrites.cell_form import MULTIPLY
+from tapestry.rewrites.fusion.fitting import judged
+from tapestry.rewrites.patterns import functions_of
+from tapestry.rewrites.regions import above, fuse
+from tapestry.rewrites.rule import Match, Rule, Sizes, op, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.signature import PARALLEL
 
 SOURCE = "Dao et al., FlashAttention: Fast and Memory-Efficient Exact Attention, 2022"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rewrites.regions import SpellOut
-from rewrites.rule import Rule, Sizes, op, rest
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.fused_body import FUSED
+from tapestry.rewrites.regions import SpellOut
+from tapestry.rewrites.rule import Rule, Sizes, op, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.fused_body import FUSED
 
 
 def _example(size: Sizes) -> Graph:

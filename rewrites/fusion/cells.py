@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell, flops_of
-from rewrites.patterns import reads_of, size_of
-from rewrites.rule import Match, Rule, Sizes, rest
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell, flops_of
+from tapestry.rewrites.patterns import reads_of, size_of
+from tapestry.rewrites.rule import Match, Rule, Sizes, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 
 SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Improving Data Locality, 1993)"
 

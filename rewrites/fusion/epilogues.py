@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rewrites.cell_form import INPUT, any_cell, flops_of
-from rewrites.fusion.fitting import judged
-from rewrites.regions import fuse
-from rewrites.rule import Match, Rule, Sizes, op, rest
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.fused_examples import EXAMPLES
-from teg.signature import PARALLEL, IndexDim
+from tapestry.rewrites.cell_form import INPUT, any_cell, flops_of
+from tapestry.rewrites.fusion.fitting import judged
+from tapestry.rewrites.regions import fuse
+from tapestry.rewrites.rule import Match, Rule, Sizes, op, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.fused_examples import EXAMPLES
+from tapestry.teg.signature import PARALLEL, IndexDim
 
 SOURCE = "epilogue fusion (CUTLASS, epilogue visitor trees; Chen et al., TVM, 2018, section 3)"
 PROLOGUE_SOURCE = "injective producers are computed inside their reader (Chen et al., TVM, 2018, section 3)"

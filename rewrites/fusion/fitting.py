@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rewrites.fused_form import Region, region
-from rewrites.rule import Match
-from teg.operators.fused_body import check_use
-from teg.operators.fused_space import space_of
-from teg.operators.fused_values import between_bytes
-from teg.signature import PARALLEL, IndexDim
-from teg.zspace import ZRange
+from tapestry.rewrites.fused_form import Region, region
+from tapestry.rewrites.rule import Match
+from tapestry.teg.operators.fused_body import check_use
+from tapestry.teg.operators.fused_space import space_of
+from tapestry.teg.operators.fused_values import between_bytes
+from tapestry.teg.signature import PARALLEL, IndexDim
+from tapestry.teg.zspace import ZRange
 
 # What one part may keep between steps: the fast memory of a core, give or take.
 MOST_BETWEEN_BYTES = 1 << 20

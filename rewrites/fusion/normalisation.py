@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewrites.cell_form import INPUT, MULTIPLY
-from rewrites.fusion.fitting import judged
-from rewrites.regions import all_above, fuse
-from rewrites.rule import Match, Rule, Sizes, op
-from rewrites.sketch import Sketch
-from teg.graph import Definition, Graph, TensorType
+from tapestry.rewrites.cell_form import INPUT, MULTIPLY
+from tapestry.rewrites.fusion.fitting import judged
+from tapestry.rewrites.regions import all_above, fuse
+from tapestry.rewrites.rule import Match, Rule, Sizes, op
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Definition, Graph, TensorType
 
 ROWS = all_above("cell", "view", ends=("reduce",), most=4, private=("cell",))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rewrites.cell_form import INPUT
-from rewrites.regions import all_above, fuse
-from rewrites.rule import Match, Rule, Sizes, op
-from rewrites.sight import Sight
-from rewrites.sketch import Sketch
-from teg.graph import Block, Graph
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.regions import all_above, fuse
+from tapestry.rewrites.rule import Match, Rule, Sizes, op
+from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Block, Graph
 
 
 def _is_alongside(draft: Sight, block: Block, root: Block) -> bool:

@@ -12,8 +12,8 @@ How much of this is a property of plans and needs no rule:
 The rules here avoid temporaries of the size of the whole where a part changes.
 """
 
-from rewrites.in_place.updates import UPDATES
-from rewrites.rule import Rule
+from tapestry.rewrites.in_place.updates import UPDATES
+from tapestry.rewrites.rule import Rule
 
 IN_PLACE: tuple[Rule, ...] = (*UPDATES,)
 

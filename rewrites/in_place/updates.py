@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
-from rewrites.selectors.pads import any_pad
-from rewrites.selectors.viewing import any_view, at, seen
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.expressions import Expression, substitute
-from teg.operators.selectors import sliced
-from teg.views import ViewMap, parse
+from tapestry.rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.selectors.pads import any_pad
+from tapestry.rewrites.selectors.viewing import any_view, at, seen
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression, substitute
+from tapestry.teg.operators.selectors import sliced
+from tapestry.teg.views import ViewMap, parse
 
 X, Y = tensor("x"), tensor("y")
 SPLITTING = "index set splitting (Allen and Kennedy, Optimizing Compilers for Modern Architectures, 2001)"

@@ -1,18 +1,18 @@
 """Selectors: what moves elements and computes nothing. One story per file, added up here."""
 
-from rewrites.rule import Rule
-from rewrites.selectors.broadcasts import BROADCASTS
-from rewrites.selectors.cuts import CUTS
-from rewrites.selectors.distribution import DISTRIBUTION
-from rewrites.selectors.exchanged_lookups import EXCHANGED_LOOKUPS
-from rewrites.selectors.joins import JOINS
-from rewrites.selectors.lookups import LOOKUPS
-from rewrites.selectors.pads import PADS
-from rewrites.selectors.refactoring import REFACTORING
-from rewrites.selectors.reshapes import RESHAPES
-from rewrites.selectors.views import VIEWS
-from rewrites.selectors.window_cuts import WINDOW_CUTS
-from rewrites.selectors.window_pads import WINDOW_PADS
+from tapestry.rewrites.rule import Rule
+from tapestry.rewrites.selectors.broadcasts import BROADCASTS
+from tapestry.rewrites.selectors.cuts import CUTS
+from tapestry.rewrites.selectors.distribution import DISTRIBUTION
+from tapestry.rewrites.selectors.exchanged_lookups import EXCHANGED_LOOKUPS
+from tapestry.rewrites.selectors.joins import JOINS
+from tapestry.rewrites.selectors.lookups import LOOKUPS
+from tapestry.rewrites.selectors.pads import PADS
+from tapestry.rewrites.selectors.refactoring import REFACTORING
+from tapestry.rewrites.selectors.reshapes import RESHAPES
+from tapestry.rewrites.selectors.views import VIEWS
+from tapestry.rewrites.selectors.window_cuts import WINDOW_CUTS
+from tapestry.rewrites.selectors.window_pads import WINDOW_PADS
 
 SELECTORS: tuple[Rule, ...] = (
     *VIEWS,

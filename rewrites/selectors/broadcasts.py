@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewrites.cell_form import Labels, any_cell
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
-from rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
-from rewrites.sketch import Sketch, replaced_at
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.expressions import Expression
-from teg.operators.selectors import broadcast
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.selectors import broadcast
+from tapestry.teg.views import ViewDim, ViewMap
 
 IDEMPOTENT = ("max", "min", "any", "all")
 SINKING = "broadcast sinking: a function of equal arguments has equal values"

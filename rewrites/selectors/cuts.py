@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rewrites.cell_form import CellForm, Labels, Read, any_cell, bound_cell, cell
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op, parts, rest
-from rewrites.selectors.viewing import X, any_view, at, cut_like, is_whole, origins, seen, view_of
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.expressions import Expression
-from teg.operators.selectors import permuted, selected, sliced
-from teg.views import ViewMap
+from tapestry.rewrites.cell_form import CellForm, Labels, Read, any_cell, bound_cell, cell
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op, parts, rest
+from tapestry.rewrites.selectors.viewing import X, any_view, at, cut_like, is_whole, origins, seen, view_of
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.selectors import permuted, selected, sliced
+from tapestry.teg.views import ViewMap
 
 SELECTION = (
     "a selection commutes with what is computed element by element (Iverson, A Programming Language, 1962)"

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from rewrites.cell_form import Labels, any_cell, pointwise
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
-from rewrites.selectors.cuts import Cut, cut_cell, cut_of
-from rewrites.selectors.viewing import at
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.selectors import sliced
-from teg.views import ViewMap
+from tapestry.rewrites.cell_form import Labels, any_cell, pointwise
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.selectors.cuts import Cut, cut_cell, cut_of
+from tapestry.rewrites.selectors.viewing import at
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced
+from tapestry.teg.views import ViewMap
 
 # Every part is a block of its own, with its own launch: more of them never pay.
 MOST_PARTS = 8

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rewrites.cell_form import Labels, any_cell
-from rewrites.patterns import parts_of
-from rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest, tensor
-from rewrites.selectors.viewing import given
-from rewrites.sketch import Sketch, replaced_at
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.selectors import permuted
+from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.patterns import parts_of
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.selectors.viewing import given
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import permuted
 
 TABLE, INDICES = tensor("table"), tensor("indices")
 GATHER = (

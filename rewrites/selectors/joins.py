@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from rewrites.cell_form import Labels, any_cell
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, pick, rest
-from rewrites.selectors.distribution import MOST_PARTS
-from rewrites.selectors.viewing import X, any_view, at, given, is_whole, seen, view_of
-from rewrites.sketch import Sketch, replaced_at, sure
-from teg.graph import Block, Graph
-from teg.operators.expressions import Expression
-from teg.operators.selectors import permuted, sliced
-from teg.views import ViewDim, ViewMap, parse
+from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, pick, rest
+from tapestry.rewrites.selectors.distribution import MOST_PARTS
+from tapestry.rewrites.selectors.viewing import X, any_view, at, given, is_whole, seen, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at, sure
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.operators.expressions import Expression
+from tapestry.teg.operators.selectors import permuted, sliced
+from tapestry.teg.views import ViewDim, ViewMap, parse
 
 JOINING = "definition of concatenation"
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
-from rewrites.selectors.viewing import X, any_view, cut_like, is_whole, keeps_order, origins, seen, view_of
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.indexing import Indexing, indexing
-from teg.operators.selectors import selected, sliced
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.selectors.viewing import (
+    X,
+    any_view,
+    cut_like,
+    is_whole,
+    keeps_order,
+    origins,
+    seen,
+    view_of,
+)
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.indexing import Indexing, indexing
+from tapestry.teg.operators.selectors import selected, sliced
 
 TABLE, INDICES, OUTER = tensor("table"), tensor("indices"), tensor("outer")
 ROWS = ("softmax", "log_softmax", "layer_norm")

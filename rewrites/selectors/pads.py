@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from rewrites.cell_form import CellForm, Read, any_cell, bound_cell
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
-from rewrites.selectors.viewing import X, any_view, at, given, view_of
-from rewrites.sketch import Sketch, replaced_at
-from teg.dtypes import numpy_dtype
-from teg.graph import Graph
-from teg.operators.expressions import Expression, inputs_of, run_steps, steps_of
-from teg.operators.selectors import permuted, sliced
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.cell_form import CellForm, Read, any_cell, bound_cell
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.selectors.viewing import X, any_view, at, given, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression, inputs_of, run_steps, steps_of
+from tapestry.teg.operators.selectors import permuted, sliced
+from tapestry.teg.views import ViewDim, ViewMap
 
 PADDING = "definition of padding"
 Y = tensor("y")

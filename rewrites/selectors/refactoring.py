@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rewrites.cell_form import Labels, any_cell
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
-from rewrites.selectors.reshapes import ROW_MAJOR, parts_of
-from rewrites.selectors.viewing import X, at
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.expressions import Expression
+from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.selectors.reshapes import ROW_MAJOR, parts_of
+from tapestry.rewrites.selectors.viewing import X, at
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.expressions import Expression
 
 NAMES = ROW_MAJOR + "; index spaces may be factored"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rewrites.rule import Match, Rule, Sizes, attr, op
-from rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.operators.reshaping import groups
-from teg.operators.selectors import permuted, sliced
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
+from tapestry.rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.reshaping import groups
+from tapestry.teg.operators.selectors import permuted, sliced
+from tapestry.teg.views import ViewDim, ViewMap
 
 ROW_MAJOR = "a reshape keeps the row-major order of elements"
 

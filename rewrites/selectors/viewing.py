@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewrites.cell_form import Labels
-from rewrites.rule import Match, Op, Pick, Term, attr, op, pick, tensor
-from teg.operators.selectors import view_attributes
-from teg.views import ViewDim, ViewMap, identity, parse
+from tapestry.rewrites.cell_form import Labels
+from tapestry.rewrites.rule import Match, Op, Pick, Term, attr, op, pick, tensor
+from tapestry.teg.operators.selectors import view_attributes
+from tapestry.teg.views import ViewDim, ViewMap, identity, parse
 
 X = tensor("x")
 DROPPED = ViewDim(-1, 0, 0)

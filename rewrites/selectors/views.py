@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rewrites.cell_form import INPUT, CellForm, Labels, Read, any_cell, bound_cell, cell
-from rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
-from rewrites.selectors.viewing import X, any_view, given, relabelled, view_of
-from rewrites.sketch import Sketch, replaced_at, sure
-from teg.graph import Graph
-from teg.operators.selectors import broadcast, permuted, sliced
-from teg.views import ViewDim, ViewMap, identity
+from tapestry.rewrites.cell_form import INPUT, CellForm, Labels, Read, any_cell, bound_cell, cell
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
+from tapestry.rewrites.selectors.viewing import X, any_view, given, relabelled, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at, sure
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import broadcast, permuted, sliced
+from tapestry.teg.views import ViewDim, ViewMap, identity
 
 
 def _through_view(m: Match) -> CellForm | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rewrites.expansions.windows import window_settings
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, tensor
-from rewrites.selectors.viewing import X, any_view, cut_like, keeps_order, origins, seen, view_of
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.selectors import selected, sliced
-from teg.views import ViewDim, ViewMap
+from tapestry.rewrites.expansions.windows import window_settings
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, tensor
+from tapestry.rewrites.selectors.viewing import X, any_view, cut_like, keeps_order, origins, seen, view_of
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import selected, sliced
+from tapestry.teg.views import ViewDim, ViewMap
 
 W = tensor("w")
 CONV: dict[str, Any] = {n: attr(n) for n in ("strides", "pads", "dilations", "groups")}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewrites.expansions.windows import window_settings
-from rewrites.rule import Match, Rule, Sizes, attr, op, tensor
-from rewrites.selectors.pads import any_pad
-from rewrites.sketch import Sketch
-from teg.dtypes import is_float
-from teg.graph import Graph
-from teg.operators.monoids import identity
+from tapestry.rewrites.expansions.windows import window_settings
+from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from tapestry.rewrites.selectors.pads import any_pad
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.monoids import identity
 
 X, W = tensor("x"), tensor("w")
 SOURCE = "definition of a padded window"

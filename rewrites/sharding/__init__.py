@@ -16,10 +16,10 @@ The rules here change the program so that a placement exists that did not before
 of their own, a linear operator on the other side of the sum, a station between two specs, pieces that overlap.
 """
 
-from rewrites.rule import Rule
-from rewrites.sharding.chunks import CHUNKS
-from rewrites.sharding.partial_sums import PARTIAL_SUMS
-from rewrites.sharding.waypoints import WAYPOINTS
+from tapestry.rewrites.rule import Rule
+from tapestry.rewrites.sharding.chunks import CHUNKS
+from tapestry.rewrites.sharding.partial_sums import PARTIAL_SUMS
+from tapestry.rewrites.sharding.waypoints import WAYPOINTS
 
 SHARDING: tuple[Rule, ...] = (*PARTIAL_SUMS, *CHUNKS, *WAYPOINTS)
 

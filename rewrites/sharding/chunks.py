@@ -11,16 +11,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from rewrites.cell_form import Labels
-from rewrites.expansions.images import W, X
-from rewrites.expansions.windows import view_of, window_settings
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
-from rewrites.selectors.cuts import cut_of
-from rewrites.selectors.window_cuts import CutWindows, Span, cut_windows
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
-from teg.operators.selectors import sliced
-from teg.views import ViewMap
+from tapestry.rewrites.cell_form import Labels
+from tapestry.rewrites.expansions.images import W, X
+from tapestry.rewrites.expansions.windows import view_of, window_settings
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
+from tapestry.rewrites.selectors.cuts import cut_of
+from tapestry.rewrites.selectors.window_cuts import CutWindows, Span, cut_windows
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced
+from tapestry.teg.views import ViewMap
 
 COUNTS = (2, 4)
 SOURCE = "Wang et al., Overlap Communication with Dependent Computation via Decomposition, ASPLOS 2023"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rewrites.cell_form import ADD, Labels, any_cell, dim_labels, pointwise
-from rewrites.laws import Whole
-from rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
-from rewrites.selectors.viewing import at
-from rewrites.sketch import Sketch, replaced_at
-from teg.graph import Graph
+from tapestry.rewrites.cell_form import ADD, Labels, any_cell, dim_labels, pointwise
+from tapestry.rewrites.laws import Whole
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.selectors.viewing import at
+from tapestry.rewrites.sketch import Sketch, replaced_at
+from tapestry.teg.graph import Graph
 
 X, Y = tensor("x"), tensor("y")
 COUNTS = (2, 4, 8)

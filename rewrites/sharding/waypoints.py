@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick, rest, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.signature import PARALLEL
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.signature import PARALLEL
 
 SOURCE = "Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005"
 

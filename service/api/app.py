@@ -10,21 +10,32 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from service.api import events, executions, graphs, health, layouts, login, plans, reference, rewrites, runs
-from service.api.catalogues import new_router
-from service.api.context import Context
-from service.api.desk import Desk
-from service.api.feed import Feed
-from service.api.health import Metrics, metrics_router
-from service.api.keys import KeyRequired
-from service.api.limits import BodyLimit
-from service.api.measured import Measured
-from service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
-from service.api.problems import add_handlers
-from service.dashboard import STATIC, error_page
-from service.dashboard import router as dashboard
-from service.settings import ServiceSettings
-from service.store import Store
+from tapestry.service.api import (
+    events,
+    executions,
+    graphs,
+    health,
+    layouts,
+    login,
+    plans,
+    reference,
+    rewrites,
+    runs,
+)
+from tapestry.service.api.catalogues import new_router
+from tapestry.service.api.context import Context
+from tapestry.service.api.desk import Desk
+from tapestry.service.api.feed import Feed
+from tapestry.service.api.health import Metrics, metrics_router
+from tapestry.service.api.keys import KeyRequired
+from tapestry.service.api.limits import BodyLimit
+from tapestry.service.api.measured import Measured
+from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
+from tapestry.service.api.problems import add_handlers
+from tapestry.service.dashboard import STATIC, error_page
+from tapestry.service.dashboard import router as dashboard
+from tapestry.service.settings import ServiceSettings
+from tapestry.service.store import Store
 
 DESCRIPTION = (
     "Hand in a tensor program, name a machine, and get the Pareto frontier of provably equivalent, executable plans. "

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from costmodel.objectives import NAMES
-from hardware import mesh_names
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
-from rewrites.pipelines import PIPELINES
-from rewrites.rules import FAMILY_NAMES
-from service.api.described import Printable
-from service.checking import MODES
-from service.rewriting import HOW, KINDS
-from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from tapestry.costmodel.objectives import NAMES
+from tapestry.hardware import mesh_names
+from tapestry.optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.rewrites.pipelines import PIPELINES
+from tapestry.rewrites.rules import FAMILY_NAMES
+from tapestry.service.api.described import Printable
+from tapestry.service.checking import MODES
+from tapestry.service.rewriting import HOW, KINDS
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
 LARGEST = 2**63 - 1
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from service import catalogues
-from service.api.answers import revalidated
-from service.api.described import KEPT, json_answer, problems
-from service.api.models import CatalogueAnswer
-from service.api.problems import Problem
-from service.requests import Fault
-from service.rules import rules
+from tapestry.service import catalogues
+from tapestry.service.api.answers import revalidated
+from tapestry.service.api.described import KEPT, json_answer, problems
+from tapestry.service.api.models import CatalogueAnswer
+from tapestry.service.api.problems import Problem
+from tapestry.service.requests import Fault
+from tapestry.service.rules import rules
 
 FOR_A_MINUTE = "private, max-age=60"
 PLUGINS = "What others have added by installing it, and what of it was left out and why."

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.api.desk import Desk
-from service.api.feed import Feed
-from service.settings import ServiceSettings
-from service.store import Store
+from tapestry.service.api.desk import Desk
+from tapestry.service.api.feed import Feed
+from tapestry.service.settings import ServiceSettings
+from tapestry.service.store import Store
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import AfterValidator
 
-from service.api.problems import MEDIA_TYPE, TITLES, Problem
-from service.problems import problem
+from tapestry.service.api.problems import MEDIA_TYPE, TITLES, Problem
+from tapestry.service.problems import problem
 
 Answers = dict[int | str, dict[str, Any]]
 

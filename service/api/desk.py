@@ -20,8 +20,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
-from service.api.problems import Problem
-from service.store import StoreError
+from tapestry.service.api.problems import Problem
+from tapestry.service.store import StoreError
 
 SEATS = 2
 LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the desk

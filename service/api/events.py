@@ -10,13 +10,13 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.api.answers import encoded
-from service.api.context import Context, Parts
-from service.api.described import Answers, RunId, problems
-from service.api.problems import Problem
-from service.lifecycle import is_ended
-from service.requests import Fault
-from service.store import RunEvent
+from tapestry.service.api.answers import encoded
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.described import Answers, RunId, problems
+from tapestry.service.api.problems import Problem
+from tapestry.service.lifecycle import is_ended
+from tapestry.service.requests import Fault
+from tapestry.service.store import RunEvent
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.objectives import OBJECTIVES
-from service.layouts import described, read_layout
-from service.presentation import objective_document
+from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.service.layouts import described, read_layout
+from tapestry.service.presentation import objective_document
 
 GRAPH_ID = "cce335828c20a0d57a49e48fce077c75"
 RUN_ID = "0f4bb7a2c1d9"

@@ -7,15 +7,15 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.answers import answer, packed, revalidated
-from service.api.bodies import ExecutionBody
-from service.api.context import Parts
-from service.api.described import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
-from service.api.idempotency import Key, idempotency, replayed
-from service.api.limits import body_of
-from service.api.models import AcceptedAnswer, ExecutionAnswer
-from service.api.problems import Problem
-from service.store import StoredExecution
+from tapestry.service.api.answers import answer, packed, revalidated
+from tapestry.service.api.bodies import ExecutionBody
+from tapestry.service.api.context import Parts
+from tapestry.service.api.described import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
+from tapestry.service.api.idempotency import Key, idempotency, replayed
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import AcceptedAnswer, ExecutionAnswer
+from tapestry.service.api.problems import Problem
+from tapestry.service.store import StoredExecution
 
 router = APIRouter(prefix="/v1", tags=["executions"])
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
-from service.lifecycle import is_ended
-from service.store import RunEvent, Store, StoreError
+from tapestry.service.lifecycle import is_ended
+from tapestry.service.store import RunEvent, Store, StoreError
 
 POLL_S = 0.4
 AT_ONCE = 500

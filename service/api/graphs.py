@@ -15,10 +15,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
-from service.api import tasks
-from service.api.answers import answer, packed, revalidated
-from service.api.context import Context, Parts
-from service.api.described import (
+from tapestry.service.api import tasks
+from tapestry.service.api.answers import answer, packed, revalidated
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.described import (
     KEPT,
     LOCATION,
     Answers,
@@ -28,20 +28,20 @@ from service.api.described import (
     json_answer,
     problems,
 )
-from service.api.limits import body_of
-from service.api.models import GraphAnswer, GraphsAnswer
-from service.api.pages import cursor_of, read_cursor
-from service.api.problems import Problem
-from service.graphs import PYTORCH, STABLEHLO
-from service.requests import Fault
-from service.store import GraphSummary
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import GraphAnswer, GraphsAnswer
+from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.api.problems import Problem
+from tapestry.service.graphs import PYTORCH, STABLEHLO
+from tapestry.service.requests import Fault
+from tapestry.service.store import GraphSummary
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
 PORTION = 2**20
 LONGEST_NAME = 200
 LARGEST_SIZE = 2**31
-EXAMPLE = json.loads((files("service.api") / "example.teg.json").read_text())
+EXAMPLE = json.loads((files("tapestry.service.api") / "example.teg.json").read_text())
 SAVED: Answers = {
     200: {"model": GraphAnswer, "description": "It was known already", "headers": LOCATION},
     201: {"headers": LOCATION},

@@ -15,12 +15,12 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily
 
-from service.api.answers import answer
-from service.api.context import Context, Parts
-from service.api.described import problems, text_answer
-from service.api.models import HealthAnswer, ReadyAnswer
-from service.lifecycle import STATUSES
-from service.store import StoreError
+from tapestry.service.api.answers import answer
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.described import problems, text_answer
+from tapestry.service.api.models import HealthAnswer, ReadyAnswer
+from tapestry.service.lifecycle import STATUSES
+from tapestry.service.store import StoreError
 
 router = APIRouter(tags=["operations"])
 

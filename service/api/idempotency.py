@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from fastapi import Header
 
-from service.api.problems import Problem
-from service.requests import Fault
-from service.store import Idempotency, Submitted
+from tapestry.service.api.problems import Problem
+from tapestry.service.requests import Fault
+from tapestry.service.store import Idempotency, Submitted
 
 LONGEST = 255
 

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.problems import respond
+from tapestry.service.api.problems import respond
 
 COOKIE = "tapestry_key"
 OPEN = ("/healthz", "/readyz", "/login")

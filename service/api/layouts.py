@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter, Response
 
-from service.api import tasks
-from service.api.answers import answer
-from service.api.bodies import DrawingBody, LayoutBody
-from service.api.context import Parts
-from service.api.described import problems, text_answer
-from service.api.limits import body_of
-from service.api.models import LayoutAnswer
-from service.api.problems import Problem
-from service.requests import Fault
+from tapestry.service.api import tasks
+from tapestry.service.api.answers import answer
+from tapestry.service.api.bodies import DrawingBody, LayoutBody
+from tapestry.service.api.context import Parts
+from tapestry.service.api.described import problems, text_answer
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import LayoutAnswer
+from tapestry.service.api.problems import Problem
+from tapestry.service.requests import Fault
 
 router = APIRouter(prefix="/v1/layouts", tags=["layouts"])
 

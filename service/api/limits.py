@@ -8,8 +8,8 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.problems import Problem, respond
-from service.settings import Limits
+from tapestry.service.api.problems import Problem, respond
+from tapestry.service.settings import Limits
 
 
 class BodyLimit:

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse
 
-from service.api.context import Parts
-from service.api.keys import COOKIE, cookie_value, is_key
+from tapestry.service.api.context import Parts
+from tapestry.service.api.keys import COOKIE, cookie_value, is_key
 
 router = APIRouter(include_in_schema=False)
 

@@ -9,8 +9,8 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.health import Metrics
-from service.api.problems import respond
+from tapestry.service.api.health import Metrics
+from tapestry.service.api.problems import respond
 
 LONGEST_ID = 100
 QUIET = ("/healthz", "/readyz", "/metrics")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.lifecycle import Status
+from tapestry.service.lifecycle import Status
 
 
 class Answer(BaseModel):

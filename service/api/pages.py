@@ -8,9 +8,9 @@ import json
 import re
 from datetime import UTC, datetime
 
-from service.api.problems import Problem
-from service.requests import Fault
-from service.store import Cursor
+from tapestry.service.api.problems import Problem
+from tapestry.service.requests import Fault
+from tapestry.service.store import Cursor
 
 LAST_ID = re.compile("[0-9a-f]{1,64}")
 

@@ -6,17 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.api import tasks
-from service.api.answers import packed, revalidated
-from service.api.context import Context, Parts
-from service.api.described import KEPT, Answers, PlanId, json_answer, problems
-from service.api.executions import execution_document
-from service.api.graphs import EXAMPLE
-from service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
-from service.api.problems import Problem
-from service.presentation import shown_plan_document
-from service.requests import Fault
-from service.store import StoredPlan
+from tapestry.service.api import tasks
+from tapestry.service.api.answers import packed, revalidated
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.described import KEPT, Answers, PlanId, json_answer, problems
+from tapestry.service.api.executions import execution_document
+from tapestry.service.api.graphs import EXAMPLE
+from tapestry.service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
+from tapestry.service.api.problems import Problem
+from tapestry.service.presentation import shown_plan_document
+from tapestry.service.requests import Fault
+from tapestry.service.store import StoredPlan
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 

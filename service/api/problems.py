@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from service.api.answers import encoded
-from service.problems import problem
-from service.requests import Fault, InvalidRequest, escape
-from service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
+from tapestry.service.api.answers import encoded
+from tapestry.service.problems import problem
+from tapestry.service.requests import Fault, InvalidRequest, escape
+from tapestry.service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 10

@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic.json_schema import models_json_schema
 from starlette.staticfiles import StaticFiles
 
-from service.api.examples import EXAMPLES, REQUESTS
-from service.api.models import ProblemAnswer
+from tapestry.service.api.examples import EXAMPLES, REQUESTS
+from tapestry.service.api.models import ProblemAnswer
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from rewrites.preparation import prepared
-from service.api.tasks import store_at
-from service.graphs import graph_flops, summarise
-from service.requests import Fault, InvalidRequest
-from service.rewriting import Asked, listing, rewritten, stage_documents
-from service.store import Rewriting
-from teg.graph import Graph
+from tapestry.rewrites.preparation import prepared
+from tapestry.service.api.tasks import store_at
+from tapestry.service.graphs import graph_flops, summarise
+from tapestry.service.requests import Fault, InvalidRequest
+from tapestry.service.rewriting import Asked, listing, rewritten, stage_documents
+from tapestry.service.store import Rewriting
+from tapestry.teg.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from rewrites.rules import FAMILY_NAMES
-from service.api import rewrite_tasks
-from service.api.answers import answer, revalidated
-from service.api.bodies import RewriteBody
-from service.api.context import Parts
-from service.api.described import KEPT, LOCATION, Answers, GraphId, Printable, problems
-from service.api.graphs import graph_document
-from service.api.limits import body_of
-from service.api.models import GraphHistoryAnswer, OffersAnswer, RewriteAnswer
-from service.api.problems import Problem
-from service.requests import Fault
-from service.rewriting import KINDS, Asked
+from tapestry.rewrites.rules import FAMILY_NAMES
+from tapestry.service.api import rewrite_tasks
+from tapestry.service.api.answers import answer, revalidated
+from tapestry.service.api.bodies import RewriteBody
+from tapestry.service.api.context import Parts
+from tapestry.service.api.described import KEPT, LOCATION, Answers, GraphId, Printable, problems
+from tapestry.service.api.graphs import graph_document
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import GraphHistoryAnswer, OffersAnswer, RewriteAnswer
+from tapestry.service.api.problems import Problem
+from tapestry.service.requests import Fault
+from tapestry.service.rewriting import KINDS, Asked
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 

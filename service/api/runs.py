@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from costmodel.objectives import OBJECTIVES, POSITION
-from service.api import tasks
-from service.api.answers import answer, revalidated
-from service.api.bodies import RunBody
-from service.api.context import Context, Parts
-from service.api.described import (
+from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.service.api import tasks
+from tapestry.service.api.answers import answer, revalidated
+from tapestry.service.api.bodies import RunBody
+from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.described import (
     ACCEPTED,
     KEPT,
     PageCursor,
@@ -21,14 +21,14 @@ from service.api.described import (
     RunId,
     problems,
 )
-from service.api.idempotency import Key, idempotency, replayed
-from service.api.limits import body_of
-from service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunDetailAnswer, RunsAnswer
-from service.api.pages import cursor_of, read_cursor
-from service.lifecycle import Status, is_ended
-from service.presentation import objective_document, shown_plan_document
-from service.requests import Asked, Fault, InvalidRequest, check_request
-from service.store import RunRequest, RunSummary, UnknownId
+from tapestry.service.api.idempotency import Key, idempotency, replayed
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunDetailAnswer, RunsAnswer
+from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.lifecycle import Status, is_ended
+from tapestry.service.presentation import objective_document, shown_plan_document
+from tapestry.service.requests import Asked, Fault, InvalidRequest, check_request
+from tapestry.service.store import RunRequest, RunSummary, UnknownId
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 

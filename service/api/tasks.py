@@ -12,26 +12,26 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from costmodel.strategies import PinError
-from hardware.layouts.drawing import svg_of
-from optimizer import StaleHistory, explain, searched
-from optimizer.optimize import check_pins, compile_pinned
-from rewrites import Provenance
-from service.explaining import explanation_document, moves_of, stories_document
-from service.graphs import PYTORCH, STABLEHLO, summarise
-from service.layouts import LayoutFaults, described, drawn, read_layout
-from service.requests import Fault, escape
-from service.store import Store, mesh_of
-from teg.document import DocumentError, dumps
-from teg.drawing import to_dot
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
-from teg.importers.failure import ExternalDataError
-from teg.importers.loom.reading import InvalidLoom
-from teg.sharding.expand import expand
-from teg.sharding.materialise import materialise
-from teg.sharding.mesh import MeshShape
-from teg.validate import InvalidGraph
+from tapestry.costmodel.strategies import PinError
+from tapestry.hardware.layouts.drawing import svg_of
+from tapestry.optimizer import StaleHistory, explain, searched
+from tapestry.optimizer.optimize import check_pins, compile_pinned
+from tapestry.rewrites import Provenance
+from tapestry.service.explaining import explanation_document, moves_of, stories_document
+from tapestry.service.graphs import PYTORCH, STABLEHLO, summarise
+from tapestry.service.layouts import LayoutFaults, described, drawn, read_layout
+from tapestry.service.requests import Fault, escape
+from tapestry.service.store import Store, mesh_of
+from tapestry.teg.document import DocumentError, dumps
+from tapestry.teg.drawing import to_dot
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
+from tapestry.teg.importers.failure import ExternalDataError
+from tapestry.teg.importers.loom.reading import InvalidLoom
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.validate import InvalidGraph
 
 MOST_FAULTS = 100
 LONGEST_NAME = 200

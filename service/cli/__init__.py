@@ -1,5 +1,5 @@
 """The command line: `tapestry COMMAND`."""
 
-from service.cli.entry import main
+from tapestry.service.cli.entry import main
 
 __all__ = ["main"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from service.cli.errors import INTERNAL, CommandError
+from tapestry.service.cli.errors import INTERNAL, CommandError
 
 TIMEOUT_S = 60.0
 RETRY_S = 0.5

@@ -8,11 +8,11 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from service.cli import parser
-from service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
+from tapestry.service.cli import parser
+from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, OK, CommandError
 
 TRACEBACK = "TAPESTRY_TRACEBACK"
-COMMANDS = {command.name: f"service.cli.commands.{command.module}" for command in parser.COMMANDS}
+COMMANDS = {command.name: f"tapestry.service.cli.commands.{command.module}" for command in parser.COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

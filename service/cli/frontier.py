@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costmodel.objectives import OBJECTIVES, POSITION
-from service.cli.output import column, paint, print_table
-from service.presentation import TITLES
-from service.verdicts import FAILED, UNTRUSTED, verdict_of
+from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.service.cli.output import column, paint, print_table
+from tapestry.service.presentation import TITLES
+from tapestry.service.verdicts import FAILED, UNTRUSTED, verdict_of
 
 
 def unit_of(objective: str) -> str:

@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from costmodel.objectives import OBJECTIVES, POSITION
-from optimizer import Objective, knee
-from rewrites import Move
-from service.cli.errors import CommandError
-from service.explaining import moves_of
+from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.optimizer import Objective, knee
+from tapestry.rewrites import Move
+from tapestry.service.cli.errors import CommandError
+from tapestry.service.explaining import moves_of
 
 LARGEST_BYTES = 256 * 2**20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from service.cli.options import plans, programs, searching, service, shared
-from service.cli.options.shared import Parser
+from tapestry.service.cli.options import plans, programs, searching, service, shared
+from tapestry.service.cli.options.shared import Parser
 
 Options = Callable[[Parser], None]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from optimizer import Progress
+    from tapestry.optimizer import Progress
 
 SECONDS_BETWEEN_LINES = 5.0
 

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hardware import CatalogueError, Mesh, load_mesh
-from optimizer import Budget, Plan, ProcessIslands, Result, optimize
-from service.checking import Checked, check_frontier
-from service.cli.errors import INTERNAL, INTERRUPTED, CommandError
-from service.cli.interrupts import stop_on_interrupt
-from service.cli.progress import Reporter
-from service.graphs import GraphFileError, load_graph
-from service.provenance import host, versions
-from service.refusals import refusal_documents
-from service.settings import database_url
-from service.store import FinishedRun, Store, StoreError
-from teg.document import DocumentError, save
-from teg.graph import Graph
+from tapestry.hardware import CatalogueError, Mesh, load_mesh
+from tapestry.optimizer import Budget, Plan, ProcessIslands, Result, optimize
+from tapestry.service.checking import Checked, check_frontier
+from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
+from tapestry.service.cli.interrupts import stop_on_interrupt
+from tapestry.service.cli.progress import Reporter
+from tapestry.service.graphs import GraphFileError, load_graph
+from tapestry.service.provenance import host, versions
+from tapestry.service.refusals import refusal_documents
+from tapestry.service.settings import database_url
+from tapestry.service.store import FinishedRun, Store, StoreError
+from tapestry.teg.document import DocumentError, save
+from tapestry.teg.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
-from hardware.layouts import NOTATIONS
-from optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
-from service.checking import MODES
-from service.dashboard.vendor import PATH as PLOTLY_PATH
-from service.dashboard.vendor import plotly_script, plotly_url
-from service.examples import DEMO_MODEL, example_model
-from service.graphs import GraphFileError
-from service.requests import DEFAULT_SECONDS
-from teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from tapestry.hardware.layouts import NOTATIONS
+from tapestry.optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.service.checking import MODES
+from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
+from tapestry.service.dashboard.vendor import plotly_script, plotly_url
+from tapestry.service.examples import DEMO_MODEL, example_model
+from tapestry.service.graphs import GraphFileError
+from tapestry.service.requests import DEFAULT_SECONDS
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"

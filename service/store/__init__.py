@@ -1,8 +1,8 @@
 """The store: graphs, runs, plans, frontiers, executions, jobs and workers in a database."""
 
-from service.store.codec import mesh_of, mesh_to_document
-from service.store.database import StoreError
-from service.store.records import (
+from tapestry.service.store.codec import mesh_of, mesh_to_document
+from tapestry.service.store.database import StoreError
+from tapestry.service.store.records import (
     Cursor,
     Execution,
     FinishedRun,
@@ -21,8 +21,15 @@ from service.store.records import (
     Submitted,
     WorkerBeat,
 )
-from service.store.sessions import AlreadyEnded, KeyReused, LeaseLost, QueueFull, UnknownId, Unreadable
-from service.store.store import Store
+from tapestry.service.store.sessions import (
+    AlreadyEnded,
+    KeyReused,
+    LeaseLost,
+    QueueFull,
+    UnknownId,
+    Unreadable,
+)
+from tapestry.service.store.store import Store
 
 __all__ = [
     "AlreadyEnded",

@@ -16,8 +16,8 @@ from pathlib import Path
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
-from service.store.database import BUSY_TIMEOUT_MS, StoreError, database_url_of, shown
-from service.store.schema import OURS
+from tapestry.service.store.database import BUSY_TIMEOUT_MS, StoreError, database_url_of, shown
+from tapestry.service.store.schema import OURS
 
 LOCK_WAIT_S = 30
 PROGRAM = "pg_dump"

@@ -13,16 +13,16 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from hardware import Mesh, mesh_from_dict
-from optimizer import Plan, searched
-from rewrites import Move, RuleError, StaleMove, is_structural, replay
-from service.store.database import StoreError
-from service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
-from service.store.sessions import Unreadable
-from teg.document import dumps, loads
-from teg.graph import Graph
-from teg.operators import catalogue, plug_ins
-from teg.sharding.text import placements_from_document, placements_to_document
+from tapestry.hardware import Mesh, mesh_from_dict
+from tapestry.optimizer import Plan, searched
+from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay
+from tapestry.service.store.database import StoreError
+from tapestry.service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
+from tapestry.service.store.sessions import Unreadable
+from tapestry.teg.document import dumps, loads
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators import catalogue, plug_ins
+from tapestry.teg.sharding.text import placements_from_document, placements_to_document
 
 LARGEST_DATA_BYTES = 256 * 2**20
 

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError, StatementError
 
-from service.store.columns import json_text
-from service.store.schema import UnusableTables, prepare_tables
+from tapestry.service.store.columns import json_text
+from tapestry.service.store.schema import UnusableTables, prepare_tables
 
 BUSY_TIMEOUT_MS = 30_000
 TURNED_AWAY_S = 0.01

@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import Connection, LargeBinary, Row, insert, select, type_coerce
 
-from service.store.queue import submit
-from service.store.records import Execution, Idempotency, StoredExecution, Submitted
-from service.store.sessions import Database, UnknownId
-from service.store.tables import ExecutionRow, PlanRow
+from tapestry.service.store.queue import submit
+from tapestry.service.store.records import Execution, Idempotency, StoredExecution, Submitted
+from tapestry.service.store.sessions import Database, UnknownId
+from tapestry.service.store.tables import ExecutionRow, PlanRow
 
 _SUMMARY = (
     ExecutionRow.id,

@@ -8,15 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from hardware import Mesh
-from optimizer import Constraint
-from service.refusals import refusal_documents
-from service.store.codec import mesh_to_document, plan_values
-from service.store.executions import ended_values
-from service.store.graphs import put_graph
-from service.store.records import OPTIONS, FinishedRun, RunRequest
-from service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
-from service.verdicts import problem_of
+from tapestry.hardware import Mesh
+from tapestry.optimizer import Constraint
+from tapestry.service.refusals import refusal_documents
+from tapestry.service.store.codec import mesh_to_document, plan_values
+from tapestry.service.store.executions import ended_values
+from tapestry.service.store.graphs import put_graph
+from tapestry.service.store.records import OPTIONS, FinishedRun, RunRequest
+from tapestry.service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
+from tapestry.service.verdicts import problem_of
 
 STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
 

@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import Connection, Row, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from service.store.codec import graph_of, graph_values
-from service.store.pages import newest
-from service.store.records import Cursor, GraphSummary, Rewriting, SavedGraph
-from service.store.sessions import Database, UnknownId
-from service.store.tables import Base, GraphRow, RewriteRow
-from teg.graph import Graph
+from tapestry.service.store.codec import graph_of, graph_values
+from tapestry.service.store.pages import newest
+from tapestry.service.store.records import Cursor, GraphSummary, Rewriting, SavedGraph
+from tapestry.service.store.sessions import Database, UnknownId
+from tapestry.service.store.tables import Base, GraphRow, RewriteRow
+from tapestry.teg.graph import Graph
 
 _SUMMARY = (
     GraphRow.id,

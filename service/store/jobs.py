@@ -15,13 +15,13 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
-from service.lifecycle import Event, Status, step
-from service.store.codec import plan_values
-from service.store.executions import ended_values, outcome_values
-from service.store.queue import append_event, append_status, waiting
-from service.store.records import Execution, Job, Kind, RunUpdate
-from service.store.sessions import Database, LeaseLost, UnknownId
-from service.store.tables import (
+from tapestry.service.lifecycle import Event, Status, step
+from tapestry.service.store.codec import plan_values
+from tapestry.service.store.executions import ended_values, outcome_values
+from tapestry.service.store.queue import append_event, append_status, waiting
+from tapestry.service.store.records import Execution, Job, Kind, RunUpdate
+from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
+from tapestry.service.store.tables import (
     CheckpointRow,
     ExecutionRow,
     HistoryRow,

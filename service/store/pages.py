@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Select, tuple_
 
-from service.store.records import Cursor
-from service.store.tables import GraphRow, RunRow
+from tapestry.service.store.records import Cursor
+from tapestry.service.store.tables import GraphRow, RunRow
 
 
 def newest(

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from optimizer import Plan
-from service.store.codec import graph_of, plan_of, stored_plan
-from service.store.database import StoreError
-from service.store.graphs import insert_if_new
-from service.store.records import StoredPlan
-from service.store.sessions import Database, UnknownId
-from service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow
+from tapestry.optimizer import Plan
+from tapestry.service.store.codec import graph_of, plan_of, stored_plan
+from tapestry.service.store.database import StoreError
+from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.records import StoredPlan
+from tapestry.service.store.sessions import Database, UnknownId
+from tapestry.service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow
 
 _ALL = tuple(PlanRow.__table__.columns)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from service.store.graphs import insert_if_new
-from service.store.records import Idempotency, Kind, Submitted
-from service.store.sessions import KeyReused, QueueFull
-from service.store.tables import EventRow, IdempotencyRow, LeaseRow, RunRow
+from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.records import Idempotency, Kind, Submitted
+from tapestry.service.store.sessions import KeyReused, QueueFull
+from tapestry.service.store.tables import EventRow, IdempotencyRow, LeaseRow, RunRow
 
 KEYS_KEPT = timedelta(hours=24)
 LAST_PLACE = 0x7461706573747271  # the number by which those who queue jobs on PostgreSQL take turns

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from optimizer import Budget, Plan, Progress, Result
+from tapestry.optimizer import Budget, Plan, Progress, Result
 
 Cursor = tuple[datetime, str]
 Kind = Literal["run", "execution"]

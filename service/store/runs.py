@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, delete, insert, select, update
 
-from service.lifecycle import is_ended, step
-from service.store.codec import graph_values, run_summary, stored_plan
-from service.store.database import StoreError
-from service.store.finished import put_finished, requested_values
-from service.store.pages import newest
-from service.store.queue import append_status, submit
-from service.store.records import (
+from tapestry.service.lifecycle import is_ended, step
+from tapestry.service.store.codec import graph_values, run_summary, stored_plan
+from tapestry.service.store.database import StoreError
+from tapestry.service.store.finished import put_finished, requested_values
+from tapestry.service.store.pages import newest
+from tapestry.service.store.queue import append_status, submit
+from tapestry.service.store.records import (
     Cursor,
     FinishedRun,
     Idempotency,
@@ -26,8 +26,8 @@ from service.store.records import (
     StoredRun,
     Submitted,
 )
-from service.store.sessions import AlreadyEnded, Database, UnknownId
-from service.store.tables import (
+from tapestry.service.store.sessions import AlreadyEnded, Database, UnknownId
+from tapestry.service.store.tables import (
     CheckpointRow,
     EventRow,
     GraphRow,

@@ -10,8 +10,8 @@ from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insp
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.schema import PrimaryKeyConstraint
 
-from service.store.migrations import FIRST, HEAD, REVISIONS
-from service.store.tables import Base
+from tapestry.service.store.migrations import FIRST, HEAD, REVISIONS
+from tapestry.service.store.tables import Base
 
 VERSIONS = Table(
     "alembic_version",  # Alembic's own table, exactly as it makes it
@@ -57,7 +57,7 @@ def _is_up_to_date(engine: Engine) -> bool:
 def _upgrade(connection: Connection, found: str) -> None:
     """Take the missing steps. Alembic is loaded only here, for nearly always there are none."""
     try:
-        import_module("service.store.migrations.upgrade").upgrade(connection, found)
+        import_module("tapestry.service.store.migrations.upgrade").upgrade(connection, found)
     except (
         Exception
     ) as error:  # whatever a step meets in the rows: the transaction ends, and nothing has changed

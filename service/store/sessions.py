@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.store.columns import NotJson
-from service.store.database import StoreError, open_database, reason, writing
+from tapestry.service.store.columns import NotJson
+from tapestry.service.store.database import StoreError, open_database, reason, writing
 
 
 class UnknownId(StoreError):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from service.store.executions import Executions
-from service.store.graphs import Graphs
-from service.store.jobs import Jobs
-from service.store.plans import Plans
-from service.store.runs import Runs
-from service.store.sessions import Database
-from service.store.workers import Workers
+from tapestry.service.store.executions import Executions
+from tapestry.service.store.graphs import Graphs
+from tapestry.service.store.jobs import Jobs
+from tapestry.service.store.plans import Plans
+from tapestry.service.store.runs import Runs
+from tapestry.service.store.sessions import Database
+from tapestry.service.store.workers import Workers
 
 
 class Store:

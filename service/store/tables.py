@@ -25,8 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from service.lifecycle import STATUSES
-from service.store.columns import Moment, PackedJson
+from tapestry.service.lifecycle import STATUSES
+from tapestry.service.store.columns import Moment, PackedJson
 
 CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

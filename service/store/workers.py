@@ -6,9 +6,9 @@ from datetime import datetime
 
 from sqlalchemy import delete, insert, select, update
 
-from service.store.records import WorkerBeat
-from service.store.sessions import Database
-from service.store.tables import WorkerRow
+from tapestry.service.store.records import WorkerBeat
+from tapestry.service.store.sessions import Database
+from tapestry.service.store.tables import WorkerRow
 
 _COLUMNS = (
     WorkerRow.name,

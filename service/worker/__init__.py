@@ -1,5 +1,5 @@
 """Workers: processes that claim jobs from the store, do them, and may be killed at any time."""
 
-from service.worker.loop import WorkerSettings, work
+from tapestry.service.worker.loop import WorkerSettings, work
 
 __all__ = ["WorkerSettings", "work"]

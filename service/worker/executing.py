@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hardware import Mesh
-from optimizer import Plan, ProcessIslands
-from service.checking import execute_plan, fits_in_memory, reference_values
-from service.store import Execution, Store, StoredExecution, mesh_of
-from service.verdicts import is_refuted, with_suspects
-from service.worker.heart import Drained, Held
-from teg.graph import Graph
+from tapestry.hardware import Mesh
+from tapestry.optimizer import Plan, ProcessIslands
+from tapestry.service.checking import execute_plan, fits_in_memory, reference_values
+from tapestry.service.store import Execution, Store, StoredExecution, mesh_of
+from tapestry.service.verdicts import is_refuted, with_suspects
+from tapestry.service.worker.heart import Drained, Held
+from tapestry.teg.graph import Graph
 
 POLL_S = 0.25
 LONGEST_S = 600.0

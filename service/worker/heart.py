@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from service.store import Job, LeaseLost, Store, StoreError
+from tapestry.service.store import Job, LeaseLost, Store, StoreError
 
 log = logging.getLogger("tapestry.worker")
 

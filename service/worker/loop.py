@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from optimizer import ProcessIslands
-from service.lifecycle import Event
-from service.problems import problem
-from service.store import Job, LeaseLost, Store, StoreError, Unreadable
-from service.worker.executing import Cancelled, do_execution
-from service.worker.heart import Drained, Heart, Held
-from service.worker.searching import SearchJob
+from tapestry.optimizer import ProcessIslands
+from tapestry.service.lifecycle import Event
+from tapestry.service.problems import problem
+from tapestry.service.store import Job, LeaseLost, Store, StoreError, Unreadable
+from tapestry.service.worker.executing import Cancelled, do_execution
+from tapestry.service.worker.heart import Drained, Heart, Held
+from tapestry.service.worker.searching import SearchJob
 
 log = logging.getLogger("tapestry.worker")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.objectives import require_objectives
-from hardware import Mesh
-from optimizer import (
+from tapestry.costmodel.objectives import require_objectives
+from tapestry.hardware import Mesh
+from tapestry.optimizer import (
     Budget,
     Checkpoint,
     CheckpointError,
@@ -25,16 +25,16 @@ from optimizer import (
     optimize,
     publish,
 )
-from service.checking import count_plans, plans_to_execute
-from service.lifecycle import Event
-from service.problems import problem
-from service.provenance import host, versions
-from service.refusals import refusal_documents
-from service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
-from service.verdicts import is_refuted, problem_of, with_suspects
-from service.worker.executing import Cancelled, Order, Refused, execute
-from service.worker.heart import Drained, Held
-from teg.graph import Graph
+from tapestry.service.checking import count_plans, plans_to_execute
+from tapestry.service.lifecycle import Event
+from tapestry.service.problems import problem
+from tapestry.service.provenance import host, versions
+from tapestry.service.refusals import refusal_documents
+from tapestry.service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
+from tapestry.service.verdicts import is_refuted, problem_of, with_suspects
+from tapestry.service.worker.executing import Cancelled, Order, Refused, execute
+from tapestry.service.worker.heart import Drained, Held
+from tapestry.teg.graph import Graph
 
 log = logging.getLogger("tapestry.worker")
 

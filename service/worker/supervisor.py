@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from service.settings import DATABASE_URL
-from service.store import Store, StoreError
-from service.worker.loop import new_name
+from tapestry.service.settings import DATABASE_URL
+from tapestry.service.store import Store, StoreError
+from tapestry.service.worker.loop import new_name
 
 log = logging.getLogger("tapestry.supervisor")
 
@@ -60,7 +60,7 @@ class EmbeddedWorker:
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             name, began_s = new_name(), time.monotonic()
-            command = [sys.executable, "-m", "service.cli", "worker", "--embedded", "--name", name]
+            command = [sys.executable, "-m", "tapestry.service.cli", "worker", "--embedded", "--name", name]
             self._child = subprocess.Popen(
                 [*command, *self._options], stdin=subprocess.PIPE, env=self._environment
             )

@@ -1,5 +1,5 @@
 """Programs in the formats of others."""
 
-from teg.exporters.loom import to_loom
+from tapestry.teg.exporters.loom import to_loom
 
 __all__ = ["to_loom"]

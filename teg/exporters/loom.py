@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from teg.encoding import encode_value
-from teg.graph import Block, Graph
-from teg.importers.loom.model import NODES, TAGS, IpfSignature, range_json, signature_json
-from teg.issues import listing
-from teg.sharding.foreign import is_explicit, understand
-from teg.signature import PARALLEL
-from teg.zspace import ZRange
+from tapestry.teg.encoding import encode_value
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.importers.loom.model import NODES, TAGS, IpfSignature, range_json, signature_json
+from tapestry.teg.issues import listing
+from tapestry.teg.sharding.foreign import is_explicit, understand
+from tapestry.teg.signature import PARALLEL
+from tapestry.teg.zspace import ZRange
 
 
 def to_loom(graph: Graph) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from teg.document import MAX_BLOCKS, MAX_BYTES, from_document, json_values
-from teg.graph import Graph
-from teg.importers.failure import ImportFailure
-from teg.validate import check
+from tapestry.teg.document import MAX_BLOCKS, MAX_BYTES, from_document, json_values
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.validate import check
 
 __all__ = ["ImportFailure", "from_jax", "from_json", "from_loom", "from_onnx", "from_stablehlo", "from_torch"]
 
@@ -37,7 +37,7 @@ def from_onnx(
         ImportFailure: the file is missing, truncated or foreign, a dimension has no size, or operators are
             unsupported; the message is one line that says which and where.
     """
-    from teg.importers.onnx_import import import_onnx
+    from tapestry.teg.importers.onnx_import import import_onnx
 
     return import_onnx(source, dims, name, external_data)
 
@@ -52,7 +52,7 @@ def from_loom(source: str | Path | bytes | Mapping[str, Any], *, name: str | Non
         ImportFailure: the file is missing or no JSON, or the graph breaks a constraint of its dialect (then an
             `InvalidLoom` that lists every issue).
     """
-    from teg.importers.loom.reading import import_loom
+    from tapestry.teg.importers.loom.reading import import_loom
 
     return import_loom(source, name)
 
@@ -83,7 +83,7 @@ def from_torch(
         ImportFailure: the file is missing, damaged or foreign, shapes are dynamic, or operators are unsupported;
             the message is one line that says which and where.
     """
-    from teg.importers.torch_import import import_torch
+    from tapestry.teg.importers.torch_import import import_torch
 
     return import_torch(source, example, name, roles, carries, dims)
 
@@ -99,7 +99,7 @@ def from_json(
         DocumentError, InvalidGraph: no document, or a graph that breaks a rule of the language.
         ImportFailure: a Loom document that breaks one of its own, or a program that cannot come in.
     """
-    from teg.importers.loom.reading import import_loom
+    from tapestry.teg.importers.loom.reading import import_loom
 
     obj = json_values(text, max_bytes)
     if _is_torch(obj):
@@ -136,7 +136,7 @@ def from_stablehlo(
         ImportFailure: jaxlib is not installed, the file is missing or no StableHLO, a shape or the number of trips
             of a loop is known only at run time, or operations are unsupported; one line that says which and where.
     """
-    from teg.importers.stablehlo.entry import import_stablehlo
+    from tapestry.teg.importers.stablehlo.entry import import_stablehlo
 
     return import_stablehlo(source, name, roles, unroll_limit)
 
@@ -161,7 +161,7 @@ def from_jax(
     Raises:
         ImportFailure: jax is not installed, or the function cannot be imported; one line that says why.
     """
-    from teg.importers.stablehlo.entry import import_jax
+    from tapestry.teg.importers.stablehlo.entry import import_jax
 
     options = {
         "static_argnums": static_argnums,

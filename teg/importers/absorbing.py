@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from teg.importers.program import Compute, Program, Relabel, Step, inputs_of
+from tapestry.teg.importers.program import Compute, Program, Relabel, Step, inputs_of
 
 # Operators whose output dimensions may come in any order.
 ANY_ORDER = frozenset({"cell", "contract", "reduce"})

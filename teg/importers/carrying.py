@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Compute, Program, Reshape, Step, inputs_of, outputs_of
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Compute, Program, Reshape, Step, inputs_of, outputs_of
 
 STATES = ("parameter", "buffer", "optimizer_state")
 # Values looked at for one output: an update is short, a sum of all gradients of a long program need not be.

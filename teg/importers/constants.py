@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from teg.importers.failure import ImportFailure
-from teg.importers.literals import affine, literal
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Literal
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.literals import affine, literal
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Literal
 
 __all__ = ["ELEMENTWISE", "FOLD_LIMIT_BYTES", "affine", "evaluate", "fold", "literal"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import mul
 
-from teg.importers.program import Compute, Concat, Program, Relabel, Reshape, Slice
+from tapestry.teg.importers.program import Compute, Concat, Program, Relabel, Reshape, Slice
 
 
 @dataclass

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.program import Literal, Value
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.program import Literal, Value
 
 COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import onnx
 
-from teg.importers.failure import ImportFailure
+from tapestry.teg.importers.failure import ImportFailure
 
 # About a minute of import; the largest public models have some ten thousand.
 LARGEST_NODE_COUNT = 250_000

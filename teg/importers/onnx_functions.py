@@ -7,8 +7,8 @@ from typing import Any
 import onnx
 import onnx.inliner
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_checks import STANDARD_DOMAINS, all_nodes
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_checks import STANDARD_DOMAINS, all_nodes
 
 
 def unfolded(proto: Any, label: str, opset: int) -> Any:

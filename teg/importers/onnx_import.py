@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from teg.graph import Graph
-from teg.importers.absorbing import absorb_transpositions
-from teg.importers.factoring import Factoring
-from teg.importers.failure import ImportFailure
-from teg.importers.lowering.lower import lower
-from teg.importers.onnx_reader import read_model
-from teg.importers.translate import translate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers.absorbing import absorb_transpositions
+from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.lowering.lower import lower
+from tapestry.teg.importers.onnx_reader import read_model
+from tapestry.teg.importers.translate import translate
 
 
 def import_onnx(

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import onnx
 
-from teg.dtypes import item_bytes
-from teg.graph import ROLES
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_checks import LARGEST_FILE_BYTES, STANDARD_DOMAINS, check_model, check_node
-from teg.importers.onnx_functions import unfolded
-from teg.importers.onnx_names import free_node_name, rename_values, renamings
-from teg.importers.onnx_tensors import (
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import ROLES
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_checks import LARGEST_FILE_BYTES, STANDARD_DOMAINS, check_model, check_node
+from tapestry.teg.importers.onnx_functions import unfolded
+from tapestry.teg.importers.onnx_names import free_node_name, rename_values, renamings
+from tapestry.teg.importers.onnx_tensors import (
     attribute_value,
     checked_shape,
     element_type,
     sparse_to_array,
     to_array,
 )
-from teg.importers.program import Value
+from tapestry.teg.importers.program import Value
 
 OLDEST_OPSET = 7
 # Domains of ONNX itself, whose operators its reference knows.

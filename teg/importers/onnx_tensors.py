@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from teg.dtypes import NAMES, item_bytes, numpy_dtype
-from teg.importers.failure import ExternalDataError, ImportFailure
-from teg.importers.program import LARGEST_COUNT
+from tapestry.teg.dtypes import NAMES, item_bytes, numpy_dtype
+from tapestry.teg.importers.failure import ExternalDataError, ImportFailure
+from tapestry.teg.importers.program import LARGEST_COUNT
 
 # Sparse tensors are written out: their zeros are no data of the file, so there may not be many.
 LARGEST_SPARSE_BYTES = 16 * 1024 * 1024

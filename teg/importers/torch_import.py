@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from teg.graph import Graph
-from teg.importers.absorbing import absorb_transpositions
-from teg.importers.factoring import Factoring
-from teg.importers.failure import ImportFailure
-from teg.importers.lowering.lower import lower
-from teg.importers.torch.archive import read_archive
-from teg.importers.torch.dumps import read_dump
-from teg.importers.torch.listing import Listing
-from teg.importers.torch.live import is_hollow, read_exported, read_module
-from teg.importers.torch.serialized import looks_serialized, parse_json, read_serialized
-from teg.importers.torch.telling import told
-from teg.importers.torch.translate import translate, unsupported
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers.absorbing import absorb_transpositions
+from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.lowering.lower import lower
+from tapestry.teg.importers.torch.archive import read_archive
+from tapestry.teg.importers.torch.dumps import read_dump
+from tapestry.teg.importers.torch.listing import Listing
+from tapestry.teg.importers.torch.live import is_hollow, read_exported, read_module
+from tapestry.teg.importers.torch.serialized import looks_serialized, parse_json, read_serialized
+from tapestry.teg.importers.torch.telling import told
+from tapestry.teg.importers.torch.translate import translate, unsupported
 
 LARGEST_DUMP_BYTES = 2 * 1024**3
 

@@ -5,32 +5,32 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cache
 
-from teg.graph import Definition
-from teg.operators.boundary import BOUNDARY
-from teg.operators.cells import CELLS
-from teg.operators.contraction import CONTRACTION
-from teg.operators.external import EXTERNALS
-from teg.operators.factorisations import FACTORISATIONS
-from teg.operators.foreign import FOREIGN
-from teg.operators.fused_body import FUSED, Body, read_body
-from teg.operators.fusing import fused_operator
-from teg.operators.gathering import GATHERING
-from teg.operators.joining import JOINING
-from teg.operators.matrices import MATRICES
-from teg.operators.normalisation import NORMALISATION
-from teg.operators.operator import Operator
-from teg.operators.ordering import ORDERING
-from teg.operators.padding import PADDING
-from teg.operators.plugged import OPERATOR_GROUP
-from teg.operators.reduction import REDUCTION
-from teg.operators.reshaping import RESHAPING
-from teg.operators.scanning import SCANNING
-from teg.operators.scattering import SCATTERING
-from teg.operators.selectors import VIEWS
-from teg.operators.spectral import SPECTRAL
-from teg.operators.waypoints import WAYPOINTS
-from teg.operators.windows import WINDOWS
-from teg.plugins import Loaded, load, once
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.boundary import BOUNDARY
+from tapestry.teg.operators.cells import CELLS
+from tapestry.teg.operators.contraction import CONTRACTION
+from tapestry.teg.operators.external import EXTERNALS
+from tapestry.teg.operators.factorisations import FACTORISATIONS
+from tapestry.teg.operators.foreign import FOREIGN
+from tapestry.teg.operators.fused_body import FUSED, Body, read_body
+from tapestry.teg.operators.fusing import fused_operator
+from tapestry.teg.operators.gathering import GATHERING
+from tapestry.teg.operators.joining import JOINING
+from tapestry.teg.operators.matrices import MATRICES
+from tapestry.teg.operators.normalisation import NORMALISATION
+from tapestry.teg.operators.operator import Operator
+from tapestry.teg.operators.ordering import ORDERING
+from tapestry.teg.operators.padding import PADDING
+from tapestry.teg.operators.plugged import OPERATOR_GROUP
+from tapestry.teg.operators.reduction import REDUCTION
+from tapestry.teg.operators.reshaping import RESHAPING
+from tapestry.teg.operators.scanning import SCANNING
+from tapestry.teg.operators.scattering import SCATTERING
+from tapestry.teg.operators.selectors import VIEWS
+from tapestry.teg.operators.spectral import SPECTRAL
+from tapestry.teg.operators.waypoints import WAYPOINTS
+from tapestry.teg.operators.windows import WINDOWS
+from tapestry.teg.plugins import Loaded, load, once
 
 SIMPLE: tuple[Operator, ...] = (
     *BOUNDARY,

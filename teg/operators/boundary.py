@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.graph import ROLES, Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import axiswise, expect_inputs, integers, known_dtype, settings
-from teg.signature import Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.graph import ROLES, Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import axiswise, expect_inputs, integers, known_dtype, settings
+from tapestry.teg.signature import Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 def _no_work(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.expressions import (
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.expressions import (
     CELL_FUNCTIONS,
     CellFunction,
     Expression,
@@ -21,10 +21,10 @@ from teg.operators.expressions import (
     steps_of,
     substitute,
 )
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import known_dtype, settings
-from teg.signature import IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import known_dtype, settings
+from tapestry.teg.signature import IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 __all__ = ["CELLS", "CELL_FUNCTIONS", "CellFunction", "Expression", "cell_flops", "inputs_of", "substitute"]
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.dtypes import EXTENDED, NAMES, numpy_dtype
-from teg.operators.functions import CELL_FUNCTIONS, CellFunction
+from tapestry.teg.dtypes import EXTENDED, NAMES, numpy_dtype
+from tapestry.teg.operators.functions import CELL_FUNCTIONS, CellFunction
 
 __all__ = [
     "CELL_FUNCTIONS",

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import integers, known_dtype, settings
-from teg.signature import IndexDim, Signature
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import integers, known_dtype, settings
+from tapestry.teg.signature import IndexDim, Signature
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 
 LARGEST = 2**62
 

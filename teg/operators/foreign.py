@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import item_bytes, numpy_dtype
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import integers, known_dtype, settings
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import item_bytes, numpy_dtype
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import integers, known_dtype, settings
+from tapestry.teg.zspace import ZRange
 
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 SETTING_TYPES: dict[str, tuple[type, bool]] = {
@@ -105,7 +105,7 @@ def tensor_setting(name: str, array: np.ndarray) -> tuple[str, str, Any]:
 
 
 def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    from teg.operators.onnx_reference import Call, run_reference
+    from tapestry.teg.operators.onnx_reference import Call, run_reference
 
     outputs = _outputs(definition["types"])
     call = Call(

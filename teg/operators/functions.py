@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from teg.dtypes import EXTENDED
-from teg.operators.error_function import erf
-from teg.operators.randomness import random_bits, random_uniform
+from tapestry.teg.dtypes import EXTENDED
+from tapestry.teg.operators.error_function import erf
+from tapestry.teg.operators.randomness import random_bits, random_uniform
 
 
 class CellFunction(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from teg.graph import Attributes, Definition, TensorType
-from teg.operators.operator import Operator
-from teg.operators.reading import settings
+from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.operators.operator import Operator
+from tapestry.teg.operators.reading import settings
 
 FUSED = "fused"
 

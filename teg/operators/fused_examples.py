@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from teg.graph import Attributes, TensorType, attributes
-from teg.operators.operator import OperatorExample
+from tapestry.teg.graph import Attributes, TensorType, attributes
+from tapestry.teg.operators.operator import OperatorExample
 
 Told = tuple[str, Attributes, tuple[int, ...]]
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from teg.operators.fused_body import Body, Step
-from teg.signature import PARALLEL, IndexDim, Row, Signature, projection, rows_of
-from teg.zspace import ZRange
+from tapestry.teg.operators.fused_body import Body, Step
+from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection, rows_of
+from tapestry.teg.zspace import ZRange
 
 # An index dimension of a step: the step's number and the dimension's position.
 Place = tuple[int, int]

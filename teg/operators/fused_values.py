@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from teg.dtypes import item_bytes, numpy_dtype
-from teg.operators.fused_body import Body, Step
-from teg.operators.fused_space import Space
-from teg.operators.monoids import combine
-from teg.operators.operator import Operand
-from teg.operators.running import run_part
-from teg.signature import PARALLEL, reached
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import item_bytes, numpy_dtype
+from tapestry.teg.operators.fused_body import Body, Step
+from tapestry.teg.operators.fused_space import Space
+from tapestry.teg.operators.monoids import combine
+from tapestry.teg.operators.operator import Operand
+from tapestry.teg.operators.running import run_part
+from tapestry.teg.signature import PARALLEL, reached
+from tapestry.teg.zspace import ZRange
 
 # What the values between steps may take at a time, as far as parts can be made smaller.
 CHUNK_BYTES = 1 << 20

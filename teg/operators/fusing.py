@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.graph import Attributes, Definition, TensorType
-from teg.operators.fused_body import FUSED, Body, Step, read_body
-from teg.operators.fused_examples import EXAMPLES
-from teg.operators.fused_space import Space, space_of
-from teg.operators.fused_values import run_body
-from teg.operators.operator import Inferred, Operand, Operator, Part, Work, work_dtype
-from teg.zspace import ZRange
+from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.operators.fused_body import FUSED, Body, Step, read_body
+from tapestry.teg.operators.fused_examples import EXAMPLES
+from tapestry.teg.operators.fused_space import Space, space_of
+from tapestry.teg.operators.fused_values import run_body
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, Part, Work, work_dtype
+from tapestry.teg.zspace import ZRange
 
 
 class _Plan(NamedTuple):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.indexing import Indexing, indexing, wrapped
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import dim_names, expect_inputs, settings
-from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.indexing import Indexing, indexing, wrapped
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import dim_names, expect_inputs, settings
+from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 # The name of the index dimension that runs over the table's entries.
 ENTRIES = "v"

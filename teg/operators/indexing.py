@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.operators.reading import canonical_axis
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.operators.reading import canonical_axis
 
 
 class Indexing(NamedTuple):

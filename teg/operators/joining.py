@@ -11,11 +11,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import axiswise, canonical_axis, settings
-from teg.signature import Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import axiswise, canonical_axis, settings
+from tapestry.teg.signature import Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 def _move(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import axiswise, expect_inputs, settings
-from teg.signature import Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import axiswise, expect_inputs, settings
+from tapestry.teg.signature import Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 class MatrixFunction(NamedTuple):

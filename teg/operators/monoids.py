@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import EXTENDED, bounds, is_float, numpy_dtype
+from tapestry.teg.dtypes import EXTENDED, bounds, is_float, numpy_dtype
 
 # Element types whose sums are accumulated in float32.
 HALF = ("float16", *(name for name in EXTENDED if is_float(name)))

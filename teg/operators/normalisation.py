@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.monoids import accumulation
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import axiswise, canonical_axis, expect_inputs, integers, settings
-from teg.signature import Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.monoids import accumulation
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import axiswise, canonical_axis, expect_inputs, integers, settings
+from tapestry.teg.signature import Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 def _axes(value: object, shape: Sequence[int], dtype: str) -> tuple[int, ...]:

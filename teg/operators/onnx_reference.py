@@ -16,7 +16,7 @@ import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from teg.dtypes import numpy_dtype
+from tapestry.teg.dtypes import numpy_dtype
 
 Setting = tuple[str, str, Any]
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.graph import Attributes, Definition, TensorType
-from teg.signature import Signature
-from teg.zspace import ZRange
+from tapestry.teg.graph import Attributes, Definition, TensorType
+from tapestry.teg.signature import Signature
+from tapestry.teg.zspace import ZRange
 
 
 class Operand(NamedTuple):

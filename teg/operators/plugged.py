@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from teg.graph import TensorType
-from teg.operators.operator import Inferred, Operator, OperatorExample
-from teg.plugins import Group, Refused, require, require_name, sequence_of
-from teg.signature import Signature
+from tapestry.teg.graph import TensorType
+from tapestry.teg.operators.operator import Inferred, Operator, OperatorExample
+from tapestry.teg.plugins import Group, Refused, require, require_name, sequence_of
+from tapestry.teg.signature import Signature
 
 GROUP = "tapestry.operators"
 FUNCTIONS = ("infer", "evaluate", "work")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from teg.dtypes import NAMES
-from teg.graph import Attributes, TensorType
-from teg.signature import PARALLEL, IndexDim, Row
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.graph import Attributes, TensorType
+from tapestry.teg.signature import PARALLEL, IndexDim, Row
 
 
 def settings(attrs: Attributes, required: Sequence[str], optional: Sequence[str] = ()) -> Mapping[str, Any]:

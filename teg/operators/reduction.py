@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.monoids import reduce_axes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import expect_inputs, integers, settings
-from teg.signature import MONOIDS, PARALLEL, IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.monoids import reduce_axes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import expect_inputs, integers, settings
+from tapestry.teg.signature import MONOIDS, PARALLEL, IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:

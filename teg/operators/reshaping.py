@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import dim_names, expect_inputs, integers, settings
-from teg.signature import IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import dim_names, expect_inputs, integers, settings
+from tapestry.teg.signature import IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 class Group(NamedTuple):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.graph import Definition, TensorType
-from teg.operators.monoids import identity
-from teg.operators.operator import Operand, Operator
-from teg.signature import PARALLEL, reached
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Definition, TensorType
+from tapestry.teg.operators.monoids import identity
+from tapestry.teg.operators.operator import Operand, Operator
+from tapestry.teg.signature import PARALLEL, reached
+from tapestry.teg.zspace import ZRange
 
 
 def run_part(

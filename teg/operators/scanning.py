@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.monoids import accumulation, combiner, identity
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import axiswise, canonical_axis, expect_inputs, settings
-from teg.signature import Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.monoids import accumulation, combiner, identity
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import axiswise, canonical_axis, expect_inputs, settings
+from tapestry.teg.signature import Signature, projection
+from tapestry.teg.zspace import ZRange
 
 SCANS = ("sum", "prod", "max", "min", "logsumexp")
 

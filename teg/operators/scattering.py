@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.indexing import Indexing, indexing, wrapped
-from teg.operators.monoids import accumulation, combiner, identity
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import dim_names, expect_inputs, settings
-from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.indexing import Indexing, indexing, wrapped
+from tapestry.teg.operators.monoids import accumulation, combiner, identity
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import dim_names, expect_inputs, settings
+from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 # How updates that meet in one place combine; "last" keeps the one that comes last, row-major.
 COMBINATIONS = ("sum", "prod", "max", "min", "last")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg import views
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import dim_names, expect_inputs, integers, settings
-from teg.signature import IndexDim, Row, Signature, projection
-from teg.views import ViewDim, ViewMap
-from teg.zspace import ZRange
+from tapestry.teg import views
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import dim_names, expect_inputs, integers, settings
+from tapestry.teg.signature import IndexDim, Row, Signature, projection
+from tapestry.teg.views import ViewDim, ViewMap
+from tapestry.teg.zspace import ZRange
 
 
 def _infer_view(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:

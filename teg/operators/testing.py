@@ -1,6 +1,6 @@
 """The promises of an operator as functions, for the tests of our own operators and for those of plug-ins alike.
 
-    from teg.operators.testing import broken_promises
+    from tapestry.teg.operators.testing import broken_promises
 
     def test_my_operator():
         assert broken_promises(MY_OPERATOR, numpy.random.default_rng(0)) == ()
@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from teg.builder import define
-from teg.dtypes import is_float, numpy_dtype
-from teg.evaluate import input_boxes, output_boxes, run_block
-from teg.graph import Definition, TensorType
-from teg.operators.monoids import HALF, combine
-from teg.operators.operator import Operator, OperatorExample
-from teg.signature import PARALLEL, Signature
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.evaluate import input_boxes, output_boxes, run_block
+from tapestry.teg.graph import Definition, TensorType
+from tapestry.teg.operators.monoids import HALF, combine
+from tapestry.teg.operators.operator import Operator, OperatorExample
+from tapestry.teg.signature import PARALLEL, Signature
+from tapestry.teg.zspace import ZRange
 
 WORK_KINDS = ("contraction", "vector", "move", "none", "fused")
 PART_KINDS = ("contraction", "vector")

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.monoids import accumulation, identity
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import expect_inputs, integers, settings
-from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.monoids import accumulation, identity
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import expect_inputs, integers, settings
+from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 
 class Window(NamedTuple):

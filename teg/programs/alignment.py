@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from teg.importers.program import Labels
-from teg.programs.base import TensorBase, labels_for
-from teg.programs.failure import ProgramError
+from tapestry.teg.importers.program import Labels
+from tapestry.teg.programs.base import TensorBase, labels_for
+from tapestry.teg.programs.failure import ProgramError
 
 
 class Aligned(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from teg.graph import TensorType
-from teg.importers.program import Labels, Relabel, Value
-from teg.programs.failure import ProgramError
-from teg.programs.writer import Writer
+from tapestry.teg.graph import TensorType
+from tapestry.teg.importers.program import Labels, Relabel, Value
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.writer import Writer
 
 Dim = str | int
 

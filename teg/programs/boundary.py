@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import NAMES
-from teg.graph import ROLES
-from teg.programs.base import check_name, read_dims
-from teg.programs.failure import ProgramError
-from teg.programs.generators import Generators
-from teg.programs.handle import Handle
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.graph import ROLES
+from tapestry.teg.programs.base import check_name, read_dims
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.generators import Generators
+from tapestry.teg.programs.handle import Handle
 
 
 class Boundary(Generators):

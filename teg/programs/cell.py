@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from teg.dtypes import NAMES, numpy_dtype
-from teg.operators.expressions import CELL_FUNCTIONS, Expression, run_steps, steps_of
-from teg.programs.elementwise import Elementwise, Operand, is_whole
-from teg.programs.failure import ProgramError
+from tapestry.teg.dtypes import NAMES, numpy_dtype
+from tapestry.teg.operators.expressions import CELL_FUNCTIONS, Expression, run_steps, steps_of
+from tapestry.teg.programs.elementwise import Elementwise, Operand, is_whole
+from tapestry.teg.programs.failure import ProgramError
 
 # Expressions are written out as trees, in documents too: a part that is used twice stands there twice.
 LARGEST_EXPRESSION = 10_000
@@ -30,8 +30,8 @@ class Scene(NamedTuple):
 class Cell(Elementwise):
     """One element of each operand of `Program.cell`: an expression that will become part of one block.
 
-    >>> import teg
-    >>> p = teg.program()
+    >>> import tapestry
+    >>> p = tapestry.program()
     >>> x = p.input("x", row=8, column=6)
     >>> p.cell(lambda e: (e * 2 + e.coordinate("row")).maximum(0), x, name="ramp")
     ramp: float64[row=8, column=6]

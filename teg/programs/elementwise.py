@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
-from teg.operators.expressions import CELL_FUNCTIONS
-from teg.programs.failure import ProgramError
+from tapestry.teg.operators.expressions import CELL_FUNCTIONS
+from tapestry.teg.programs.failure import ProgramError
 
 # The other side of an operator: a tensor or cell of the same kind, a Python or numpy number, a numpy array.
 Operand = Any

@@ -7,11 +7,11 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from teg.importers.program import Labels
-from teg.programs.base import Dim, TensorBase, check_name, labels_for
-from teg.programs.elementwise import Elementwise
-from teg.programs.failure import ProgramError
-from teg.programs.movement import Movement
+from tapestry.teg.importers.program import Labels
+from tapestry.teg.programs.base import Dim, TensorBase, check_name, labels_for
+from tapestry.teg.programs.elementwise import Elementwise
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.movement import Movement
 
 Positions: TypeAlias = "TensorBase | np.ndarray | Sequence[int]"
 COMBINED_BY = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
@@ -33,8 +33,8 @@ class Gathering(Movement, Elementwise):
     Where table and positions have dimensions of the same name, these run together: `table` (batch, vocabulary)
     and `index` (batch, choice) give (batch, choice).
 
-    >>> import teg
-    >>> p = teg.program()
+    >>> import tapestry
+    >>> p = tapestry.program()
     >>> table, ids = p.parameter("table", word=1000, width=64), p.input("ids", batch=4, token=16, dtype="int64")
     >>> table.gather(ids, "word")
     gather: float32[batch=4, token=16, width=64]

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from teg.builder import define
-from teg.dtypes import NAMES, numpy_dtype
-from teg.graph import attributes
-from teg.importers.program import Fixed
-from teg.programs.alignment import Aligned
-from teg.programs.base import labels_for, read_dims
-from teg.programs.cell import Cell, Scene
-from teg.programs.failure import ProgramError
-from teg.programs.handle import Handle, cell_block
-from teg.programs.writer import Writer
+from tapestry.teg.builder import define
+from tapestry.teg.dtypes import NAMES, numpy_dtype
+from tapestry.teg.graph import attributes
+from tapestry.teg.importers.program import Fixed
+from tapestry.teg.programs.alignment import Aligned
+from tapestry.teg.programs.base import labels_for, read_dims
+from tapestry.teg.programs.cell import Cell, Scene
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.handle import Handle, cell_block
+from tapestry.teg.programs.writer import Writer
 
 
 def _counter(at: Sequence[Any], sizes: Sequence[int]) -> Any:
@@ -35,8 +35,8 @@ def _uniform(seed: int, counter: Any) -> Any:
 class Generators:
     """Methods of a program that need no operands, and the way to operators without a method.
 
-    >>> import teg
-    >>> p = teg.program()
+    >>> import tapestry
+    >>> p = tapestry.program()
     >>> p.zeros(row=8, column=6)
     full: float32[row=8, column=6]
     >>> p.coordinates(row=8, column=6)

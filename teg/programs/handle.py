@@ -8,17 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from teg.dtypes import NAMES
-from teg.programs.alignment import Aligned, align
-from teg.programs.base import TensorBase
-from teg.programs.cell import Cell, Scene
-from teg.programs.elementwise import Operand
-from teg.programs.failure import ProgramError
-from teg.programs.padding import Padding
-from teg.programs.products import Products
-from teg.programs.reductions import Reductions
-from teg.programs.scanning import Scanning
-from teg.programs.windows import Windows
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.programs.alignment import Aligned, align
+from tapestry.teg.programs.base import TensorBase
+from tapestry.teg.programs.cell import Cell, Scene
+from tapestry.teg.programs.elementwise import Operand
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.padding import Padding
+from tapestry.teg.programs.products import Products
+from tapestry.teg.programs.reductions import Reductions
+from tapestry.teg.programs.scanning import Scanning
+from tapestry.teg.programs.windows import Windows
 
 NUMBERS = (bool, int, float, complex, np.generic)
 

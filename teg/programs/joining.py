@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from teg.importers.program import Concat
-from teg.programs.base import Dim
-from teg.programs.failure import ProgramError
-from teg.programs.movement import Movement
+from tapestry.teg.importers.program import Concat
+from tapestry.teg.programs.base import Dim
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.movement import Movement
 
 T = TypeVar("T", bound=Movement)
 

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
-from teg.importers.program import Reshape, Slice
-from teg.programs.base import Dim, TensorBase, check_name, is_number, read_dims, whole_number
-from teg.programs.failure import ProgramError
+from tapestry.teg.importers.program import Reshape, Slice
+from tapestry.teg.programs.base import Dim, TensorBase, check_name, is_number, read_dims, whole_number
+from tapestry.teg.programs.failure import ProgramError
 
 
 class Movement(TensorBase):
     """Methods that move elements and compute nothing.
 
-    >>> import teg
-    >>> x = teg.program().input("x", token=16, features=96)
+    >>> import tapestry
+    >>> x = tapestry.program().input("x", token=16, features=96)
     >>> x.split("features", head=12, width=8).transpose("head", "token", "width")
     transpose: float32[head=12, token=16, width=8]
     >>> x[0:4, 5]

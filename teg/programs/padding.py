@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from teg.mirroring import PADDING_MODES, padding_parts
-from teg.programs.base import Dim
-from teg.programs.failure import ProgramError
-from teg.programs.joining import concat
-from teg.programs.movement import Movement
+from tapestry.teg.mirroring import PADDING_MODES, padding_parts
+from tapestry.teg.programs.base import Dim
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.joining import concat
+from tapestry.teg.programs.movement import Movement
 
 MODES = ("constant", *PADDING_MODES)
 
@@ -17,8 +17,8 @@ MODES = ("constant", *PADDING_MODES)
 class Padding(Movement):
     """Padding by a number or by the tensor's own elements; negative widths crop.
 
-    >>> import teg
-    >>> x = teg.program().input("x", row=8, column=6)
+    >>> import tapestry
+    >>> x = tapestry.program().input("x", row=8, column=6)
     >>> x.pad(row=1, column=(0, 2), value=1.0)
     pad: float32[row=10, column=8]
     >>> x.pad(row=(-1, 3), mode="wrap")

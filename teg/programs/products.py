@@ -7,10 +7,10 @@ from typing import Self, TypeVar
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.program import Labels
-from teg.programs.base import TensorBase
-from teg.programs.failure import ProgramError
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.program import Labels
+from tapestry.teg.programs.base import TensorBase
+from tapestry.teg.programs.failure import ProgramError
 
 T = TypeVar("T", bound=TensorBase)
 
@@ -18,8 +18,8 @@ T = TypeVar("T", bound=TensorBase)
 class Products(TensorBase):
     """Matrix products by name where all dimensions have names, by position otherwise.
 
-    >>> import teg
-    >>> p = teg.program()
+    >>> import tapestry
+    >>> p = tapestry.program()
     >>> q, k = p.input("q", batch=2, token=16, width=8), p.input("k", batch=2, source=32, width=8)
     >>> q @ k
     matmul: float32[batch=2, token=16, source=32]

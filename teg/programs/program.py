@@ -1,4 +1,4 @@
-"""Programs written in Python: `with teg.program("mlp") as p: ...`, then `p.graph`."""
+"""Programs written in Python: `with tapestry.program("mlp") as p: ...`, then `p.graph`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from teg.costs import CostTable
-from teg.evaluate import evaluate
-from teg.graph import Block, Graph
-from teg.importers.absorbing import absorb_transpositions
-from teg.importers.factoring import Factoring
-from teg.importers.lowering.lower import lower
-from teg.importers.program import SequencePoint
-from teg.interface import pack_inputs, unpack_outputs
-from teg.programs.boundary import Boundary
-from teg.programs.failure import ProgramError
-from teg.programs.handle import Handle, fused_cell
-from teg.programs.joining import concat, interleave, stack
-from teg.programs.products import einsum
-from teg.programs.writer import Writer
-from teg.sharding.text import parse_spec
-from teg.validate import check
+from tapestry.teg.costs import CostTable
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.importers.absorbing import absorb_transpositions
+from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.lowering.lower import lower
+from tapestry.teg.importers.program import SequencePoint
+from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.programs.boundary import Boundary
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.handle import Handle, fused_cell
+from tapestry.teg.programs.joining import concat, interleave, stack
+from tapestry.teg.programs.products import einsum
+from tapestry.teg.programs.writer import Writer
+from tapestry.teg.sharding.text import parse_spec
+from tapestry.teg.validate import check
 
 
 class Program(Boundary):
@@ -202,8 +202,8 @@ class Program(Boundary):
 def program(name: str = "program") -> Program:
     """A new, empty program.
 
-    >>> import teg
-    >>> with teg.program("layer") as p:
+    >>> import tapestry
+    >>> with tapestry.program("layer") as p:
     ...     x = p.input("x", batch=4, features=3)
     ...     w = p.parameter("w", features=3, out=2)
     ...     p.output("y", (x @ w).relu())

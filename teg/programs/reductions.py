@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from teg.dtypes import is_float
-from teg.programs.base import Dim, TensorBase
-from teg.programs.elementwise import Elementwise
-from teg.programs.failure import ProgramError
-from teg.programs.movement import Movement
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.programs.base import Dim, TensorBase
+from tapestry.teg.programs.elementwise import Elementwise
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.movement import Movement
 
 OF_BOOLS = {"max": "any", "min": "all", "sum": "sum", "prod": "all", "any": "any", "all": "all"}
 
@@ -18,8 +18,8 @@ OF_BOOLS = {"max": "any", "min": "all", "sum": "sum", "prod": "all", "any": "any
 class Reductions(Movement, Elementwise):
     """Methods that combine elements along dimensions given by name or number (all where none is given).
 
-    >>> import teg
-    >>> x = teg.program().input("x", batch=8, features=96)
+    >>> import tapestry
+    >>> x = tapestry.program().input("x", batch=8, features=96)
     >>> x.mean("features", keep=True)
     sum: float32[batch=8, features=1]
     >>> (x > 0).sum()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from teg.dtypes import is_float
-from teg.programs.base import Dim
-from teg.programs.failure import ProgramError
-from teg.programs.gathering import Gathering
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.programs.base import Dim
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.gathering import Gathering
 
 SCANS = ("sum", "prod", "max", "min", "logsumexp")
 
@@ -15,8 +15,8 @@ SCANS = ("sum", "prod", "max", "min", "logsumexp")
 class Scanning(Gathering):
     """Methods that read one dimension in order; that dimension stays whole, all others may be sharded.
 
-    >>> import teg
-    >>> x = teg.program().input("x", batch=8, features=96)
+    >>> import tapestry
+    >>> x = tapestry.program().input("x", batch=8, features=96)
     >>> x.cumsum("features")
     scan_sum: float32[batch=8, features=96]
     >>> x.argmax("features")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from teg.programs.failure import ProgramError
-from teg.programs.handle import Handle
-from teg.programs.program import Program, program
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.handle import Handle
+from tapestry.teg.programs.program import Program, program
 
 LONGEST = 10_000
 BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {

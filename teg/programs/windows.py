@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from teg.operators.windows import read_extent
-from teg.programs.base import TensorBase, is_number
-from teg.programs.failure import ProgramError
-from teg.programs.movement import Movement
+from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.programs.base import TensorBase, is_number
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.movement import Movement
 
 Pads = str | int | Sequence[int | tuple[int, int]]
 
@@ -27,8 +27,8 @@ class Geometry(NamedTuple):
 class Windows(Movement):
     """Convolution and pooling.
 
-    >>> import teg
-    >>> p = teg.program()
+    >>> import tapestry
+    >>> p = tapestry.program()
     >>> x = p.input("x", batch=8, channel=3, y=32, x=32)
     >>> x.conv(p.parameter("w", out=16, channel=3, tap_y=3, tap_x=3), strides=2, pads="same")
     conv: float32[batch=8, out=16, y=16, x=16]

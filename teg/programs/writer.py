@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import NAMES
-from teg.importers.literals import literal
-from teg.importers.program import Compute, Entry, Labels, Program, Step, Value
-from teg.programs.failure import ProgramError
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.importers.literals import literal
+from tapestry.teg.importers.program import Compute, Entry, Labels, Program, Step, Value
+from tapestry.teg.programs.failure import ProgramError
 
 LARGEST_SIZE = 2**63 - 1
 

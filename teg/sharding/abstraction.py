@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.graph import Block, Definition, Graph, Tensor, TensorType
-from teg.issues import Issue
-from teg.sharding.pieces import Piece, Token
-from teg.zspace import ZRange
+from tapestry.teg.graph import Block, Definition, Graph, Tensor, TensorType
+from tapestry.teg.issues import Issue
+from tapestry.teg.sharding.pieces import Piece, Token
+from tapestry.teg.zspace import ZRange
 
 
 @dataclass

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 
-from teg.graph import Block, Graph
-from teg.issues import Issue, key_path
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import ORDERS, Placement, Placements
-from teg.sharding.strategy import Strategy, splittable
-from teg.signature import PARALLEL
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.teg.sharding.strategy import Strategy, splittable
+from tapestry.teg.signature import PARALLEL
 
 REGIONS = ("main",)
 INPUT_OPTIONS = ("chosen", "replicated")

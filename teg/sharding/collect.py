@@ -11,13 +11,13 @@ from itertools import product
 
 import numpy as np
 
-from teg.sharding.copies import CopyPlan, flat_slices, group_members
-from teg.sharding.mesh import MeshShape
-from teg.sharding.nodes import NodeWriter
-from teg.sharding.partition import lengths
-from teg.sharding.spec import boxes, volumes
-from teg.sharding.transfers import Box, fetch_transfers, scatter_sets
-from teg.zspace import ZRange
+from tapestry.teg.sharding.copies import CopyPlan, flat_slices, group_members
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.nodes import NodeWriter
+from tapestry.teg.sharding.partition import lengths
+from tapestry.teg.sharding.spec import boxes, volumes
+from tapestry.teg.sharding.transfers import Box, fetch_transfers, scatter_sets
+from tapestry.teg.zspace import ZRange
 
 Local = dict[int, str]
 """A tensor on each device that holds a part of it."""

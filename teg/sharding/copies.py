@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
 
 Step = tuple[str, tuple[str, ...]]
 """One step of a collective: a mesh axis and the named sub-axes of it."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from teg.graph import Block, Definition, Graph
-from teg.issues import listing
-from teg.sharding.check import check_placements
-from teg.sharding.copies import CopyPlan, local_copy, plan_copy
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements, issue_order, whole_strategy
-from teg.sharding.spec import Spec, boxes
-from teg.sharding.strategy import index_boxes, needed_spec, output_spec, read_of
-from teg.views import ViewMap, root_of
+from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.issues import listing
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements, issue_order, whole_strategy
+from tapestry.teg.sharding.spec import Spec, boxes
+from tapestry.teg.sharding.strategy import index_boxes, needed_spec, output_spec, read_of
+from tapestry.teg.views import ViewMap, root_of
 
 
 @dataclass(frozen=True, eq=False)

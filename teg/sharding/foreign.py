@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.builder import define
-from teg.dtypes import numpy_dtype
-from teg.evaluate import output_boxes
-from teg.graph import Attributes, Block, Definition, Graph, TensorType, attributes
-from teg.issues import Issue, listing
-from teg.operators.selectors import sliced, view_attributes
-from teg.sharding.abstraction import Abstract, CircularShards, Group, Part, Shards, abstract_graph
-from teg.sharding.pieces import Piece, Token, made_piece
-from teg.sharding.tiling import overlap, tiling_fault
-from teg.signature import PARALLEL, Signature
-from teg.validate import validate
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import output_boxes
+from tapestry.teg.graph import Attributes, Block, Definition, Graph, TensorType, attributes
+from tapestry.teg.issues import Issue, listing
+from tapestry.teg.operators.selectors import sliced, view_attributes
+from tapestry.teg.sharding.abstraction import Abstract, CircularShards, Group, Part, Shards, abstract_graph
+from tapestry.teg.sharding.pieces import Piece, Token, made_piece
+from tapestry.teg.sharding.tiling import overlap, tiling_fault
+from tapestry.teg.signature import PARALLEL, Signature
+from tapestry.teg.validate import validate
+from tapestry.teg.zspace import ZRange
 
 
 def is_explicit(graph: Graph) -> bool:

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.evaluate import evaluate
-from teg.graph import Block, Graph, Tensor
-from teg.sharding.collect import Local, as_range, write_copy
-from teg.sharding.copies import CopyPlan
-from teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead
-from teg.sharding.mesh import MeshShape
-from teg.sharding.nodes import NodeWriter, too_large
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Block, Graph, Tensor
+from tapestry.teg.sharding.collect import Local, as_range, write_copy
+from tapestry.teg.sharding.copies import CopyPlan
+from tapestry.teg.sharding.expand import ComputeStep, ExplicitGraph, InputRead
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.nodes import NodeWriter, too_large
+from tapestry.teg.zspace import ZRange
 
 NODE_LIMIT = 2_000_000
 FIXED = ZRange((), ())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from teg.builder import define
-from teg.graph import Attributes, Block, Definition, Tensor, TensorType, attributes
-from teg.operators.monoids import identity
-from teg.operators.selectors import sliced, unsqueezed, view_attributes
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.graph import Attributes, Block, Definition, Tensor, TensorType, attributes
+from tapestry.teg.operators.monoids import identity
+from tapestry.teg.operators.selectors import sliced, unsqueezed, view_attributes
+from tapestry.teg.zspace import ZRange
 
 # Functions of `cell` that combine two partial results; a logsumexp is a `reduce` over stacked ones.
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}

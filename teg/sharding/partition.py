@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from teg.sharding.mesh import MeshShape
-from teg.zspace import IndexProjection
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.zspace import IndexProjection
 
 
 def lengths(boxes: np.ndarray) -> np.ndarray:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from teg import views
-from teg.graph import Definition
-from teg.operators.monoids import identity
-from teg.views import ViewDim
-from teg.zspace import ZRange
+from tapestry.teg import views
+from tapestry.teg.graph import Definition
+from tapestry.teg.operators.monoids import identity
+from tapestry.teg.views import ViewDim
+from tapestry.teg.zspace import ZRange
 
 Token = tuple[int, int]
 """An abstract tensor: the number of its block, and the output's position. Identities of monoids have none."""

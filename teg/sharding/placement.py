@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from teg.graph import Block, Graph
-from teg.sharding.spec import WHOLE
-from teg.sharding.strategy import Strategy
-from teg.signature import PARALLEL
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.spec import WHOLE
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.signature import PARALLEL
 
 ORDERS = ("program", "update-early", "depth-first")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from teg.sharding.copies import CopyPlan
-from teg.sharding.expand import Buffer
-from teg.sharding.mesh import MeshShape
-from teg.sharding.partition import (
+from tapestry.teg.sharding.copies import CopyPlan
+from tapestry.teg.sharding.expand import Buffer
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.partition import (
     box_ids,
     constant_in_groups,
     group_numbers,
@@ -24,10 +24,10 @@ from teg.sharding.partition import (
     projected,
     same_boxes,
 )
-from teg.sharding.spec import Spec, boxes
-from teg.signature import PARALLEL, Signature
-from teg.views import ViewMap
-from teg.zspace import IndexProjection
+from tapestry.teg.sharding.spec import Spec, boxes
+from tapestry.teg.signature import PARALLEL, Signature
+from tapestry.teg.views import ViewMap
+from tapestry.teg.zspace import IndexProjection
 
 
 @dataclass(frozen=True)

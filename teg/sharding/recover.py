@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from teg.graph import Block, Definition, Graph, Tensor
-from teg.sharding.expand import ExplicitGraph
-from teg.sharding.materialise import FIXED, Materialised, materialise, origin_of
-from teg.sharding.partition import partition_fault
-from teg.zspace import ZRange
+from tapestry.teg.graph import Block, Definition, Graph, Tensor
+from tapestry.teg.sharding.expand import ExplicitGraph
+from tapestry.teg.sharding.materialise import FIXED, Materialised, materialise, origin_of
+from tapestry.teg.sharding.partition import partition_fault
+from tapestry.teg.zspace import ZRange
 
 Output = tuple[str, int]
 """An output of an abstract block: the block's site and the position."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh import MeshShape
 
 
 class Split(NamedTuple):

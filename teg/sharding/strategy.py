@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import WHOLE, Spec, Split, Window, chunk_bounds
-from teg.signature import PARALLEL, Row, Signature, rows_of
-from teg.views import RootRow, pull_back, root_of
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, chunk_bounds
+from tapestry.teg.signature import PARALLEL, Row, Signature, rows_of
+from tapestry.teg.views import RootRow, pull_back, root_of
 
 
 @dataclass(frozen=True)

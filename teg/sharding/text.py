@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from teg.issues import Issue, key_path, listing
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import Spec, Split, Window
-from teg.sharding.strategy import Strategy
-from teg.signature import MONOIDS
+from tapestry.teg.issues import Issue, key_path, listing
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import Spec, Split, Window
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.signature import MONOIDS
 
 FORMAT = "tapestry.placements"
 VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.zspace import ZRange
+from tapestry.teg.zspace import ZRange
 
 ROWS = 512
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.sharding.copies import CopyPlan, group_members, scatter_members
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import boxes, volumes
+from tapestry.teg.sharding.copies import CopyPlan, group_members, scatter_members
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import boxes, volumes
 
 Box = tuple[tuple[int, int], ...]
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from teg.graph import Block, Graph
-from teg.issues import Issue, key_path
-from teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, InputRead
-from teg.sharding.partition import nonempty, same_boxes
-from teg.sharding.proofs import (
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, InputRead
+from tapestry.teg.sharding.partition import nonempty, same_boxes
+from tapestry.teg.sharding.proofs import (
     Facts,
     Fault,
     copy_faults,
@@ -27,7 +27,7 @@ from teg.sharding.proofs import (
     whole_terms,
     within,
 )
-from teg.views import ViewMap, root_of
+from tapestry.teg.views import ViewMap, root_of
 
 SOURCE_SLOT = -1
 

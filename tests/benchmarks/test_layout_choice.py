@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks.layout_choice import compare, table_of
 from benchmarks.setting import find_models
-from hardware import load_mesh
-from optimizer import Budget
-from teg.importers import from_onnx
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget
+from tapestry.teg.importers import from_onnx
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import layouts
-from hardware.layouts import NOTATIONS
+from tapestry.hardware.layouts import NOTATIONS
 
 
 @pytest.mark.parametrize("case", layouts.CASES, ids=lambda c: c.name)

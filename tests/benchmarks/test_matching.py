@@ -4,8 +4,8 @@ import numpy as np
 
 from benchmarks.matching import COMPARED, LEAST_MOVES, measure
 from benchmarks.setting import find_models
-from rewrites import RULES
-from teg.importers import from_onnx
+from tapestry.rewrites import RULES
+from tapestry.teg.importers import from_onnx
 
 
 def test_lists_after_a_move_are_compared_with_new_ones() -> None:

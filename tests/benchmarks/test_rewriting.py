@@ -22,12 +22,12 @@ from benchmarks.egraphs.saturation import Limits, Saturation
 from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
 from benchmarks.egraphs.table import HEADER, row, table
 from benchmarks.setting import ROOT, find_models
-from rewrites import catalogue
-from rewrites.rule import Sizes
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.rewrites import catalogue
+from tapestry.rewrites.rule import Sizes
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 MESH = one_device("dgx-h100")
 LIMITS = Limits()

@@ -13,12 +13,12 @@ from benchmarks.specialist_plans import (
     tensor_parallel,
 )
 from benchmarks.specialists import Case, compare, dominating, hand_made, text_of
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from optimizer import Budget, optimize, verify_plan
-from teg.evaluate import evaluate, random_inputs
-from teg.importers import from_onnx
-from teg.sharding.mesh import MeshShape
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, optimize, verify_plan
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.sharding.mesh import MeshShape
 
 LLAMA, GPT2, RESNET = (
     f"tiny_{m}" for m in ("llama2_7b_1layer_b1_s2048", "gpt2_small_b1_s1024", "resnet50_b16_224")

@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks import throughput
 from benchmarks.setting import find_models
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from optimizer.archive import Archive
-from optimizer.searchspace import search_space
-from teg.importers import from_onnx
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.archive import Archive
+from tapestry.optimizer.searchspace import search_space
+from tapestry.teg.importers import from_onnx
 
 TINY = "tiny_llama2_7b_1layer_b1_s2048"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from teg.graph import TensorType, attributes
-from teg.operators.operator import OperatorExample
-from teg.operators.selectors import (
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.operators.operator import OperatorExample
+from tapestry.teg.operators.selectors import (
     broadcast,
     permuted,
     reversed_along,
@@ -19,7 +19,7 @@ from teg.operators.selectors import (
     unsqueezed,
     view_attributes,
 )
-from teg.views import identity
+from tapestry.teg.views import identity
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Generator = Callable[[Draw], OperatorExample]

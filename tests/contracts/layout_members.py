@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from hardware.layouts import Layout, parse_layout
+from tapestry.hardware.layouts import Layout, parse_layout
 from tests.hardware.layouts import test_tt_metal, ttnn_generators
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import NOTATIONS, Layout, LayoutError, Notation, parse_layout
-from hardware.layouts.layout import every_coordinate
+from tapestry.hardware.layouts import NOTATIONS, Layout, LayoutError, Notation, parse_layout
+from tapestry.hardware.layouts.layout import every_coordinate
 from tests.contracts.layout_members import STRATEGIES
 
 MEMBERS = [

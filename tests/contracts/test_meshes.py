@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from costmodel.objectives import OBJECTIVES
-from hardware import load_mesh, mesh_names
-from hardware.timing import TICKS_PER_S
-from optimizer import Budget, optimize
-from optimizer.verification import verify_plan
-from teg.evaluate import evaluate, random_inputs
+from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.hardware import load_mesh, mesh_names
+from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer.verification import verify_plan
+from tapestry.teg.evaluate import evaluate, random_inputs
 from tests.costmodel.programs import layers
 
 PROGRAM = layers(1)

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from teg.graph import TensorType
-from teg.operators import OPERATORS, operator_named
-from teg.operators import testing as promises
-from teg.operators.operator import Inferred, Operator, OperatorExample, Work
-from teg.operators.testing import broken_promises
+from tapestry.teg.graph import TensorType
+from tapestry.teg.operators import OPERATORS, operator_named
+from tapestry.teg.operators import testing as promises
+from tapestry.teg.operators.operator import Inferred, Operator, OperatorExample, Work
+from tapestry.teg.operators.testing import broken_promises
 
 CASES = [pytest.param(o, e, id=f"{o.name}-{k}") for o in OPERATORS for k, e in enumerate(o.examples)]
 
@@ -73,6 +73,6 @@ def test_a_wrong_copy_of_an_operator_is_caught(
     wrong: Operator, said: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: Callable[[str], Operator] = lambda _: wrong  # noqa: E731
-    monkeypatch.setattr("teg.builder.operator_named", found)
-    monkeypatch.setattr("teg.evaluate.operator_named", found)
+    monkeypatch.setattr("tapestry.teg.builder.operator_named", found)
+    monkeypatch.setattr("tapestry.teg.evaluate.operator_named", found)
     assert any(said in text for text in broken_promises(wrong, rng))

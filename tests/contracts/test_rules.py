@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewrites import RULES, Rule, Sizes, apply_move, find, saturate
-from rewrites.duplication import duplicated
-from rewrites.testing import (
+from tapestry.rewrites import RULES, Rule, Sizes, apply_move, find, saturate
+from tapestry.rewrites.duplication import duplicated
+from tapestry.rewrites.testing import (
     OTHER_DTYPES,
     explains_itself,
     fires_in_some_sizes,
@@ -19,8 +19,8 @@ from rewrites.testing import (
     retyped,
     tells_right_from_wrong,
 )
-from teg.dtypes import is_float
-from teg.evaluate import evaluate, random_inputs
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.evaluate import evaluate, random_inputs
 
 EVERY = [pytest.param(r, id=r.name) for r in RULES]
 

@@ -11,26 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.kernelarrays import PEAK, TOTAL, TRAFFIC
-from costmodel.planspace import PlanSpace
-from hardware.simulator import simulate
-from teg.builder import GraphBuilder, define
-from teg.dtypes import numpy_dtype
-from teg.evaluate import evaluate, output_boxes, run_block
-from teg.graph import Definition, Graph, TensorType, attributes
-from teg.operators import OPERATORS, catalogue
-from teg.operators.monoids import combine
-from teg.operators.operator import OperatorExample
-from teg.operators.testing import assert_same, random_values
-from teg.sharding.expand import expand
-from teg.sharding.materialise import evaluate_explicit, materialise
-from teg.sharding.mesh import MeshShape
-from teg.sharding.recover import recover
-from teg.sharding.spec import Split, chunk_bounds
-from teg.sharding.verify import verify
-from teg.signature import PARALLEL
-from teg.validate import validate
-from teg.zspace import ZRange
+from tapestry.costmodel.kernelarrays import PEAK, TOTAL, TRAFFIC
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware.simulator import simulate
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import evaluate, output_boxes, run_block
+from tapestry.teg.graph import Definition, Graph, TensorType, attributes
+from tapestry.teg.operators import OPERATORS, catalogue
+from tapestry.teg.operators.monoids import combine
+from tapestry.teg.operators.operator import OperatorExample
+from tapestry.teg.operators.testing import assert_same, random_values
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialise import evaluate_explicit, materialise
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.recover import recover
+from tapestry.teg.sharding.spec import Split, chunk_bounds
+from tapestry.teg.sharding.verify import verify
+from tapestry.teg.signature import PARALLEL
+from tapestry.teg.validate import validate
+from tapestry.teg.zspace import ZRange
 from tests.contracts.generators import GENERATORS
 from tests.costmodel.programs import random_genes
 from tests.hardware.simulator.programs import machine, random_placements

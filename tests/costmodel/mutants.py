@@ -7,12 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.copytables import copy_table
-from costmodel.kernel import evaluate
-from costmodel.kernelarrays import COSTS, PAIR_STAGING, PAIR_TICKS, PAIR_TRAFFIC, SPEC, Space, new_state
-from costmodel.planspace import Genes, PlanSpace
-from teg.dtypes import item_bytes
-from teg.sharding.spec import Spec, boxes, volumes
+from tapestry.costmodel.copytables import copy_table
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernelarrays import (
+    COSTS,
+    PAIR_STAGING,
+    PAIR_TICKS,
+    PAIR_TRAFFIC,
+    SPEC,
+    Space,
+    new_state,
+)
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.sharding.spec import Spec, boxes, volumes
 
 
 def honest(space: PlanSpace) -> Space:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.planspace import Genes, PlanSpace
-from teg.builder import GraphBuilder
-from teg.costs import cost_table
-from teg.graph import Attributes, Graph, attributes
-from teg.operators.fused_examples import EXAMPLES
-from teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.costs import cost_table
+from tapestry.teg.graph import Attributes, Graph, attributes
+from tapestry.teg.operators.fused_examples import EXAMPLES
+from tapestry.teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
 from tests.hardware.simulator.programs import cell, view
 
 TANH = ("tanh", ("input", 0))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
-from costmodel.planspace import Genes, PlanSpace
-from hardware import load_mesh
-from hardware.simulator import Execution, simulate
-from teg.sharding.expand import expand
+from tapestry.costmodel.kernelarrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import Execution, simulate
+from tapestry.teg.sharding.expand import expand
 from tests.costmodel.mutants import MUTANTS, Mutant
 from tests.costmodel.programs import GRAPHS, product_of, random_genes
 

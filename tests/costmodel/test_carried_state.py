@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-import teg
-from costmodel.kernelarrays import PEAK, TIME
-from costmodel.plain import plain_cost
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from hardware.simulator import simulate
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.sharding.expand import expand
-from teg.sharding.placement import ORDERS, Placements, issue_order
+import tapestry
+from tapestry.costmodel.kernelarrays import PEAK, TIME
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import simulate
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.placement import ORDERS, Placements, issue_order
 from tests.costmodel.programs import random_genes
 
 MESH = load_mesh("dgx-h100")
@@ -23,7 +23,7 @@ MATRIX_BYTES = 8 * 8 * 4
 
 def training(layers: int, carries: bool = True) -> Graph:
     """Products in a row, their gradients, and then all updates with momentum, as frameworks export them."""
-    with teg.program("training") as p:
+    with tapestry.program("training") as p:
         x = p.input("x", batch=4, f0=8)
         sizes = [{f"f{k}": 8, f"f{k + 1}": 8} for k in range(layers)]
         weights = [p.parameter(f"w{k}", **s) for k, s in enumerate(sizes)]
@@ -83,7 +83,7 @@ def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Ge
 
 
 def test_depth_first_makes_nothing_long_before_it_is_read() -> None:
-    with teg.program("late") as p:
+    with tapestry.program("late") as p:
         x = p.input("x", row=4, column=8)
         early = x.exp()
         late = x.sin()

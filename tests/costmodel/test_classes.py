@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from costmodel.kernelarrays import PEAK_FLOPS, TOTAL
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from hardware.simulator import simulate
-from teg.sharding.expand import expand
+from tapestry.costmodel.kernelarrays import PEAK_FLOPS, TOTAL
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import simulate
+from tapestry.teg.sharding.expand import expand
 from tests.costmodel.programs import GRAPHS, product_of, random_genes
 
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.copytables import CopyTable, copy_table
-from hardware import Mesh, MeshAxis, load_device
-from hardware.simulator.counting import count_copy
-from hardware.timing import step_ticks
-from teg.sharding.copies import plan_copy
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import Spec, boxes, volumes
-from teg.sharding.text import parse_spec
+from tapestry.costmodel.copytables import CopyTable, copy_table
+from tapestry.hardware import Mesh, MeshAxis, load_device
+from tapestry.hardware.simulator.counting import count_copy
+from tapestry.hardware.timing import step_ticks
+from tapestry.teg.sharding.copies import plan_copy
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec, boxes, volumes
+from tapestry.teg.sharding.text import parse_spec
 from tests.hardware.simulator.programs import machine
 from tests.teg.sharding.specs import random_mesh, random_needed, random_shape, random_spec
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from costmodel.kernel import evaluate
-from costmodel.kernelarrays import COSTS, new_state
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from optimizer.searchspace import search_space
-from optimizer.stream import new_stream
-from optimizer.variation import RULES, hash_plan, vary
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernelarrays import COSTS, new_state
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.searchspace import search_space
+from tapestry.optimizer.stream import new_stream
+from tapestry.optimizer.variation import RULES, hash_plan, vary
 from tests.costmodel.programs import GRAPHS, random_genes
 
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
-from costmodel.plain import plain_cost
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from hardware.simulator import simulate
-from teg.dtypes import numpy_dtype
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.sharding.expand import expand
-from teg.sharding.verify import verify
+from tapestry.costmodel.kernelarrays import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import simulate
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.verify import verify
 from tests.costmodel.programs import GRAPHS, random_genes
 
 MESHES = ("tpu-v5e-4x4", pytest.param("galaxy-4x8", marks=pytest.mark.slow))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.kernelarrays import (
+from tapestry.costmodel.kernelarrays import (
     ENERGY,
     FLOPS,
     FLOPS_WASTE,
@@ -15,12 +15,12 @@ from costmodel.kernelarrays import (
     TOTAL,
     TRAFFIC,
 )
-from costmodel.objectives import NAMES, OBJECTIVES, require_objectives
-from costmodel.plain import plain_cost
-from costmodel.planspace import Genes, PlanSpace
-from hardware import load_device, mesh_from_dict
-from hardware.mesh import Mesh
-from optimizer.report import costs_of, goal_of
+from tapestry.costmodel.objectives import NAMES, OBJECTIVES, require_objectives
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.hardware import load_device, mesh_from_dict
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.report import costs_of, goal_of
 from tests.costmodel.programs import product_of
 
 ROUND = {

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.plain import plain_cost
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from hardware.mesh import Mesh
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
 from tests.costmodel.programs import GRAPHS, MESHES, random_genes
 from tests.hardware.simulator.programs import machine, random_program
 from tests.teg.sharding import programs as float_programs

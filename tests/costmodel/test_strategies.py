@@ -5,19 +5,19 @@ from math import prod
 
 import pytest
 
-from costmodel.kernelarrays import SPEC
-from costmodel.planspace import PlanSpace
-from costmodel.strategies import aligned_granules, enumerate_strategies
-from costmodel.view import default_view
-from hardware import load_mesh
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.operators.selectors import sliced
-from teg.sharding.check import check_placements
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import Split
-from teg.sharding.strategy import splittable
+from tapestry.costmodel.kernelarrays import SPEC
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.strategies import aligned_granules, enumerate_strategies
+from tapestry.costmodel.view import default_view
+from tapestry.hardware import load_mesh
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import Split
+from tapestry.teg.sharding.strategy import splittable
 from tests.costmodel.programs import GRAPHS, product_of, weight
 from tests.hardware.simulator.programs import cell, view
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.plain import plain_cost
-from costmodel.unsharded import UnshardedCosts
-from hardware import load_mesh
-from rewrites import RULES, apply_all, find, saturate
-from teg.importers import from_onnx
-from teg.sharding.placement import Placements
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.hardware import load_mesh
+from tapestry.rewrites import RULES, apply_all, find, saturate
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.sharding.placement import Placements
 
 MESH = load_mesh("dgx-h100").part((("gpu", 1),))
 GRAPHS = Path(__file__).parent.parent / "data" / "graphs"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from costmodel.view import LOGICAL_AXES, default_view
-from hardware import load_mesh, mesh_names
-from teg.sharding.mesh import MeshShape
+from tapestry.costmodel.view import LOGICAL_AXES, default_view
+from tapestry.hardware import load_mesh, mesh_names
+from tapestry.teg.sharding.mesh import MeshShape
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import PEAK, TRAFFIC
-from costmodel.plain import plain_cost
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
+from tapestry.costmodel.kernelarrays import PEAK, TRAFFIC
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
 from tests.costmodel.programs import GRAPHS, contract, random_genes, weight
 from tests.hardware.simulator.programs import cell
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from teg.builder import define
-from teg.graph import TensorType
-from teg.operators import OPERATORS
-from teg.operators.expressions import CELL_FUNCTIONS
-from teg.operators.operator import Operator
-from teg.signature import PARALLEL, Signature, rows_of
+from tapestry.teg.builder import define
+from tapestry.teg.graph import TensorType
+from tapestry.teg.operators import OPERATORS
+from tapestry.teg.operators.expressions import CELL_FUNCTIONS
+from tapestry.teg.operators.operator import Operator
+from tapestry.teg.signature import PARALLEL, Signature, rows_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "language.md"
 BOUNDARY = ("source", "sink", "sequence_point")

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "machines.md"
 

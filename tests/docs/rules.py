@@ -15,8 +15,8 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-import rewrites
-from rewrites import RULES, Rule
+from tapestry import rewrites
+from tapestry.rewrites import RULES, Rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, FIRINGS_PAGE, README = ROOT / "docs" / "rules.md", ROOT / "docs" / "firings.md", ROOT / "README.md"
@@ -38,7 +38,9 @@ def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
     """The packages of rules in the order of the catalogue; per package its files with the rules they define."""
     left = dict.fromkeys(RULES)
     found = []
-    for package in (import_module(f"rewrites.{m.name}") for m in iter_modules(rewrites.__path__) if m.ispkg):
+    for package in (
+        import_module(f"tapestry.rewrites.{m.name}") for m in iter_modules(rewrites.__path__) if m.ispkg
+    ):
         files = [import_module(f"{package.__name__}.{m.name}") for m in iter_modules(package.__path__)]
         rules = [(file, [r for r in dict.fromkeys(_rules(file)) if left.pop(r, r) is None]) for file in files]
         found.append((package, [(file, own) for file, own in rules if own]))

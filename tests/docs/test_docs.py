@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import device_from_dict, mesh_from_dict
+from tapestry.hardware import device_from_dict, mesh_from_dict
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teg.graph import ROLES
-from teg.signature import MONOIDS
+from tapestry.teg.graph import ROLES
+from tapestry.teg.signature import MONOIDS
 from tests.docs.catalogue import PAGE, with_tables
 
 

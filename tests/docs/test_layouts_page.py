@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from service.cli import main
+from tapestry.service.cli import main
 from tests.docs.test_docs import ROOT
 
 PAGE = (ROOT / "docs" / "layouts.md").read_text()

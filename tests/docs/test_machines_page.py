@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hardware import device_names, mesh_names
-from hardware.mesh import TOPOLOGIES
+from tapestry.hardware import device_names, mesh_names
+from tapestry.hardware.mesh import TOPOLOGIES
 from tests.docs.machines import PAGE, with_tables
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rewrites import RULES
+from tapestry.rewrites import RULES
 from tests.docs.rules import PAGES, README, _figures, families, with_tables
 
 

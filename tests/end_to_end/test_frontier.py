@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from optimizer import Budget, optimize, verify_plan
-from rewrites import placement_moves, replay_plan
-from teg.sharding.mesh import MeshShape
+from tapestry.optimizer import Budget, optimize, verify_plan
+from tapestry.rewrites import placement_moves, replay_plan
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.end_to_end.twins import MODELS, load_twin, mesh_of
 
 

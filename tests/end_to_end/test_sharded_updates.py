@@ -7,9 +7,9 @@ from math import prod
 
 import pytest
 
-from optimizer import Budget, Plan, optimize, verify_plan
-from rewrites import replay_plan
-from teg.sharding.mesh import MeshShape
+from tapestry.optimizer import Budget, Plan, optimize, verify_plan
+from tapestry.rewrites import replay_plan
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.end_to_end.twins import load_twin, mesh_of
 
 STEP = "train_gpt2_small_b8_s1024_adam"

@@ -16,8 +16,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.store import Store
-from teg.document import dumps
+from tapestry.service.store import Store
+from tapestry.teg.document import dumps
 from tests.service.processes import Service, eventually
 from tests.service.programs import two_layers
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import PEAK, TIME, TOTAL, TRAFFIC
-from costmodel.planspace import Genes
-from hardware.simulator import simulate
-from teg.interface import unpack_outputs
-from teg.sharding.expand import expand
-from teg.sharding.verify import verify
+from tapestry.costmodel.kernelarrays import PEAK, TIME, TOTAL, TRAFFIC
+from tapestry.costmodel.planspace import Genes
+from tapestry.hardware.simulator import simulate
+from tapestry.teg.interface import unpack_outputs
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.verify import verify
 from tests.end_to_end.twins import FORMS, MESHES, MODELS, TRAINING, load_twin, mesh_of, random_plans, space_of
 
 TOLERANCE = 1e-4

@@ -8,16 +8,16 @@ from functools import cache
 
 import numpy as np
 
-from costmodel.planspace import Genes, PlanSpace
-from hardware import Mesh, load_mesh, mesh_from_dict, mesh_names
-from optimizer.searchspace import search_space
-from optimizer.seeds import seed_plans
-from optimizer.stream import new_stream
-from optimizer.variation import RULES, hash_plan, vary
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.interface import pack_inputs
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.hardware import Mesh, load_mesh, mesh_from_dict, mesh_names
+from tapestry.optimizer.searchspace import search_space
+from tapestry.optimizer.seeds import seed_plans
+from tapestry.optimizer.stream import new_stream
+from tapestry.optimizer.variation import RULES, hash_plan, vary
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.interface import pack_inputs
 from tests.costmodel.programs import random_genes
 from tests.importers.models import GRAPHS
 

@@ -10,13 +10,13 @@ import sys
 
 import numpy as np
 
-from hardware import load_mesh
-from optimizer import Budget, optimize
-from optimizer.verification import verify_plan
-from rewrites.sketch import Sketch
-from service.provenance import versions
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer.verification import verify_plan
+from tapestry.rewrites.sketch import Sketch
+from tapestry.service.provenance import versions
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
 
 # With all others it would depend on luck which of them a search as short as this one tries.
 RULES = ("silu", "fuse_cells", "find_swiglu", "expand_swiglu")

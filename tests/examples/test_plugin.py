@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from teg.document import save
+from tapestry.teg.document import save
 from tests.examples.plugin_session import RULES, layer
 from tests.service.processes import Service
 
@@ -82,7 +82,7 @@ def environment(*folders: Path) -> dict[str, str]:
 
 
 def tapestry(*arguments: str, folders: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service.cli", *arguments]
+    command = [sys.executable, "-m", "tapestry.service.cli", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment(*folders), capture_output=True, text=True, timeout=600
     )
@@ -238,5 +238,5 @@ def test_the_example_imports_only_what_its_page_says_is_public() -> None:
         for node in ast.walk(ast.parse(source.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module
     }
-    ours = {name for name in imported if name.partition(".")[0] in ("teg", "rewrites", "hardware", "service")}
+    ours = {name for name in imported if name.partition(".")[0] == "tapestry"}
     assert ours and ours <= public

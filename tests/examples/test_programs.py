@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.shardability import shardable
-from examples.attention import attention
-from examples.bounding_box import bounding_box
-from examples.convolution import dense, strided, with_gaps
-from examples.heat import simulation
-from examples.linear import linear
-from examples.matmul import as_product_and_sum, in_one_block
-from teg.programs import Program
+from tapestry.examples.attention import attention
+from tapestry.examples.bounding_box import bounding_box
+from tapestry.examples.convolution import dense, strided, with_gaps
+from tapestry.examples.heat import simulation
+from tapestry.examples.linear import linear
+from tapestry.examples.matmul import as_product_and_sum, in_one_block
+from tapestry.teg.programs import Program
 
 RNG = np.random.default_rng(11)
 EXAMPLES = ("linear", "matmul", "convolution", "heat", "bounding_box", "attention")
@@ -130,7 +130,7 @@ def test_attention() -> None:
 def test_examples_run_and_are_short(name: str) -> None:
     root = Path(__file__).resolve().parents[2]
     answer = subprocess.run(
-        [sys.executable, "-m", f"examples.{name}", "0.2"],
+        [sys.executable, "-m", f"tapestry.examples.{name}", "0.2"],
         cwd=root,
         capture_output=True,
         text=True,

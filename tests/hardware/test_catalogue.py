@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import (
+from tapestry.hardware import (
     CatalogueError,
     Device,
     Mesh,

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardware import load_device
-from hardware.catalogue import DEVICE_GROUP, MESH_GROUP
-from teg.plugins import Group, Loaded, load
+from tapestry.hardware import load_device
+from tapestry.hardware.catalogue import DEVICE_GROUP, MESH_GROUP
+from tapestry.teg.plugins import Group, Loaded, load
 
 ROOT = Path(__file__).resolve().parents[2]
 A100 = (ROOT / "hardware" / "devices" / "a100-sxm4-80gb.toml").read_text()
@@ -34,7 +34,7 @@ def plug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plug:
             (tmp_path / package / f"{name}.toml").write_text(text)
         monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
         entry = SimpleNamespace(name="a", value=package, load=lambda: import_module(package))
-        monkeypatch.setattr("teg.plugins.entry_points", lambda group: [entry])
+        monkeypatch.setattr("tapestry.teg.plugins.entry_points", lambda group: [entry])
         return load(group, {"a100", "dgx-a100"})
 
     return plugged

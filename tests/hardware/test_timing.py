@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import (
+from tapestry.hardware import (
     Device,
     MeshAxis,
     MissingFigureError,
@@ -15,7 +15,7 @@ from hardware import (
     load_mesh,
     mesh_names,
 )
-from hardware.timing import (
+from tapestry.hardware.timing import (
     STEP_KINDS,
     block_ticks,
     energy_pj,

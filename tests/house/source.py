@@ -21,14 +21,14 @@ class Import:
 
 @dataclass(frozen=True)
 class Module:
-    """A source file: dotted `name`, text and imports."""
+    """A source file: dotted `name` (`tapestry.teg.graph`), text and imports."""
 
     name: str
     path: Path
 
     @property
     def package(self) -> str:
-        return self.name.partition(".")[0]
+        return package_of(self.name)
 
     @property
     def relative_path(self) -> str:
@@ -51,6 +51,12 @@ class Module:
         return tuple(_imports_in(self.tree, self, inner=False))
 
 
+def package_of(target: str) -> str:
+    """Return the folder of ours that a dotted name is in (`teg` for `tapestry.teg.graph`); empty for all others."""
+    ours, _, rest = target.partition(".")
+    return rest.partition(".")[0] if ours == "tapestry" else ""
+
+
 @cache
 def modules(packages: Sequence[str] = PACKAGES) -> tuple[Module, ...]:
     """Every module of the packages, in order of name."""
@@ -58,7 +64,7 @@ def modules(packages: Sequence[str] = PACKAGES) -> tuple[Module, ...]:
     for package in packages:
         for path in (ROOT / package).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            name = ".".join(("tapestry", *(parts[:-1] if parts[-1] == "__init__" else parts)))
             found.append(Module(name, path))
     return tuple(sorted(found, key=lambda module: module.name))
 
@@ -70,7 +76,7 @@ def resolve(target: str) -> str:
     A name from outside our packages comes back unchanged.
     """
     by_name = {module.name: module for module in modules()}
-    if target in by_name or target.partition(".")[0] not in PACKAGES:
+    if target in by_name or package_of(target) not in PACKAGES:
         return target
     parent, _, name = target.rpartition(".")
     if parent not in by_name:

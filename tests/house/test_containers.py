@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from service.cli.parser import build_parser
+from tapestry.service.cli.parser import build_parser
 from tests.house.source import PACKAGES, ROOT
 
 PINNED_IMAGE = re.compile(r"^[a-z/-]+:\d+\.\d+[\w.-]*$")

@@ -61,7 +61,7 @@ def test_every_folder_of_source_is_a_package() -> None:
 
 
 def test_every_folder_of_tests_is_a_package() -> None:
-    """Without `__init__.py`, `tests/teg` would hide `teg`."""
+    """Without `__init__.py`, test files of one name would hide each other."""
     folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
     assert [
         folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()
@@ -69,7 +69,7 @@ def test_every_folder_of_tests_is_a_package() -> None:
 
 
 def test_the_command_line_starts_without_the_heavy_libraries(root: Path) -> None:
-    program = "import json, sys, service.cli; print(json.dumps(sorted(sys.modules)))"
+    program = "import json, sys, tapestry.service.cli; print(json.dumps(sorted(sys.modules)))"
     answer = subprocess.run(
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True, timeout=60
     )

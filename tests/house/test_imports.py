@@ -3,7 +3,7 @@
 import networkx as nx
 import pytest
 
-from tests.house.source import PACKAGES, Module, direct_module, modules, resolve, under
+from tests.house.source import PACKAGES, Module, direct_module, modules, package_of, resolve, under
 
 # service -> optimizer -> rewrites | costmodel -> hardware -> teg
 MAY_IMPORT = {
@@ -20,12 +20,34 @@ WEB_AND_DATABASE = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", 
 # Inside `service`: who may not import whom. The API never computes, so it knows no worker; workers know no web.
 APART = (
     (
-        "service.store",
-        ("service.api", "service.worker", "service.dashboard", "service.cli", "service.serving"),
+        "tapestry.service.store",
+        (
+            "tapestry.service.api",
+            "tapestry.service.worker",
+            "tapestry.service.dashboard",
+            "tapestry.service.cli",
+            "tapestry.service.serving",
+        ),
     ),
-    ("service.worker", ("service.api", "service.dashboard", "service.cli", "service.serving")),
-    ("service.api", ("service.worker", "service.cli", "service.serving")),
-    ("service.dashboard", ("service.worker", "service.cli", "service.serving", "service.store")),
+    (
+        "tapestry.service.worker",
+        (
+            "tapestry.service.api",
+            "tapestry.service.dashboard",
+            "tapestry.service.cli",
+            "tapestry.service.serving",
+        ),
+    ),
+    ("tapestry.service.api", ("tapestry.service.worker", "tapestry.service.cli", "tapestry.service.serving")),
+    (
+        "tapestry.service.dashboard",
+        (
+            "tapestry.service.worker",
+            "tapestry.service.cli",
+            "tapestry.service.serving",
+            "tapestry.service.store",
+        ),
+    ),
 )
 
 # Not installed with the base package, so loaded by the function that needs them.
@@ -34,17 +56,17 @@ OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask"}
 # What the cost model and the simulator may have in common inside `hardware`. Each counts bytes and memory by
 # its own code: an agreement between them says something only while neither can call the other.
 SHARED_HARDWARE = (
-    "hardware.catalogue",
-    "hardware.device",
-    "hardware.mesh",
-    "hardware.tables",
-    "hardware.layouts",
-    "hardware.timing",
+    "tapestry.hardware.catalogue",
+    "tapestry.hardware.device",
+    "tapestry.hardware.mesh",
+    "tapestry.hardware.tables",
+    "tapestry.hardware.layouts",
+    "tapestry.hardware.timing",
 )
-SIMULATOR = "hardware.simulator"
+SIMULATOR = "tapestry.hardware.simulator"
 
 # Who sends which elements to whom: what really moves. The cost model counts by closed formulas of its own.
-EXPLICIT_TRANSFERS = "teg.sharding.transfers"
+EXPLICIT_TRANSFERS = "tapestry.teg.sharding.transfers"
 
 
 def in_simulator(name: str) -> bool:
@@ -59,17 +81,19 @@ def may_import_late(module: Module, target: str) -> str | None:
     """The reason why a function of `module` may import `target`, or None if it may not."""
     if target.partition(".")[0] in OPTIONAL:
         return "an optional library: present only with its extra"
-    if module.name == "teg.importers" and under(target, "teg.importers"):
+    if module.name == "tapestry.teg.importers" and under(target, "tapestry.teg.importers"):
         return "a front end loads the library of its format when it is called"
-    if module.name == "teg" and under(target, "teg.programs"):
-        return "the builder is loaded when it is asked for: `import teg` stays light"
-    if module.name == "hardware.layouts" and target == "hardware.layouts.notations":
+    if module.name == "tapestry.teg" and under(target, "tapestry.teg.programs"):
+        return "the builder is loaded when it is asked for: `import tapestry.teg` stays light"
+    if module.name == "tapestry.hardware.layouts" and target == "tapestry.hardware.layouts.notations":
         return "the device catalogue needs sizes and orders only: the notations are loaded when asked for"
-    if module.name == "teg.operators.foreign" and under(target, "teg.operators.onnx_reference"):
+    if module.name == "tapestry.teg.operators.foreign" and under(
+        target, "tapestry.teg.operators.onnx_reference"
+    ):
         return "a graph with rare operators loads ONNX when it is evaluated, others never"
-    if module.name == "service.store.schema" and under(target, "service.store.migrations"):
+    if module.name == "tapestry.service.store.schema" and under(target, "tapestry.service.store.migrations"):
         return "Alembic is loaded only for a database whose tables are not up to date"
-    if under(module.name, "service.cli"):
+    if under(module.name, "tapestry.service.cli"):
         return "the command line answers --help at once: a command loads what it needs"
     return None
 
@@ -81,7 +105,7 @@ def test_imports_run_one_way(package: str) -> None:
         for module in modules()
         for found in module.imports
         if module.package == package
-        and (target := found.target.partition(".")[0]) in PACKAGES
+        and (target := package_of(found.target)) in PACKAGES
         and target not in MAY_IMPORT[package] | {package}
     ]
     assert not wrong, f"{package} may import {sorted(MAY_IMPORT[package]) or 'nobody'}:\n" + "\n".join(wrong)
@@ -93,7 +117,7 @@ def test_packages_import_no_tests_benchmarks_or_examples() -> None:
         f"{module.relative_path}:{found.line} imports {found.target}"
         for module in modules()
         for found in module.imports
-        if found.target.partition(".")[0] in outside
+        if found.target.partition(".")[0] in outside or package_of(found.target) in outside
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -123,7 +147,7 @@ def test_no_import_cycles() -> None:
     graph = nx.DiGraph()
     for module in modules():
         for found in module.imports:
-            if found.target.partition(".")[0] in PACKAGES:
+            if package_of(found.target) in PACKAGES:
                 graph.add_edge(module.name, direct_module(found.target))
     cycles = [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
     assert not cycles, "move what they share down a layer: " + "; ".join(
@@ -159,7 +183,7 @@ def test_cost_model_and_simulator_share_only_what_is_stated() -> None:
         for found in module.imports:
             target = resolve(found.target)
             own = in_simulator(module.name) and in_simulator(target)
-            if under(target, "hardware") and not own and not is_shared(target):
+            if under(target, "tapestry.hardware") and not own and not is_shared(target):
                 wrong.append(f"{module.relative_path}:{found.line} imports {found.target} (from {target})")
     assert not wrong, f"only teg and {', '.join(SHARED_HARDWARE)} are shared:\n" + "\n".join(wrong)
 

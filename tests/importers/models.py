@@ -11,10 +11,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.interface import pack_inputs, unpack_outputs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRAPHS = ROOT / "tests" / "data" / "graphs"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from teg.importers import ImportFailure, from_onnx
+from tapestry.teg.importers import ImportFailure, from_onnx
 from tests.importers.models import GPT2, model_of, run
 
 

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_onnx
 from tests.importers.models import GRAPHS, model_of
 
 SHAPE = [4, 3]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from teg.importers import ImportFailure, from_onnx
+from tapestry.teg.importers import ImportFailure, from_onnx
 from tests.importers.models import check_against_reference, model_of, run
 
 X = np.linspace(-2, 3, 5 * 3, dtype=np.float32).reshape(5, 3)

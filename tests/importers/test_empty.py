@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from teg.graph import Graph
-from teg.validate import validate
+from tapestry.teg.graph import Graph
+from tapestry.teg.validate import validate
 from tests.importers.models import check_against_reference, model_of
 
 EMPTY = np.zeros((0, 3), np.float32)

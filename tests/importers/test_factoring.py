@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from teg.importers import from_onnx
-from teg.importers.factoring import DimClass
-from teg.importers.lowering.movement import Span, box
-from teg.validate import validate
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.importers.factoring import DimClass
+from tapestry.teg.importers.lowering.movement import Span, box
+from tapestry.teg.validate import validate
 from tests.importers.models import check_against_reference, model_of
 
 

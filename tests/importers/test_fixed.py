@@ -7,15 +7,15 @@ import onnx
 import pytest
 from onnx import helper
 
-from hardware import load_mesh
-from optimizer import Budget, optimize
-from optimizer.verification import verify_plan
-from teg.document import dumps, loads
-from teg.drawing import to_dot
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx
-from teg.validate import validate
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer.verification import verify_plan
+from tapestry.teg.document import dumps, loads
+from tapestry.teg.drawing import to_dot
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_onnx
+from tapestry.teg.validate import validate
 from tests.importers.models import check_against_reference, model_of, run
 
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 4, 6) % 7

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from teg.importers import ImportFailure, from_onnx
+from tapestry.teg.importers import ImportFailure, from_onnx
 from tests.importers.models import GRAPHS, model_of, run
 from tests.importers.test_bad_input import failure
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teg.builder import GraphBuilder
-from teg.evaluate import evaluate
-from teg.exporters import to_loom
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_loom
-from teg.importers.loom.constraints import loom_issues
-from teg.sharding.expand import expand
-from teg.sharding.foreign import recover_foreign
-from teg.sharding.materialise import materialise
-from teg.validate import validate
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.exporters import to_loom
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_loom
+from tapestry.teg.importers.loom.constraints import loom_issues
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.foreign import recover_foreign
+from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.validate import validate
 from tests.teg.programs import small_program
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 from tests.teg.sharding.test_foreign import paper

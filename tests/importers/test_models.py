@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.validate import validate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.validate import validate
 from tests.importers.models import GPT2, GRAPHS, run
 
 TWINS = [

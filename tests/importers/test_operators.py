@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.importers.translate import BY_OP, TRANSLATORS
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.importers.translate import BY_OP, TRANSLATORS
 from tests.importers.models import check_against_reference, model_of, run
 
 X = np.linspace(-2, 3, 2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_onnx
-from teg.signature import PARALLEL
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_onnx
+from tapestry.teg.signature import PARALLEL
 from tests.importers.models import check_against_reference, model_of, run
 
 X = np.linspace(-2, 3, 3 * 4 * 5, dtype=np.float32).reshape(3, 4, 5)

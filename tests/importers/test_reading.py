@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from teg.importers import from_onnx
+from tapestry.teg.importers import from_onnx
 from tests.importers.models import check_against_reference, model_of, run
 from tests.importers.test_bad_input import failure
 

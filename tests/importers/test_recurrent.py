@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from benchmarks.shardability import shardable
-from teg.importers import from_onnx
+from tapestry.teg.importers import from_onnx
 from tests.importers.models import model_of, run
 
 STEPS, BATCH, FEATURES, HIDDEN = 4, 3, 5, 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from teg.validate import validate
+from tapestry.teg.validate import validate
 from tests.importers.models import check_against_reference, model_of
 
 RNG = np.random.default_rng(11)

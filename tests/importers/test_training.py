@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from teg.validate import validate
+from tapestry.teg.validate import validate
 from tests.importers.models import check_against_reference, model_of
 
 RNG = np.random.default_rng(2)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from teg.importers import from_onnx
-from teg.validate import validate
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.validate import validate
 from tests.importers.models import model_of, run
 
 RNG = np.random.default_rng(5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.kernelarrays import COSTS
-from optimizer.archive import Archive, insert, insert_infeasible, new_archive
+from tapestry.costmodel.kernelarrays import COSTS
+from tapestry.optimizer.archive import Archive, insert, insert_infeasible, new_archive
 
 EPSILON = 0.1
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from optimizer import ProcessIslands
+from tapestry.optimizer import ProcessIslands
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from optimizer import Checkpoint, Result
+from tapestry.optimizer import Checkpoint, Result
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import frontier, search
 

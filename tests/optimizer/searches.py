@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hardware import load_mesh
-from optimizer import Budget, Result, optimize
-from teg.graph import Graph
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, Result, optimize
+from tapestry.teg.graph import Graph
 from tests.costmodel.programs import GRAPHS
 
 EIGHT = load_mesh("dgx-h100")

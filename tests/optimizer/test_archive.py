@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizer.fronts import merge
+from tapestry.optimizer.fronts import merge
 from tests.optimizer.archives import (
     EPSILON,
     boxes,

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizer import Checkpoint
-from optimizer.structure import StructuralSearch
-from optimizer.variants import Variant
-from rewrites import Rule, catalogue, rule_named
-from rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell, dim_labels, pointwise
-from rewrites.rule import NOTHING, Match, op, rest, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.optimizer import Checkpoint
+from tapestry.optimizer.structure import StructuralSearch
+from tapestry.optimizer.variants import Variant
+from tapestry.rewrites import Rule, catalogue, rule_named
+from tapestry.rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell, dim_labels, pointwise
+from tapestry.rewrites.rule import NOTHING, Match, op, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 from tests.optimizer.searches import search
 
 X = tensor("x")
@@ -84,7 +84,7 @@ BAD = {
 def test_a_bad_rule_is_refused_by_name_and_others_are_proposed_all_the_same(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optimizer.structure.MOST_BLOCKS_MORE", 100)
+    monkeypatch.setattr("tapestry.optimizer.structure.MOST_BLOCKS_MORE", 100)
     rule, reason = BAD[name]
     structural = StructuralSearch((rule_named("expand_softmax"), rule_named("equal_blocks"), rule))
     given = program()

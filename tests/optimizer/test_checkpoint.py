@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizer import Budget, Checkpoint, CheckpointError, Result, Snapshot, StaleCheckpoint
-from optimizer.archive import Archive
-from optimizer.checkpoint import MAGIC, SavedVariant
-from optimizer.framing import frame
-from optimizer.fronts import nondominated
-from optimizer.workers import InlineExecutor
+from tapestry.optimizer import Budget, Checkpoint, CheckpointError, Result, Snapshot, StaleCheckpoint
+from tapestry.optimizer.archive import Archive
+from tapestry.optimizer.checkpoint import MAGIC, SavedVariant
+from tapestry.optimizer.framing import frame
+from tapestry.optimizer.fronts import nondominated
+from tapestry.optimizer.workers import InlineExecutor
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.resumed import told
 from tests.optimizer.searches import EIGHT, search
@@ -248,7 +248,7 @@ def test_a_checkpoint_of_another_release_is_stale(
     leftovers: tuple[Result, Watcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = Checkpoint.from_bytes(leftovers[1].saved[1])
-    monkeypatch.setattr("optimizer.beginning._release", lambda: "another")
+    monkeypatch.setattr("tapestry.optimizer.beginning._release", lambda: "another")
     with pytest.raises(StaleCheckpoint, match="of another release"):
         search(GRAPHS["observed"](), seed=2, islands=2, executor=InlineExecutor(), resume=saved)
 

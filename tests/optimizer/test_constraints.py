@@ -2,9 +2,9 @@
 
 import pytest
 
-from hardware import load_mesh
-from optimizer import Budget, Constraint, Result, optimize, parse_constraint
-from optimizer.constraints import all_constraints
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, Constraint, Result, optimize, parse_constraint
+from tapestry.optimizer.constraints import all_constraints
 from tests.costmodel.programs import GRAPHS
 
 EIGHT = load_mesh("dgx-h100")

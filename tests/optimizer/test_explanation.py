@@ -2,17 +2,17 @@
 
 import pytest
 
-from costmodel.plain import plain_cost
-from hardware import load_mesh
-from optimizer import StaleHistory, explain
-from optimizer.costing import Costing
-from optimizer.explanation import first_line
-from optimizer.report import costs_of
-from rewrites import RULES, Move, apply_move, find, is_structural, replay_plan, saturate
-from rewrites.cell_form import INPUT
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
+from tapestry.costmodel.plain import plain_cost
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import StaleHistory, explain
+from tapestry.optimizer.costing import Costing
+from tapestry.optimizer.explanation import first_line
+from tapestry.optimizer.report import costs_of
+from tapestry.rewrites import RULES, Move, apply_move, find, is_structural, replay_plan, saturate
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.searches import EIGHT, search
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizer.fronts import hypervolume, nondominated, spread_points, thin, weigh_parents
+from tapestry.optimizer.fronts import hypervolume, nondominated, spread_points, thin, weigh_parents
 from tests.optimizer.archives import dominates, empty, offer_points
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -1,12 +1,12 @@
 """What comes in is not always what is searched: unobserved blocks go, shards become their program, points stay."""
 
-from costmodel.resources import plan_resources
-from hardware import load_mesh
-from optimizer import Budget, optimize, verify_plan
-from teg.graph import Graph
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
-from teg.validate import validate
+from tapestry.costmodel.resources import plan_resources
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, optimize, verify_plan
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.validate import validate
 from tests.costmodel.programs import priced
 from tests.teg.sharding.test_foreign import paper
 from tests.teg.test_sequence_points import ordered

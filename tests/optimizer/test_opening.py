@@ -3,15 +3,15 @@
 from collections import Counter
 from typing import Any
 
-import teg
-from optimizer.structure import StructuralSearch
-from rewrites import RECOMPOSITION, RULES, replay
-from teg.graph import Graph
+import tapestry
+from tapestry.optimizer.structure import StructuralSearch
+from tapestry.rewrites import RECOMPOSITION, RULES, replay
+from tapestry.teg.graph import Graph
 
 
 def spelled_out(layers: int) -> Graph:
     """Layer norms and softmaxes written out, one after the other."""
-    p = teg.program()
+    p = tapestry.program()
     x: Any = p.input("x", row=6, column=8)
     for k in range(layers):
         s, t = p.parameter(f"s{k}", column=8), p.parameter(f"t{k}", column=8)

@@ -7,14 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from costmodel.plain import plain_cost
-from hardware import load_mesh
-from optimizer import Result, knee, optimize, verify_plan
-from optimizer.plan import Budget, Plan
-from optimizer.report import costs_of
-from rewrites import PLACEMENT, Move, placement_moves, replay, replay_plan
-from teg.evaluate import evaluate, random_inputs
-from teg.sharding.mesh import MeshShape
+from tapestry.costmodel.plain import plain_cost
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Result, knee, optimize, verify_plan
+from tapestry.optimizer.plan import Budget, Plan
+from tapestry.optimizer.report import costs_of
+from tapestry.rewrites import PLACEMENT, Move, placement_moves, replay, replay_plan
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.archives import dominates
 from tests.optimizer.searches import EIGHT, search

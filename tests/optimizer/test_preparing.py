@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-import teg
-from optimizer.preparing import folded, folding_rules, left_for_every_run
-from rewrites import RULES, Move, replay, saturate
-from rewrites.preparation import prepared
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.importers import from_onnx
+import tapestry
+from tapestry.optimizer.preparing import folded, folding_rules, left_for_every_run
+from tapestry.rewrites import RULES, Move, replay, saturate
+from tapestry.rewrites.preparation import prepared
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 SATURATING = [rule for rule in RULES if rule.saturating]
@@ -42,7 +42,7 @@ def test_every_batch_normalisation_goes_into_its_convolution() -> None:
 
 def scaled(rows: int, role: str) -> Graph:
     """`x w s` of a matrix `x` with so many rows; `s` is an input or a parameter."""
-    b = teg.program()
+    b = tapestry.program()
     x, w = b.input("x", row=rows, k=4), b.parameter("w", k=4, out=5)
     s = b.input("s", out=5) if role == "input" else b.parameter("s", out=5)
     b.output("y", x @ w * s)
@@ -63,7 +63,7 @@ def test_a_scale_that_comes_with_every_run_is_moved_only_where_that_is_less_work
 
 
 def test_what_a_training_step_changes_is_not_folded_for_once() -> None:
-    b = teg.program()
+    b = tapestry.program()
     x, w, s = b.input("x", row=2, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
     y = x @ w * s
     b.output("y", y)

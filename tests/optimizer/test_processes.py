@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizer import ProcessIslands
+from tapestry.optimizer import ProcessIslands
 
 
 def is_alive(pid: int) -> bool:

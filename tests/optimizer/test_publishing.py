@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizer.fronts import hypervolume, nondominated, thin
-from optimizer.publishing import publish
+from tapestry.optimizer.fronts import hypervolume, nondominated, thin
+from tapestry.optimizer.publishing import publish
 
 NOTHING = np.zeros((0, 2))
 

@@ -7,8 +7,8 @@ from multiprocessing import get_context
 
 import pytest
 
-from optimizer import Budget, Result
-from optimizer.workers import InlineExecutor
+from tapestry.optimizer import Budget, Result
+from tapestry.optimizer.workers import InlineExecutor
 from tests.optimizer.searches import frontier, search
 
 EPOCH = 16_384  # evaluations per island and round; a smaller budget keeps only some islands busy

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardware import device_from_dict, load_mesh
-from optimizer import Budget, Progress, Result, optimize
-from optimizer.fronts import hypervolume
-from optimizer.report import values_of
-from optimizer.variation import RULES as PLACEMENT_RULES
-from optimizer.workers import InlineExecutor
-from rewrites import RULES
-from teg.builder import GraphBuilder
-from teg.sharding.strategy import needed_spec, output_spec, read_of
-from teg.validate import InvalidGraph
+from tapestry.hardware import device_from_dict, load_mesh
+from tapestry.optimizer import Budget, Progress, Result, optimize
+from tapestry.optimizer.fronts import hypervolume
+from tapestry.optimizer.report import values_of
+from tapestry.optimizer.variation import RULES as PLACEMENT_RULES
+from tapestry.optimizer.workers import InlineExecutor
+from tapestry.rewrites import RULES
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.sharding.strategy import needed_spec, output_spec, read_of
+from tapestry.teg.validate import InvalidGraph
 from tests.costmodel.programs import GRAPHS, layers
 from tests.optimizer.searches import EIGHT, frontier, search
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import FLOPS_WASTE, PEAK_FLOPS, TRAFFIC
-from costmodel.planspace import Genes, PlanSpace
-from hardware import load_mesh
-from optimizer.searchspace import search_space
-from optimizer.seeds import genes_rows, seed_plans
+from tapestry.costmodel.kernelarrays import FLOPS_WASTE, PEAK_FLOPS, TRAFFIC
+from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.searchspace import search_space
+from tapestry.optimizer.seeds import genes_rows, seed_plans
 from tests.costmodel.programs import GRAPHS, layers
 
 

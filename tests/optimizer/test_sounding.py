@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.plain import plain_cost
-from costmodel.unsharded import UnshardedCosts, live_bytes
-from hardware import load_mesh
-from hardware.timing import TICKS_PER_S
-from optimizer import Budget, optimize
-from optimizer.sounding import Sounding
-from optimizer.structure import StructuralSearch
-from optimizer.sweeps import Sweeps
-from optimizer.variants import Settings
-from rewrites import replay
-from rewrites.rules import rule_named
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.sharding.placement import Placements
+from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
+from tapestry.hardware import load_mesh
+from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer.sounding import Sounding
+from tapestry.optimizer.structure import StructuralSearch
+from tapestry.optimizer.sweeps import Sweeps
+from tapestry.optimizer.variants import Settings
+from tapestry.rewrites import replay
+from tapestry.rewrites.rules import rule_named
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.sharding.placement import Placements
 from tests.optimizer.searches import EIGHT, search
 
 MESH = load_mesh("dgx-h100").part((("gpu", 1),))

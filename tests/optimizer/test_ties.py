@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from optimizer.ties import dimension_groups, edge_ties, gene_ties, ties_from_labels
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.ties import dimension_groups, edge_ties, gene_ties, ties_from_labels
 from tests.costmodel.programs import GRAPHS, layers
 
 EIGHT = load_mesh("dgx-h100")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import COSTS
-from costmodel.objectives import require_objectives
-from costmodel.planspace import Genes
-from costmodel.view import default_view
-from hardware import load_mesh
-from optimizer.archive import cell
-from optimizer.constraints import all_constraints
-from optimizer.island import judge
-from optimizer.report import goal_of
-from optimizer.rules import choose_rules
-from optimizer.seeds import genes_rows
-from optimizer.structure import StructuralSearch
-from optimizer.variants import (
+from tapestry.costmodel.kernelarrays import COSTS
+from tapestry.costmodel.objectives import require_objectives
+from tapestry.costmodel.planspace import Genes
+from tapestry.costmodel.view import default_view
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.archive import cell
+from tapestry.optimizer.constraints import all_constraints
+from tapestry.optimizer.island import judge
+from tapestry.optimizer.report import goal_of
+from tapestry.optimizer.rules import choose_rules
+from tapestry.optimizer.seeds import genes_rows
+from tapestry.optimizer.structure import StructuralSearch
+from tapestry.optimizer.variants import (
     FRONT_CAPACITY,
     Machine,
     Settings,
@@ -30,7 +30,7 @@ from optimizer.variants import (
     plant,
     plant_seeds,
 )
-from teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.costmodel.programs import GRAPHS, random_genes
 
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.kernelarrays import SPEC
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from optimizer.searchspace import search_space
-from optimizer.stream import between, new_stream, unit
-from optimizer.variation import FOLLOW, LEAD, LONGEST_PREFETCH, RULES, hash_plan, vary
+from tapestry.costmodel.kernelarrays import SPEC
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.searchspace import search_space
+from tapestry.optimizer.stream import between, new_stream, unit
+from tapestry.optimizer.variation import FOLLOW, LEAD, LONGEST_PREFETCH, RULES, hash_plan, vary
 from tests.costmodel.programs import GRAPHS, layers, random_genes
 
 Plan = tuple[np.ndarray, np.ndarray, np.ndarray]

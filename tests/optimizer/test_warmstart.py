@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.plain import plain_cost
-from hardware import load_mesh
-from optimizer import Checkpoint, Result, Snapshot
-from optimizer.report import costs_of, values_of
-from optimizer.variants import Settings, new_variant
-from optimizer.warmstart import PLACED, fit
-from optimizer.workers import InlineExecutor
-from rewrites import Move
-from teg.sharding.check import check_placements
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
-from teg.sharding.text import parse_strategy
+from tapestry.costmodel.plain import plain_cost
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Checkpoint, Result, Snapshot
+from tapestry.optimizer.report import costs_of, values_of
+from tapestry.optimizer.variants import Settings, new_variant
+from tapestry.optimizer.warmstart import PLACED, fit
+from tapestry.optimizer.workers import InlineExecutor
+from tapestry.rewrites import Move
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.text import parse_strategy
 from tests.costmodel.programs import GRAPHS, product_of
 from tests.optimizer.searches import frontier, search
 from tests.optimizer.test_search import spec_at
@@ -163,7 +163,7 @@ def test_the_structures_with_most_plans_join_up_to_a_limit(
     assert joined[: len(cold)] == cold
     assert set(joined[len(cold) :]) >= set(new)
 
-    monkeypatch.setattr("optimizer.warmstart.LARGEST_VARIANTS", 1)
+    monkeypatch.setattr("tapestry.optimizer.warmstart.LARGEST_VARIANTS", 1)
     assert variants_of(lambda note: warm(earlier.frontier, on_checkpoint=note)) == [*cold, new[0]]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import teg
-from rewrites import RECOMPOSITION, RULES, apply_move, find, saturate
-from rewrites.patterns import functions_of
-from teg.graph import Graph
-from teg.importers import from_onnx
+import tapestry
+from tapestry.rewrites import RECOMPOSITION, RULES, apply_move, find, saturate
+from tapestry.rewrites.patterns import functions_of
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 SATURATING = [r for r in RULES if r.saturating]
@@ -26,7 +26,7 @@ def simplified(graph: Graph) -> list[Any]:
 
 
 def spelled(function: Callable[[Any], Any]) -> list[Any]:
-    p = teg.program()
+    p = tapestry.program()
     p.output("y", function(p.input("x", row=3, column=4)))
     return simplified(p.graph)
 
@@ -80,7 +80,7 @@ def test_a_spelled_out_unit_is_one_function(name: str, function: Callable[[Any],
     ],
 )
 def test_a_unit_whose_parts_cost_no_more_is_named_too(name: str, function: Callable[[Any], Any]) -> None:
-    p = teg.program()
+    p = tapestry.program()
     p.output("y", function(p.input("x", row=3, column=4)))
     saturated = saturate(p.graph, SATURATING).graph
     (move,) = find(saturated, RECOMPOSITION)
@@ -89,7 +89,7 @@ def test_a_unit_whose_parts_cost_no_more_is_named_too(name: str, function: Calla
 
 
 def test_what_is_multiplied_with_a_unit_stays() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, gate = p.input("x", row=3), p.input("gate", row=3)
     p.output("y", x.sigmoid() * gate * x * 0.25)
     assert simplified(p.graph) == [("mul", ("mul", ("silu", ("input", 0)), ("input", 1)), ("const", 0.25))]
@@ -119,7 +119,7 @@ def test_units_are_found_in_exported_networks(name: str, wanted: str) -> None:
 
 def test_a_training_steps_activation_is_named_where_its_parts_are_computed_again() -> None:
     """The backward pass reads erf(x / sqrt(2)) too; after the moves both passes read x only."""
-    p = teg.program()
+    p = tapestry.program()
     x, dy = p.input("x", row=3, column=4), p.input("dy", row=3, column=4)
     bell = (x * math.sqrt(0.5)).erf() + 1
     p.output("y", x * 0.5 * bell)

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay
-from rewrites.cell_form import ADD, INPUT
-from rewrites.rule import NOTHING, op, rest, tensor
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.validate import check
-from teg.views import identity
+from tapestry.rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay
+from tapestry.rewrites.cell_form import ADD, INPUT
+from tapestry.rewrites.rule import NOTHING, op, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.validate import check
+from tapestry.teg.views import identity
 
 X = tensor("x")
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from rewrites import apply_move, find, rule_named
-from rewrites.cell_form import INPUT, MULTIPLY
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.operators.selectors import broadcast, selected, sliced, unsqueezed
-from teg.validate import check
+from tapestry.rewrites import apply_move, find, rule_named
+from tapestry.rewrites.cell_form import INPUT, MULTIPLY
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import broadcast, selected, sliced, unsqueezed
+from tapestry.teg.validate import check
 
 CHANGE = ("sub", INPUT, ("mul", ("input", 1), ("input", 2)))
 

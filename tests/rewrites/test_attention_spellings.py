@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import teg
-from rewrites import RECOMPOSITION, RULES, apply_all, find, find_tied, saturate
-from rewrites.rules import rule_named
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
+import tapestry
+from tapestry.rewrites import RECOMPOSITION, RULES, apply_all, find, find_tied, saturate
+from tapestry.rewrites.rules import rule_named
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
 
 SATURATING = [r for r in RULES if r.saturating]
 NOTHING = float("-inf")
@@ -84,7 +84,7 @@ WEIGHTS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_attention_is_one_block_however_its_weights_are_spelled(name: str, grouped: bool) -> None:
-    p = teg.program()
+    p = tapestry.program()
     queries = {"h": 2, "r": 3} if grouped else {"h": 2}
     q = p.input("q", **queries, s=5, d=4)
     k, v = p.input("k", h=2, t=6, d=4), p.input("v", h=2, t=6, d=4)
@@ -99,7 +99,7 @@ def test_attention_is_one_block_however_its_weights_are_spelled(name: str, group
 
 
 def test_products_beside_the_softmax_are_no_scores() -> None:
-    p = teg.program()
+    p = tapestry.program()
     q, k, v = p.input("q", s=5, d=4), p.input("k", t=6, d=4), p.input("v", t=6, d=4)
     gates = p.input("x", s=5, d=4).contract(p.parameter("w", d=4, t=6), "d")
     p.output("y", (q.contract(k, "d").softmax("t") * gates).contract(v, "t"))
@@ -107,7 +107,7 @@ def test_products_beside_the_softmax_are_no_scores() -> None:
 
 
 def test_rows_that_are_masked_as_a_whole_weigh_nothing_in_one_block_too() -> None:
-    p = teg.program()
+    p = tapestry.program()
     q, k, v = p.input("q", s=5, d=4), p.input("k", t=6, d=4), p.input("v", t=6, d=4)
     scores = q.contract(k, "d") + p.input("mask", s=5, t=6)
     p.output("y", unless_masked(p, scores).contract(v, "t"))

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rewrites import Move, Offers, Rule, RuleError, apply_move, find, saturate
-from rewrites.cell_form import INPUT
-from rewrites.regions import Fuse, all_above
-from rewrites.rule import Op, computed, op, pick, rest, tensor
-from rewrites.sketch import Sketch
-from rewrites.testing import broken_promises
-from teg.graph import Graph
+from tapestry.rewrites import Move, Offers, Rule, RuleError, apply_move, find, saturate
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.regions import Fuse, all_above
+from tapestry.rewrites.rule import Op, computed, op, pick, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.testing import broken_promises
+from tapestry.teg.graph import Graph
 
 X = tensor("x")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewrites import RULES, Sizes, rule_named
+from tapestry.rewrites import RULES, Sizes, rule_named
 
 
 def test_a_rule_is_found_by_name_and_near_names_are_listed() -> None:

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rewrites import RULES, find, saturate
-from rewrites.algebra.canonical import canonical
-from rewrites.cell_form import INPUT
-from rewrites.rules import rule_named
-from rewrites.sketch import Sketch
-from teg.document import dumps, loads
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.operators.selectors import permuted
-from teg.validate import check
+from tapestry.rewrites import RULES, find, saturate
+from tapestry.rewrites.algebra.canonical import canonical
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.rules import rule_named
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.document import dumps, loads
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import permuted
+from tapestry.teg.validate import check
 
 FOLD = rule_named("fold_constants")
 SATURATING = [r for r in RULES if r.saturating]

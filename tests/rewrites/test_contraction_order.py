@@ -7,15 +7,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from hardware import load_mesh
-from optimizer import Budget, Result, optimize
-from optimizer.workers import InlineExecutor
-from rewrites import apply_move, find
-from rewrites.contraction_order import MOST_EXACT, Network, Tree, best_tree, cost_of, leaves
-from rewrites.rules import rule_named
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate
-from teg.graph import Graph
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, Result, optimize
+from tapestry.optimizer.workers import InlineExecutor
+from tapestry.rewrites import apply_move, find
+from tapestry.rewrites.contraction_order import MOST_EXACT, Network, Tree, best_tree, cost_of, leaves
+from tapestry.rewrites.rules import rule_named
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

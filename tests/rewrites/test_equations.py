@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import teg
-from rewrites import Rule, RuleError, Sizes, apply_all, find
-from rewrites.equation_sides import NORMALISING
-from rewrites.equations import equation
-from rewrites.strategies import saturate
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.validate import check
+import tapestry
+from tapestry.rewrites import Rule, RuleError, Sizes, apply_all, find
+from tapestry.rewrites.equation_sides import NORMALISING
+from tapestry.rewrites.equations import equation
+from tapestry.rewrites.strategies import saturate
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.validate import check
 
 DOC = "What changes.\n\nbefore  ->  after\nAlways."
 
@@ -68,7 +68,7 @@ def operators(graph: Graph) -> list[str]:
 
 
 def test_a_name_stands_for_a_group_of_dimensions() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x = p.input("x", token=5, batch=2, head=3, width=4)
     w, v = (p.parameter(n, width=4, head=3, out=6, pair=2) for n in "wv")
     with_w = p.einsum("t b h w, w h o p -> b t o p", x, w)
@@ -78,14 +78,14 @@ def test_a_name_stands_for_a_group_of_dimensions() -> None:
 
 
 def test_a_group_may_be_empty() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, w, v = p.input("x", k=4), p.parameter("w", k=4), p.parameter("v", k=4)
     p.output("y", x.contract(w, "k") + x.contract(v, "k"))
     assert operators(rewritten(FACTOR, p.graph)) == ["cell", "contract"]
 
 
 def test_what_surrounds_an_instance_stays_around_it() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, w, v = p.input("x", m=3, k=4), p.parameter("w", k=4, n=5), p.parameter("v", k=4, n=5)
     b = p.parameter("b", n=5)
     p.output("y", p.cell(lambda a, c, d: (a + d + c).relu() * 2.0, x @ w, x @ v, b))
@@ -93,7 +93,7 @@ def test_what_surrounds_an_instance_stays_around_it() -> None:
 
 
 def test_operators_are_found_again_over_any_axes() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x = p.input("x", a=3, b=4, c=5, d=2)
     e = (x - x.max("a", "c", keep=True)).exp()
     p.output("y", e / e.sum("c", "a", keep=True))
@@ -104,7 +104,7 @@ def test_operators_are_found_again_over_any_axes() -> None:
 
 @pytest.mark.parametrize("eps", [1e-5, 0.25])
 def test_numbers_are_variables_where_the_law_says_so(eps: float) -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, s, t = p.input("x", m=3, q=2, k=6), p.parameter("s", k=6), p.parameter("t", k=6)
     p.output("y", layer_norm(x, s, t, eps))
     after = rewritten(LAYER_NORM, p.graph)
@@ -112,7 +112,7 @@ def test_numbers_are_variables_where_the_law_says_so(eps: float) -> None:
 
 
 def test_other_numbers_must_be_what_the_sizes_make_them() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, s, t = p.input("x", m=3, k=6), p.parameter("s", k=6), p.parameter("t", k=6)
     c = x - x.sum("k") * 0.125
     p.output("y", c * ((c * c).mean("k") + 1e-5).rsqrt() * s + t)
@@ -120,7 +120,7 @@ def test_other_numbers_must_be_what_the_sizes_make_them() -> None:
 
 
 def test_what_others_read_is_not_taken_away() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x = p.input("x", m=3, k=4)
     e = (x - x.max("k", keep=True)).exp()
     p.output("y", e / e.sum("k", keep=True))
@@ -129,7 +129,7 @@ def test_what_others_read_is_not_taken_away() -> None:
 
 
 def test_element_types_are_those_of_the_left_side() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x = p.input("x", m=3, k=4, dtype="float16")
     e = (x.cast("float32") - x.max("k", keep=True)).exp()
     p.output("y", e / e.sum("k", keep=True))

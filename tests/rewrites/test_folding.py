@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import teg
-from rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, rule_named, saturate
-from rewrites.algebra.affine import affine, factors, multiplied
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.validate import check
+import tapestry
+from tapestry.rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, rule_named, saturate
+from tapestry.rewrites.algebra.affine import affine, factors, multiplied
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.validate import check
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 X, S, T, Z = (("input", k) for k in range(4))
@@ -87,7 +87,7 @@ def test_a_scale_per_row_goes_into_the_operand_with_the_rows() -> None:
 def test_a_shift_before_a_convolution_becomes_a_bias_where_nothing_is_padded(
     pads: int, wanted: list[str]
 ) -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, w = p.input("x", n=2, c=4, y=7, x=7), p.parameter("w", out=6, c=4, ty=3, tx=3)
     mean, scale, shift = (p.parameter(k, c=4) for k in ("mean", "scale", "shift"))
     p.output("y", ((x - mean) * scale + shift).conv(w, pads=pads))

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named, saturate
-from rewrites.cell_form import ADD, INPUT
-from rewrites.regions import above, fuse
-from rewrites.rule import op, rest, tensor
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs, run_block
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.operators import body_of
-from teg.validate import check
+from tapestry.rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named, saturate
+from tapestry.rewrites.cell_form import ADD, INPUT
+from tapestry.rewrites.regions import above, fuse
+from tapestry.rewrites.rule import op, rest, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate, random_inputs, run_block
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.operators import body_of
+from tapestry.teg.validate import check
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 TANH = ("tanh", INPUT)

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from hardware import load_mesh
-from hardware.simulator import simulate
-from rewrites import RULES, Move, apply_move, find, saturate
-from rewrites.cell_form import INPUT
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.operators.selectors import sliced
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import simulate
+from tapestry.rewrites import RULES, Move, apply_move, find, saturate
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import sliced
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
 
 MESH = load_mesh("dgx-h100")
 ROWS, COLUMNS = 8, 64

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rewrites import Changes, Move, Offers, Rule, RuleError, find
-from rewrites.cell_form import ADD, INPUT
-from rewrites.draft import Draft
-from rewrites.duplication import duplicated
-from rewrites.index import Index
-from rewrites.neighbourhood import near
-from rewrites.rule import Match, Op, attr, op, rest, tensor
-from rewrites.sight import EVERYTHING, Sight
-from rewrites.sketch import Sketch
-from teg.graph import Graph
-from teg.zspace import ZRange
+from tapestry.rewrites import Changes, Move, Offers, Rule, RuleError, find
+from tapestry.rewrites.cell_form import ADD, INPUT
+from tapestry.rewrites.draft import Draft
+from tapestry.rewrites.duplication import duplicated
+from tapestry.rewrites.index import Index
+from tapestry.rewrites.neighbourhood import near
+from tapestry.rewrites.rule import Match, Op, attr, op, rest, tensor
+from tapestry.rewrites.sight import EVERYTHING, Sight
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
+from tapestry.teg.zspace import ZRange
 
 X, W = tensor("x"), tensor("w")
 
@@ -166,7 +166,7 @@ def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPa
     offers = Offers.of(graph, rules)
     assert len(asked) == len([b for b in graph.blocks if b.operator == "cell"])
     asked.clear()
-    monkeypatch.setattr("rewrites.offers.index_of", Index)  # one that has not met these surroundings
+    monkeypatch.setattr("tapestry.rewrites.offers.index_of", Index)  # one that has not met these surroundings
     same = offers.after(graph, Changes(frozenset(), frozenset({"one"})))
     assert asked == ["one"] and same.moves() == offers.moves()
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from rewrites import Move, apply_all, apply_move, find, replay
-from rewrites.offers import Offers
-from rewrites.rules import rule_named
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
+from tapestry.rewrites import Move, apply_all, apply_move, find, replay
+from tapestry.rewrites.offers import Offers
+from tapestry.rewrites.rules import rule_named
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
 
 TOGETHER = rule_named("merge_all_contracts")
 PAIRS = rule_named("merge_contracts")

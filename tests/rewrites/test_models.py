@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rewrites import RULES, Offers, apply_all, apply_move, find, find_tied, replay, saturate
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.validate import check
+from tapestry.rewrites import RULES, Offers, apply_all, apply_move, find, find_tied, replay, saturate
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.validate import check
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 TWINS = ("tiny_gpt2_small_b1_s1024", "tiny_llama2_7b_1layer_b1_s2048", "tiny_resnet50_b16_224")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewrites import Move
+from tapestry.rewrites import Move
 
 
 def test_a_move_prints_what_was_done_where() -> None:

@@ -1,6 +1,6 @@
 """Patterns of expressions: chains fit in any order and brackets, and tell what stands between."""
 
-from rewrites.patterns import A, Chain, chained, fits, instance, terms_of
+from tapestry.rewrites.patterns import A, Chain, chained, fits, instance, terms_of
 
 X, Y, Z = (("input", k) for k in range(3))
 SILU = Chain("mul", (("sigmoid", A), A))

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rewrites import Rule, replay, rule_named
-from rewrites.cell_form import INPUT
-from rewrites.pipelines import Stage, run_pipeline, standard_pipeline
-from rewrites.rule import op, tensor
-from rewrites.sketch import Sketch
-from rewrites.strategies import apply_once, repeat
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.importers import from_onnx
+from tapestry.rewrites import Rule, replay, rule_named
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.pipelines import Stage, run_pipeline, standard_pipeline
+from tapestry.rewrites.rule import op, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.strategies import apply_once, repeat
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
 
 MODEL = Path(__file__).resolve().parents[1] / "data" / "graphs" / "tiny_gpt2_small_b1_s1024.onnx"
 X = tensor("x")

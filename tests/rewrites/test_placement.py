@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rewrites import (
+from tapestry.rewrites import (
     PLACEMENT,
     RULES,
     Move,
@@ -14,15 +14,15 @@ from rewrites import (
     placement_moves,
     replay_plan,
 )
-from rewrites.cell_form import INPUT
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.operators.selectors import permuted
-from teg.sharding.check import check_placements
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import permuted
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
 
 MESH = MeshShape.of(node=2, gpu=3)
 

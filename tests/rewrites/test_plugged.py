@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from rewrites import RULES, Rule, Sizes, rule_named
-from rewrites.equations import equation
-from rewrites.plugged import examined
-from rewrites.rule import Match, Op, Tensor, attr, op, tensor
-from rewrites.sketch import Sketch
-from rewrites.testing import with_right
-from teg.graph import Graph
-from teg.plugins import Refused
+from tapestry.rewrites import RULES, Rule, Sizes, rule_named
+from tapestry.rewrites.equations import equation
+from tapestry.rewrites.plugged import examined
+from tapestry.rewrites.rule import Match, Op, Tensor, attr, op, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.testing import with_right
+from tapestry.teg.graph import Graph
+from tapestry.teg.plugins import Refused
 
 FUSE = rule_named("fuse_cells")
 UNTRACED = equation(

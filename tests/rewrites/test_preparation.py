@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-import teg
-from rewrites import RULES, apply_all, find, rule_named, saturate
-from rewrites.preparation import Prepared, prepared
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.importers import from_onnx
-from teg.validate import check
+import tapestry
+from tapestry.rewrites import RULES, apply_all, find, rule_named, saturate
+from tapestry.rewrites.preparation import Prepared, prepared
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.validate import check
 
 GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 
@@ -42,24 +42,24 @@ def test_folded_weights_are_made_before() -> None:
 
 
 def test_what_the_program_changes_itself_is_not_settled() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, w = p.input("x", row=3, column=4), p.parameter("w", column=4)
     p.output("y", x * w.exp())
     assert prepared(p.graph) is not None
-    p = teg.program()
+    p = tapestry.program()
     x, w = p.input("x", row=3, column=4), p.parameter("w", column=4)
     p.update(w, w - (x * w.exp()).sum("row"))
     assert prepared(p.graph) is None
 
 
 def test_a_program_of_activations_has_nothing_to_prepare() -> None:
-    p = teg.program()
+    p = tapestry.program()
     p.output("y", p.input("x", row=3).exp())
     assert prepared(p.graph) is None
 
 
 def test_what_is_read_by_both_parts_is_in_both() -> None:
-    p = teg.program()
+    p = tapestry.program()
     x, w = p.input("x", row=3), p.parameter("w", row=3)
     p.output("y", x * w + w.exp().tanh())
     parts = prepared(p.graph)

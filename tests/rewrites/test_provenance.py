@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rewrites import RULES, Move, Provenance, RuleError, StaleMove, apply_move, find, saturate
-from rewrites.cell_form import INPUT
-from rewrites.provenance import MADE, REBOUND, REMADE, REMOVED, TOOK_OVER
-from rewrites.rule import Rule, Sizes
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites import RULES, Move, Provenance, RuleError, StaleMove, apply_move, find, saturate
+from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.provenance import MADE, REBOUND, REMADE, REMOVED, TOOK_OVER
+from tapestry.rewrites.rule import Rule, Sizes
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 
 
 def two_softmaxes() -> Graph:

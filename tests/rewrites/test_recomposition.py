@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import teg
-from rewrites import RULES, apply_all, find, saturate
-from rewrites.algebra.recomposition import RECOMPOSITION
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.validate import check
+import tapestry
+from tapestry.rewrites import RULES, apply_all, find, saturate
+from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.validate import check
 
 SATURATING = [r for r in RULES if r.saturating]
 
@@ -32,7 +32,7 @@ def recomposed(graph: Graph) -> Graph:
 
 def operators(function: Callable[..., Any], **vectors: int) -> dict[str, int]:
     """How often each operator is left of a program over x (a 3, b 4, c 5) and vectors."""
-    p = teg.program()
+    p = tapestry.program()
     x = p.input("x", a=3, b=4, c=5)
     p.output("y", function(x, *(p.parameter(n, c=size) for n, size in vectors.items())))
     return dict(
@@ -149,7 +149,7 @@ def test_a_layer_norm_is_found_by_any_root(over: Callable[[Any], Any]) -> None:
 def test_what_is_expanded_can_be_found_again(
     rule: str, operator: str, function: Callable[[Any], Any]
 ) -> None:
-    p = teg.program()
+    p = tapestry.program()
     p.output("y", function(p.input("x", a=3, b=4, c=5)))
     (move,) = [m for m in find(p.graph, RULES) if m.rule == rule]
     expanded = apply_all(p.graph, [move]).graph
@@ -161,7 +161,7 @@ def test_what_is_expanded_can_be_found_again(
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_attention_with_a_sink_is_one_block_without_a_copy_of_its_scores(dtype: str) -> None:
     """A logit per head joined to the scores, its probability dropped (gpt-oss, streaming models)."""
-    p = teg.program()
+    p = tapestry.program()
     q, k, v = (
         p.input(n, dtype=dtype, h=2, d=4, **{t: s})
         for n, t, s in (("q", "s", 6), ("k", "t", 7), ("v", "t", 7))
@@ -181,7 +181,7 @@ def test_attention_with_a_sink_is_one_block_without_a_copy_of_its_scores(dtype: 
 
 def test_the_gradient_of_a_sink_does_not_hide_the_attention() -> None:
     """The sink's own probability is looked at too: maximum and sum of a row are computed once for both."""
-    p = teg.program()
+    p = tapestry.program()
     scores, sink = p.input("scores", h=2, s=6, t=7), p.parameter("sink", h=2)
     column = sink.unsqueeze(1, "s").unsqueeze(2, "t").broadcast_to(h=2, s=6, t=1)
     row = p.concat([scores, column], "t").softmax("t")

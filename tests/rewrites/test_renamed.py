@@ -1,7 +1,7 @@
 """Blocks that differ in names of dimensions only: what is the same, and what is not."""
 
-from rewrites import RULES, find, rule_named, saturate
-from rewrites.sketch import Sketch
+from tapestry.rewrites import RULES, find, rule_named, saturate
+from tapestry.rewrites.sketch import Sketch
 
 
 def test_twins_under_other_names_become_one() -> None:

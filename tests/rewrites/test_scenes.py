@@ -6,12 +6,12 @@ from weakref import ref
 import numpy as np
 import pytest
 
-from rewrites import RULES, Move, Offers, Rule, apply_all
-from rewrites.cell_form import ADD, INPUT
-from rewrites.index import Index
-from rewrites.rule import Match, op, rest
-from rewrites.sketch import Sketch
-from teg.graph import Graph
+from tapestry.rewrites import RULES, Move, Offers, Rule, apply_all
+from tapestry.rewrites.cell_form import ADD, INPUT
+from tapestry.rewrites.index import Index
+from tapestry.rewrites.rule import Match, op, rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.graph import Graph
 from tests.rewrites.test_models import TWINS, model
 
 
@@ -94,7 +94,7 @@ def test_recognised_or_found_from_nothing_is_the_same(name: str, monkeypatch: py
         applied = apply_all(offers.graph, [moves[rng.integers(len(moves))]])
         offers = offers.after(applied.graph, applied.changes)
         with monkeypatch.context() as patched:
-            patched.setattr("rewrites.offers.index_of", Index)
+            patched.setattr("tapestry.rewrites.offers.index_of", Index)
             anew = Offers.of(applied.graph, RULES)
         assert offers.moves() == anew.moves()
         assert offers.tied() == anew.tied()

@@ -2,19 +2,19 @@
 
 import numpy as np
 
-from costmodel.kernelarrays import PEAK, TIME, TRAFFIC
-from costmodel.planspace import PlanSpace
-from hardware import load_mesh
-from hardware.simulator import simulate
-from rewrites import RULES, Move, apply_move, find
-from rewrites.cell_form import ADD
-from rewrites.sketch import Sketch
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.sharding.expand import expand
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
+from tapestry.costmodel.kernelarrays import PEAK, TIME, TRAFFIC
+from tapestry.costmodel.planspace import PlanSpace
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import simulate
+from tapestry.rewrites import RULES, Move, apply_move, find
+from tapestry.rewrites.cell_form import ADD
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
 
 MESH = load_mesh("dgx-h100")
 ALL = ("gpu.0", "gpu.1", "gpu.2")

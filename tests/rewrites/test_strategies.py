@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from rewrites import RULES, Move, Rule, RuleError, apply_all, find, replay, saturate
-from rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
-from rewrites.measure import measure
-from rewrites.rule import rest
-from rewrites.sketch import Sketch
-from rewrites.strategies import repeat
-from teg.graph import Graph
+from tapestry.rewrites import RULES, Move, Rule, RuleError, apply_all, find, replay, saturate
+from tapestry.rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
+from tapestry.rewrites.measure import measure
+from tapestry.rewrites.rule import rest
+from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.strategies import repeat
+from tapestry.teg.graph import Graph
 
 SATURATING = [r for r in RULES if r.saturating]
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rewrites import Rule, Sizes, rule_named
-from rewrites.cell_form import INPUT, dim_labels, pointwise
-from rewrites.rule import Match, op, tensor
-from rewrites.sketch import Sketch
-from rewrites.testing import broken_promises, with_right
-from teg.graph import Graph
+from tapestry.rewrites import Rule, Sizes, rule_named
+from tapestry.rewrites.cell_form import INPUT, dim_labels, pointwise
+from tapestry.rewrites.rule import Match, op, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.testing import broken_promises, with_right
+from tapestry.teg.graph import Graph
 
 
 def example(size: Sizes) -> Graph:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from service.cli import main
-from teg.document import save
+from tapestry.service.cli import main
+from tapestry.teg.document import save
 from tests.service.programs import two_layers
 
 

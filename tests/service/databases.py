@@ -66,7 +66,7 @@ class Postgres:
 
     @cached_property
     def _template(self) -> str:
-        from service.store.database import open_database
+        from tapestry.service.store.database import open_database
 
         self._execute(f"CREATE DATABASE {TEMPLATE}")
         open_database(self.url(TEMPLATE)).dispose()

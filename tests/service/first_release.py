@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Engine, MetaData, create_engine, text
 
-from service.store.migrations.upgrade import upgrade
-from service.store.schema import VERSIONS
+from tapestry.service.store.migrations.upgrade import upgrade
+from tapestry.service.store.schema import VERSIONS
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 MOVES = {

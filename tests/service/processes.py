@@ -42,7 +42,10 @@ def eventually(what: Callable[[], T | None], seconds: float, said: str) -> T:
 class Service:
     """`tapestry serve` on one port and one database, through as many processes as it takes."""
 
-    def __init__(self, database_url: str, log: Path, *options: str) -> None:
+    def __init__(
+        self, database_url: str, log: Path, *options: str, python: str = sys.executable, folder: Path = ROOT
+    ) -> None:
+        self._python, self._folder = python, folder
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.database_url = database_url
@@ -60,11 +63,11 @@ class Service:
         self.stop()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "service.cli", "serve", "--port", str(self.port)]
+        command = [self._python, "-m", "tapestry.service.cli", "serve", "--port", str(self.port)]
         command += ["--database-url", self.database_url, *self._options]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TAPESTRY_API")}
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log, env=environment)
+            self._process = subprocess.Popen(command, cwd=self._folder, stderr=log, stdout=log, env=environment)
         eventually(self._answers, STARTING_S, f"the service answers; its log is {self._log}")
 
     def _answers(self) -> bool:

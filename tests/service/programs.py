@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from costmodel.objectives import OBJECTIVES, POSITION
-from hardware import load_mesh
-from optimizer import Budget, Plan, Progress, Result, parse_constraint
-from rewrites import Move
-from service.store import Execution, FinishedRun
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.text import parse_strategy
+from tapestry.costmodel.objectives import OBJECTIVES, POSITION
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, Plan, Progress, Result, parse_constraint
+from tapestry.rewrites import Move
+from tapestry.service.store import Execution, FinishedRun
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.text import parse_strategy
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, insert, select
 
-from service.store import Store
-from service.store.database import open_database, writing
-from service.store.tables import GraphRow
+from tapestry.service.store import Store
+from tapestry.service.store.database import open_database, writing
+from tapestry.service.store.tables import GraphRow
 from tests.service.conftest import Run, complaint
 from tests.service.databases import Postgres
 from tests.service.programs import NOON, finished_run, two_layers

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.objectives import NAMES
-from hardware import device_names, mesh_from_dict, mesh_names
-from rewrites import PLACEMENT, RULES
-from service.cli import entry
-from service.cli.entry import COMMANDS
-from service.cli.parser import build_parser
+from tapestry.costmodel.objectives import NAMES
+from tapestry.hardware import device_names, mesh_from_dict, mesh_names
+from tapestry.rewrites import PLACEMENT, RULES
+from tapestry.service.cli import entry
+from tapestry.service.cli.entry import COMMANDS
+from tapestry.service.cli.parser import build_parser
 from tests.service.conftest import Run, complaint
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
@@ -108,7 +108,7 @@ def test_version(tapestry: Run) -> None:
 
 
 def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(entry.COMMANDS, "version", "service.cli.commands.nonesuch")
+    monkeypatch.setitem(entry.COMMANDS, "version", "tapestry.service.cli.commands.nonesuch")
     said = complaint(tapestry("version"), code=70)
     assert "please report" in said and "TAPESTRY_TRACEBACK=1" in said
     monkeypatch.setenv("TAPESTRY_TRACEBACK", "1")
@@ -117,7 +117,7 @@ def test_a_fault_of_ours_is_one_line_too(tapestry: Run, monkeypatch: pytest.Monk
 
 
 def test_a_reader_that_leaves_is_no_fault(home: Path) -> None:
-    command = f"{sys.executable} -m service.cli rules --json | head -c 1"
+    command = f"{sys.executable} -m tapestry.service.cli rules --json | head -c 1"
     answer = subprocess.run(command, shell=True, cwd=PAGE.parents[1], capture_output=True, text=True)
     assert (answer.stdout, answer.stderr) == ("{", "")
 

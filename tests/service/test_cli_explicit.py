@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from teg.document import load, save
-from teg.exporters import to_loom
-from teg.zspace import ZRange
+from tapestry.teg.document import load, save
+from tapestry.teg.exporters import to_loom
+from tapestry.teg.zspace import ZRange
 from tests.importers.test_loom import layer
 from tests.service.conftest import Run, complaint
 from tests.teg.programs import small_program

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hardware.layouts import NOTATIONS, parse_layout
+from tapestry.hardware.layouts import NOTATIONS, parse_layout
 from tests.service.conftest import Run, complaint
 
 METAL = (

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from service.store import Store
-from teg.document import save
+from tapestry.service.store import Store
+from tapestry.teg.document import save
 from tests.service.programs import two_layers
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, "-m", "service.cli")
+COMMAND = (sys.executable, "-m", "tapestry.service.cli")
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import teg
-from rewrites import Move, Rule, catalogue, replay
-from rewrites.rule import op, tensor
-from teg.document import load, save
-from teg.graph import Graph
+from tapestry.rewrites import Move, Rule, catalogue, replay
+from tapestry.rewrites.rule import op, tensor
+from tapestry.teg.document import load, save
+from tapestry.teg.graph import Graph
 from tests.rewrites.test_pipelines import failing, program
 from tests.service.conftest import Run, complaint
 
@@ -161,7 +160,7 @@ def test_a_list_changes_nothing(tapestry: Run, document: Path, tmp_path: Path) -
 def test_an_inference_program_is_divided_in_what_is_computed_once_and_the_rest(
     tapestry: Run, tmp_path: Path
 ) -> None:
-    b = teg.program()
+    b = tapestry.program()
     x, w, s = b.input("x", row=2, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
     b.output("y", x @ w * s)
     given, once, rest = (tmp_path / name for name in ("given.json", "once.json", "rest.json"))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hardware import load_mesh
-from service import checking
-from service.store import RunRequest, Store, StoreError, mesh_to_document
-from service.store.runs import Runs
-from teg.document import load, save
+from tapestry.hardware import load_mesh
+from tapestry.service import checking
+from tapestry.service.store import RunRequest, Store, StoreError, mesh_to_document
+from tapestry.service.store.runs import Runs
+from tapestry.teg.document import load, save
 from tests.service.conftest import Answer, Run, complaint
 from tests.service.programs import NOON, two_layers
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.comparison import compare
+from tapestry.service.comparison import compare
 from tests.service.conftest import Run, complaint
 
 

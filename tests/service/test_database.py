@@ -11,10 +11,10 @@ from sqlalchemy import Table, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from service.settings import database_url, home_folder
-from service.store import Store, StoreError
-from service.store.database import open_database
-from service.store.tables import Base
+from tapestry.service.settings import database_url, home_folder
+from tapestry.service.store import Store, StoreError
+from tapestry.service.store.database import open_database
+from tapestry.service.store.tables import Base
 from tests.service.databases import Postgres
 
 
@@ -54,7 +54,7 @@ def test_a_missing_driver_is_named() -> None:
 def test_a_place_that_may_not_be_written_to_is_said_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.store.database.os.access", lambda place, mode: mode != os.W_OK)
+    monkeypatch.setattr("tapestry.service.store.database.os.access", lambda place, mode: mode != os.W_OK)
     assert "its folder cannot be written to" in failure(f"sqlite:///{tmp_path / 'store.db'}")
     assert not (tmp_path / "store.db").exists()
 

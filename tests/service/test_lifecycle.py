@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from service.lifecycle import ENDED, EVENTS, STATUSES, Event, ImpossibleStep, Status, is_ended, step
+from tapestry.service.lifecycle import ENDED, EVENTS, STATUSES, Event, ImpossibleStep, Status, is_ended, step
 
 NEXT: dict[Status, dict[Event, Status]] = {
     "queued": {"claimed": "running", "cancel_requested": "cancelled", "failed": "failed"},

@@ -17,11 +17,11 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, delete, inspect, select, text
 
-from service.store.database import StoreError, open_database, writing
-from service.store.migrations import FIRST, HEAD, REVISIONS
-from service.store.migrations.upgrade import configuration, upgrade
-from service.store.schema import LOCK, VERSIONS
-from service.store.tables import Base, ExecutionRow, GraphRow, HistoryRow, PlanRow, RuleRow, RunRow
+from tapestry.service.store.database import StoreError, open_database, writing
+from tapestry.service.store.migrations import FIRST, HEAD, REVISIONS
+from tapestry.service.store.migrations.upgrade import configuration, upgrade
+from tapestry.service.store.schema import LOCK, VERSIONS
+from tapestry.service.store.tables import Base, ExecutionRow, GraphRow, HistoryRow, PlanRow, RuleRow, RunRow
 from tests.service.first_release import MOVES, NOON, PLACEMENTS, ROWS, TRACE, VERIFIED, make_first_release
 from tests.service.schemas import description
 

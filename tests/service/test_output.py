@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from service.cli.output import COLOURS, column, paint, quantity, table
-from service.correlation import largest_rank_correlation, rank_correlation
+from tapestry.service.cli.output import COLOURS, column, paint, quantity, table
+from tapestry.service.correlation import largest_rank_correlation, rank_correlation
 
 
 @pytest.mark.parametrize(

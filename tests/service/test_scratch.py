@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from service.scratch import scratch_folder
+from tapestry.service.scratch import scratch_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from service.scratch import scratch_folder
+from tapestry.service.scratch import scratch_folder
 with scratch_folder() as folder:
     print(folder, flush=True)
     sys.stdin.read()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewrites import Move
-from service.verdicts import problem_of, suspects, tally, tally_text, verdict_of, with_suspects
+from tapestry.rewrites import Move
+from tapestry.service.verdicts import problem_of, suspects, tally, tally_text, verdict_of, with_suspects
 
 RIGHT, WRONG = Move("fuse_cells", "a"), Move("acme_wrong", "b")
 SPLIT = Move("reshard", "a", "(gpu.0)")

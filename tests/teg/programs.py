@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-from teg.builder import GraphBuilder
-from teg.graph import Graph, TensorType
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph, TensorType
 
 DATA_TYPES = (
     "float32",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from teg.builder import GraphBuilder
-from teg.costs import CostTable, ResourceCost, cost_table, total
-from teg.document import DocumentError, dumps, from_document, loads, to_document
-from teg.graph import Graph
-from teg.validate import validate
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.costs import CostTable, ResourceCost, cost_table, total
+from tapestry.teg.document import DocumentError, dumps, from_document, loads, to_document
+from tapestry.teg.graph import Graph
+from tapestry.teg.validate import validate
 
 TABLE = cost_table({"gpu": 3}, {"batch": {"gpu": 1, "ram": 2}, "x": {"gpu": 4}})
 

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from teg.builder import GraphBuilder
-from teg.decoding import DocumentError
-from teg.document import dumps, from_document, json_schema, load, loads, save, to_document
-from teg.dtypes import NAMES
-from teg.encoding import decode_array, decode_value, encode_array, encode_value
-from teg.graph import Block, Graph, TensorType, attributes
-from teg.signature import MONOIDS, PARALLEL
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.decoding import DocumentError
+from tapestry.teg.document import dumps, from_document, json_schema, load, loads, save, to_document
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.encoding import decode_array, decode_value, encode_array, encode_value
+from tapestry.teg.graph import Block, Graph, TensorType, attributes
+from tapestry.teg.signature import MONOIDS, PARALLEL
+from tapestry.teg.zspace import ZRange
 from tests.teg.programs import cell, programs, small_program, values_of
 
 Document = dict[str, Any]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teg.decoding import DocumentError
-from teg.document import from_document, load, loads, to_document
-from teg.validate import InvalidGraph, check, validate
+from tapestry.teg.decoding import DocumentError
+from tapestry.teg.document import from_document, load, loads, to_document
+from tapestry.teg.validate import InvalidGraph, check, validate
 from tests.teg.programs import programs, small_program
 
 Place = tuple[Any, Any]  # a container and a key in it

@@ -1,9 +1,9 @@
 """Drawings: DOT text with every block and every edge."""
 
-from teg.builder import GraphBuilder
-from teg.drawing import to_dot
-from teg.graph import Block
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.drawing import to_dot
+from tapestry.teg.graph import Block
+from tapestry.teg.zspace import ZRange
 from tests.teg.programs import cell, small_program
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from teg.dtypes import EXTENDED, NAMES, bounds, is_float, is_integer, item_bytes, numpy_dtype
-from teg.operators.monoids import combine, identity, reduce_axes
+from tapestry.teg.dtypes import EXTENDED, NAMES, bounds, is_float, is_integer, item_bytes, numpy_dtype
+from tapestry.teg.operators.monoids import combine, identity, reduce_axes
 
 ORDERED = [name for name in NAMES if is_float(name) or is_integer(name)]
 

@@ -3,12 +3,12 @@ import weakref
 import numpy as np
 import pytest
 
-from teg.builder import GraphBuilder, define
-from teg.evaluate import evaluate, output_boxes, random_inputs, run_operator
-from teg.graph import Graph, TensorType, attributes
-from teg.operators.operator import Operand
-from teg.operators.selectors import permuted, view_attributes
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.evaluate import evaluate, output_boxes, random_inputs, run_operator
+from tapestry.teg.graph import Graph, TensorType, attributes
+from tapestry.teg.operators.operator import Operand
+from tapestry.teg.operators.selectors import permuted, view_attributes
+from tapestry.teg.zspace import ZRange
 
 
 def perceptron() -> Graph:
@@ -111,7 +111,7 @@ def test_values_are_freed_after_their_last_reader(monkeypatch):
         alive.extend(weakref.ref(a) for a in made)
         return made
 
-    monkeypatch.setattr("teg.evaluate.run_operator", watched)
+    monkeypatch.setattr("tapestry.teg.evaluate.run_operator", watched)
     got = evaluate(g.build(), {"x": np.zeros(8, np.float32)})
 
     np.testing.assert_array_equal(got["y49.out"], np.full(8, 50, np.float32))

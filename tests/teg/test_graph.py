@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from teg.builder import GraphBuilder
-from teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
-from teg.views import ViewDim
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Block, Definition, Graph, Tensor, TensorType, attributes
+from tapestry.teg.views import ViewDim
 from tests.teg.programs import cell, programs, small_program
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from teg.builder import GraphBuilder
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.interface import pack_inputs, unpack_outputs
 
 
 def doubled() -> Graph:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg import intern
-from teg.graph import Block, Definition, Tensor, attributes
-from teg.signature import IndexDim
+from tapestry.teg import intern
+from tapestry.teg.graph import Block, Definition, Tensor, attributes
+from tapestry.teg.signature import IndexDim
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

@@ -2,8 +2,8 @@
 
 import pytest
 
-import teg
-from teg.nodekinds import NODE_KINDS, block_kind, node_issues, tensor_kind
+import tapestry
+from tapestry.teg.nodekinds import NODE_KINDS, block_kind, node_issues, tensor_kind
 from tests.teg.test_sequence_points import ordered
 
 
@@ -15,7 +15,7 @@ def test_blocks_and_tensors_have_the_kinds_of_the_paper() -> None:
 
 
 def test_coordinates_are_index_nodes_and_stay_so_through_slices() -> None:
-    with teg.program("indices") as p:
+    with tapestry.program("indices") as p:
         index = p.coordinates(4, 5)
         p.output("part", index[1:3].transpose(1, 0, 2))
         p.output("sum", index.sum(0))

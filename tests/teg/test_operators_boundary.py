@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from teg.builder import define
-from teg.evaluate import run_block
-from teg.graph import TensorType, attributes
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import TensorType, attributes
 
 
 def test_a_source_takes_its_type_from_its_attributes():

@@ -5,16 +5,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from hardware import load_mesh
-from hardware.timing import block_ticks
-from teg.builder import GraphBuilder, define
-from teg.document import from_document, to_document
-from teg.evaluate import evaluate, random_inputs, run_block
-from teg.graph import Definition, Graph, TensorType, attributes
-from teg.operators import body_of, catalogue
-from teg.operators.fused_examples import EXAMPLES
-from teg.operators.operator import part_amounts
-from teg.svg import svg
+from tapestry.hardware import load_mesh
+from tapestry.hardware.timing import block_ticks
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.document import from_document, to_document
+from tapestry.teg.evaluate import evaluate, random_inputs, run_block
+from tapestry.teg.graph import Definition, Graph, TensorType, attributes
+from tapestry.teg.operators import body_of, catalogue
+from tapestry.teg.operators.fused_examples import EXAMPLES
+from tapestry.teg.operators.operator import part_amounts
+from tapestry.teg.svg import svg
 
 BIAS, _, SOFTMAX, ATTENTION, UPDATE, NORM, PROLOGUE = EXAMPLES
 
@@ -106,7 +106,7 @@ def test_a_loop_that_one_output_keeps_and_another_sums_is_run_in_small_parts(
         "fused", attributes(body=body, types=(tuple(kind),), results=(2, 3)), (kind,)
     )
     x = rng.standard_normal((40, 30))
-    monkeypatch.setattr("teg.operators.fused_values.CHUNK_BYTES", 100)
+    monkeypatch.setattr("tapestry.teg.operators.fused_values.CHUNK_BYTES", 100)
     kept, summed = run_block(definition, None, [x], outputs)
     assert dims(definition) == [("c", 30, "parallel")]
     np.testing.assert_array_equal(kept, 2 * np.tanh(x))

@@ -3,11 +3,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from teg.builder import define
-from teg.evaluate import run_block
-from teg.graph import TensorType, attributes
-from teg.operators import operator_named
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.operators import operator_named
+from tapestry.teg.zspace import ZRange
 
 
 def defined(table, indices, axis):

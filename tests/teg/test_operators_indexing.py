@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from teg.builder import GraphBuilder, define
-from teg.evaluate import evaluate, random_inputs, run_block
-from teg.graph import TensorType, attributes
-from teg.operators import operator_named
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placements
-from teg.sharding.verify import verify
-from teg.validate import validate
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.evaluate import evaluate, random_inputs, run_block
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.operators import operator_named
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.verify import verify
+from tapestry.teg.validate import validate
+from tapestry.teg.zspace import ZRange
 
 
 def run(operator, inputs, **attrs):

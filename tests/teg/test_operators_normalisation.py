@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from teg.builder import define
-from teg.evaluate import run_block
-from teg.graph import TensorType, attributes
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import TensorType, attributes
 
 
 def apply(operator, attrs, *inputs):

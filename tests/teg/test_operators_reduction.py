@@ -6,12 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from teg.builder import define
-from teg.evaluate import run_block
-from teg.graph import TensorType, attributes
-from teg.operators.monoids import combine, identity
-from teg.signature import MONOIDS
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.operators.monoids import combine, identity
+from tapestry.teg.signature import MONOIDS
+from tapestry.teg.zspace import ZRange
 
 COMBINE = {
     "sum": lambda a, b: a + b,

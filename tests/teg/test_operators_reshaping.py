@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.builder import define
-from teg.evaluate import run_block
-from teg.graph import TensorType, attributes
-from teg.operators.reshaping import Group, groups
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.operators.reshaping import Group, groups
+from tapestry.teg.zspace import ZRange
 
 SIZES = st.lists(st.integers(1, 6), max_size=4)
 

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.builder import define
-from teg.evaluate import run_block
-from teg.graph import TensorType, attributes
-from teg.mirroring import PADDING_MODES, padding_parts
-from teg.operators.selectors import (
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import run_block
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.mirroring import PADDING_MODES, padding_parts
+from tapestry.teg.operators.selectors import (
     broadcast,
     permuted,
     reversed_along,
@@ -17,7 +17,7 @@ from teg.operators.selectors import (
     unsqueezed,
     view_attributes,
 )
-from teg.views import ViewMap
+from tapestry.teg.views import ViewMap
 
 X = np.arange(2 * 3 * 4, dtype=np.int32).reshape(2, 3, 4)
 

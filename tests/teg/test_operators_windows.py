@@ -3,12 +3,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from teg.builder import define
-from teg.evaluate import input_boxes, run_block
-from teg.graph import TensorType, attributes
-from teg.operators import operator_named
-from teg.operators.windows import read_extent
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.evaluate import input_boxes, run_block
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.operators import operator_named
+from tapestry.teg.operators.windows import read_extent
+from tapestry.teg.zspace import ZRange
 
 
 def apply(operator, attrs, *inputs, index=None):

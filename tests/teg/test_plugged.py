@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from teg.graph import TensorType
-from teg.operators import OPERATORS, operator_named
-from teg.operators.operator import Inferred, Operator
-from teg.operators.plugged import examined
-from teg.plugins import Refused
+from tapestry.teg.graph import TensorType
+from tapestry.teg.operators import OPERATORS, operator_named
+from tapestry.teg.operators.operator import Inferred, Operator
+from tapestry.teg.operators.plugged import examined
+from tapestry.teg.plugins import Refused
 
 SOFTMAX = operator_named("softmax")
 

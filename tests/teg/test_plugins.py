@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from teg.plugins import Group, Loaded, Refused, load, once, require, require_name, sequence_of
+from tapestry.teg.plugins import Group, Loaded, Refused, load, once, require, require_name, sequence_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ Plug = Callable[..., Loaded[Thing]]
 @pytest.fixture
 def plug(monkeypatch: pytest.MonkeyPatch) -> Plug:
     def plugged(*entries: Entry) -> Loaded[Thing]:
-        monkeypatch.setattr("teg.plugins.entry_points", lambda group: list(entries))
+        monkeypatch.setattr("tapestry.teg.plugins.entry_points", lambda group: list(entries))
         return load(THINGS, {"ours"})
 
     return plugged
@@ -163,7 +163,7 @@ def test_what_a_plug_in_prints_does_not_reach_standard_output(
 def test_plug_ins_with_faults_are_named_once_in_one_line(
     plug: Plug, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teg.plugins._told", set())
+    monkeypatch.setattr("tapestry.teg.plugins._told", set())
     caplog.set_level("INFO", "tapestry.plugins")
     for _ in range(2):
         plug(Entry("a", (Thing("ours"), 3)), Entry("b", Thing("fine")))

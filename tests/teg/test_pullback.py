@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import teg
-from teg.builder import GraphBuilder, define
-from teg.evaluate import evaluate, random_inputs, run_block
-from teg.graph import Graph, TensorType
-from teg.operators import catalogue
-from teg.operators.testing import random_values as operands_of
-from teg.pullback import pull_back, pull_back_block
-from teg.zspace import ZRange
+import tapestry
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.evaluate import evaluate, random_inputs, run_block
+from tapestry.teg.graph import Graph, TensorType
+from tapestry.teg.operators import catalogue
+from tapestry.teg.operators.testing import random_values as operands_of
+from tapestry.teg.pullback import pull_back, pull_back_block
+from tapestry.teg.zspace import ZRange
 from tests.contracts.generators import GENERATORS
 from tests.teg.sharding.programs import random_program
 
@@ -97,7 +97,7 @@ def test_whole_programs(seed, data):
 
 def test_a_chain_of_selectors_is_one_map():
     """Written down by hand: every other column backwards, repeated, padded around and joined with itself."""
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", 4, 10)
         y = x[:, ::-2].repeat(1, 2).pad({1: (3, 0)})
         p.output("y", p.concat([y, x], 1))

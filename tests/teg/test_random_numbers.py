@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import teg
-from teg.evaluate import evaluate, run_block
-from teg.operators.randomness import random_bits, random_uniform
-from teg.zspace import ZRange
+import tapestry
+from tapestry.teg.evaluate import evaluate, run_block
+from tapestry.teg.operators.randomness import random_bits, random_uniform
+from tapestry.teg.zspace import ZRange
 
 COUNT = 1 << 18
 
@@ -37,7 +37,7 @@ def test_uniform_numbers_are_uniform_and_unrelated():
 
 
 def test_normal_numbers_are_normal():
-    with teg.program() as p:
+    with tapestry.program() as p:
         p.output("x", p.randn(row=512, column=512, seed=5, dtype="float64"))
 
     x = evaluate(p.graph, {})["x"].reshape(-1)
@@ -49,7 +49,7 @@ def test_normal_numbers_are_normal():
 
 
 def test_every_shard_makes_its_own_part_the_same():
-    with teg.program() as p:
+    with tapestry.program() as p:
         p.output("u", p.rand(6, 10, seed=3))
         p.output("n", p.randn(6, 10, seed=3))
     values = evaluate(p.graph, {})

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from teg.builder import GraphBuilder
-from teg.document import DocumentError, dumps, from_document, json_schema, loads, to_document
-from teg.drawing import to_dot
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.pruning import observed, prune
-from teg.sharding.expand import expand
-from teg.sharding.materialise import evaluate_explicit, materialise
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.recover import recover
-from teg.sharding.strategy import Split, Strategy
-from teg.sharding.verify import verify
-from teg.validate import validate
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.document import DocumentError, dumps, from_document, json_schema, loads, to_document
+from tapestry.teg.drawing import to_dot
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.pruning import observed, prune
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialise import evaluate_explicit, materialise
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.recover import recover
+from tapestry.teg.sharding.strategy import Split, Strategy
+from tapestry.teg.sharding.verify import verify
+from tapestry.teg.validate import validate
 from tests.teg.programs import cell
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.signature import IndexDim, Row, Signature, projection, rows_of
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from tapestry.teg.signature import IndexDim, Row, Signature, projection, rows_of
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 
 DIMS = (IndexDim("m", 4), IndexDim("n", 6), IndexDim("k", 3, "sum"))
 

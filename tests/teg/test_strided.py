@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
-from teg.strided import StridedView, parse_selection, strided
-from teg.views import ViewMap
+from tapestry.teg.operators.selectors import broadcast, permuted, reversed_along, selected, sliced
+from tapestry.teg.strided import StridedView, parse_selection, strided
+from tapestry.teg.views import ViewMap
 
 DATA = np.arange(60)
 WHOLE = StridedView.contiguous((3, 4, 5))

@@ -8,17 +8,17 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
-from teg.builder import GraphBuilder
-from teg.drawing import to_svg
-from teg.graph import Graph
-from teg.layered import Box, layered
-from teg.sharding.expand import expand
-from teg.sharding.materialise import materialise
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import Split
-from teg.sharding.strategy import Strategy
-from teg.svg import repetition
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.drawing import to_svg
+from tapestry.teg.graph import Graph
+from tapestry.teg.layered import Box, layered
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import Split
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.svg import repetition
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from teg.programs.failure import ProgramError
-from teg.programs.text import compute
+from tapestry.teg.programs.failure import ProgramError
+from tapestry.teg.programs.text import compute
 
 
 @pytest.mark.parametrize(

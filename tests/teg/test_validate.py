@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from teg.builder import GraphBuilder, define
-from teg.document import from_document, to_document
-from teg.evaluate import evaluate
-from teg.graph import Block, Definition, Graph, Tensor, attributes
-from teg.validate import InvalidGraph, check, validate
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.document import from_document, to_document
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Block, Definition, Graph, Tensor, attributes
+from tapestry.teg.validate import InvalidGraph, check, validate
+from tapestry.teg.zspace import ZRange
 from tests.teg.programs import cell, programs, small_program
 
 Document = dict[str, Any]

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.builder import GraphBuilder
-from teg.operators.selectors import (
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.operators.selectors import (
     broadcast,
     permuted,
     reversed_along,
@@ -17,9 +17,9 @@ from teg.operators.selectors import (
     unsqueezed,
     view_attributes,
 )
-from teg.signature import Row, projection
-from teg.views import ViewDim, ViewMap, apply_view, identity, pull_back, root_of
-from teg.zspace import ZRange
+from tapestry.teg.signature import Row, projection
+from tapestry.teg.views import ViewDim, ViewMap, apply_view, identity, pull_back, root_of
+from tapestry.teg.zspace import ZRange
 
 
 class Chain(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from teg.zpoint import DimensionMap, dominance, permuted, resolved_axis, with_dims
+from tapestry.teg.zpoint import DimensionMap, dominance, permuted, resolved_axis, with_dims
 
 
 def test_points_are_ordered_in_every_coordinate_or_not_at_all() -> None:

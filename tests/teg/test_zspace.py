@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from teg.zspace import IndexProjection, ZAffineMap, ZPoint, ZRange
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZPoint, ZRange
 
 small = st.integers(-4, 4)
 

@@ -7,17 +7,17 @@ the headers print, with answers printed.
 from collections.abc import Callable
 from typing import Any
 
-from hardware.layouts.cute import algebra, inverse, reference, tiling
-from hardware.layouts.cute.basis import Term, as_coordinate, text
-from hardware.layouts.cute.composed import Swizzle
-from hardware.layouts.cute.expressions import evaluated_text
-from hardware.layouts.cute.integers import number
-from hardware.layouts.cute.strided import Strided, same_function
-from hardware.layouts.cute.tensor import ImplicitTensor, printed, rows
-from hardware.layouts.cute.text import parse_coordinate, parse_iterator, parse_strided, parse_term
-from hardware.layouts.cute.tma import TmaDescriptor, element_type
-from hardware.layouts.cute.tuples import inner_product, shape_div
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute import algebra, inverse, reference, tiling
+from tapestry.hardware.layouts.cute.basis import Term, as_coordinate, text
+from tapestry.hardware.layouts.cute.composed import Swizzle
+from tapestry.hardware.layouts.cute.expressions import evaluated_text
+from tapestry.hardware.layouts.cute.integers import number
+from tapestry.hardware.layouts.cute.strided import Strided, same_function
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor, printed, rows
+from tapestry.hardware.layouts.cute.text import parse_coordinate, parse_iterator, parse_strided, parse_term
+from tapestry.hardware.layouts.cute.tma import TmaDescriptor, element_type
+from tapestry.hardware.layouts.cute.tuples import inner_product, shape_div
+from tapestry.hardware.layouts.layout import LayoutError
 from tests.vectors.runner import Adapter, Values
 
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from teg.builder import define
-from teg.graph import TensorType, attributes
-from teg.programs.handle import Handle
-from teg.programs.joining import interleave
-from teg.programs.program import Program, program
-from teg.programs.text import compute
-from teg.pullback import pull_back_block
-from teg.strided import StridedView, parse_selection
-from teg.zspace import ZRange
+from tapestry.teg.builder import define
+from tapestry.teg.graph import TensorType, attributes
+from tapestry.teg.programs.handle import Handle
+from tapestry.teg.programs.joining import interleave
+from tapestry.teg.programs.program import Program, program
+from tapestry.teg.programs.text import compute
+from tapestry.teg.pullback import pull_back_block
+from tapestry.teg.strided import StridedView, parse_selection
+from tapestry.teg.zspace import ZRange
 from tests.vectors.runner import Adapter, Values
 
 

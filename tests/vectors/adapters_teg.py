@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from optimizer.fronts import nondominated
-from teg.costs import cost_table
-from teg.importers.loom.constraints import constraint_issues, loom_issues
-from teg.importers.loom.model import parse, to_json
-from teg.nodekinds import node_issues
-from teg.zspace import ZRange
+from tapestry.optimizer.fronts import nondominated
+from tapestry.teg.costs import cost_table
+from tapestry.teg.importers.loom.constraints import constraint_issues, loom_issues
+from tapestry.teg.importers.loom.model import parse, to_json
+from tapestry.teg.nodekinds import node_issues
+from tapestry.teg.zspace import ZRange
 from tests.vectors.runner import Adapter, Values
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardware.layouts import LayoutError
-from hardware.layouts.tt_metal import MetalAttribute, MetalLayout, collapse_groups, parse_affine_map
-from hardware.layouts.tt_metal.aligned import verify_aligned
-from hardware.layouts.tt_metal.attribute import cut
-from hardware.layouts.tt_metal.device import l1_location, physical_core, virtual_core
-from hardware.layouts.tt_metal.element import element
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.tt_metal import MetalAttribute, MetalLayout, collapse_groups, parse_affine_map
+from tapestry.hardware.layouts.tt_metal.aligned import verify_aligned
+from tapestry.hardware.layouts.tt_metal.attribute import cut
+from tapestry.hardware.layouts.tt_metal.device import l1_location, physical_core, virtual_core
+from tapestry.hardware.layouts.tt_metal.element import element
 from tests.vectors.runner import Adapter, Values
 
 

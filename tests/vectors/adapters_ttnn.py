@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hardware.layouts import LayoutError, ttnn
-from hardware.layouts.ttnn.words import MemoryLayout
+from tapestry.hardware.layouts import LayoutError, ttnn
+from tapestry.hardware.layouts.ttnn.words import MemoryLayout
 from tests.vectors.runner import Adapter, Values
 
 TEST_GRID = ttnn.CoreGrid(8, 7)

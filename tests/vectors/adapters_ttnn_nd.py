@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware.layouts import ttnn
+from tapestry.hardware.layouts import ttnn
 from tests.vectors.adapters_ttnn import banks_of, cores_of, page_of, ranges
 from tests.vectors.runner import Adapter, Values
 

@@ -1,6 +1,6 @@
 """Adapters for XLA's tiled layouts: shapes and layouts in text, tiles, linear indices, sizes, strides, validation."""
 
-from hardware.layouts import xla
+from tapestry.hardware.layouts import xla
 from tests.vectors.runner import Adapter, Values
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")

@@ -1,8 +1,8 @@
 """Adapters for points, ranges, maps and projections."""
 
-from teg.signature import IndexDim, Signature
-from teg.zpoint import DimensionMap, dominance, leq, permuted, with_dims
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from tapestry.teg.signature import IndexDim, Signature
+from tapestry.teg.zpoint import DimensionMap, dominance, leq, permuted, with_dims
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 from tests.vectors.runner import Adapter, Values
 
 

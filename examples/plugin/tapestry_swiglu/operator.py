@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.graph import Attributes, Definition, TensorType, attributes
-from teg.operators.monoids import accumulation
-from teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
-from teg.operators.reading import expect_inputs, settings
-from teg.signature import IndexDim, Row, Signature, projection
-from teg.zspace import ZRange
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Attributes, Definition, TensorType, attributes
+from tapestry.teg.operators.monoids import accumulation
+from tapestry.teg.operators.operator import Inferred, Operand, Operator, OperatorExample, Work
+from tapestry.teg.operators.reading import expect_inputs, settings
+from tapestry.teg.signature import IndexDim, Row, Signature, projection
+from tapestry.teg.zspace import ZRange
 
 # Per element of the result: a silu (14, as in Tapestry's cells) and a multiplication.
 GATE_FLOPS = 15.0

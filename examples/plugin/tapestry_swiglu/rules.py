@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewrites.rule import Match, Op, Rule, Sizes, attr, op, pick, tensor
-from rewrites.sketch import Sketch
-from teg.dtypes import is_float
-from teg.graph import Graph
+from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, pick, tensor
+from tapestry.rewrites.sketch import Sketch
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.graph import Graph
 
 SOURCE = "N. Shazeer, GLU Variants Improve Transformer, 2020, equation 6"
 

@@ -2,8 +2,8 @@
 
 import re
 
-from hardware.layouts.cute.layout import CuteLayout, parse
-from hardware.layouts.notation import Notation
+from tapestry.hardware.layouts.cute.layout import CuteLayout, parse
+from tapestry.hardware.layouts.notation import Notation
 
 _START = re.compile(
     r"\s*(((gmem|smem|rmem)_)?ptr\[|Sw<|ArithTuple|counting_iter|([a-rt-z]\w* +)?\(*(_?\d|Sw<))", re.ASCII

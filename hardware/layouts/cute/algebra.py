@@ -6,10 +6,10 @@ is decided by static integers only, as a compiler must: a dynamic extent that ha
 
 from collections.abc import Callable
 
-from hardware.layouts.cute.basis import ScaledBasis, Term, equal, text, times
-from hardware.layouts.cute.carries import check_carries
-from hardware.layouts.cute.coordinates import compact
-from hardware.layouts.cute.integers import (
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, equal, text, times
+from tapestry.hardware.layouts.cute.carries import check_carries
+from tapestry.hardware.layouts.cute.coordinates import compact
+from tapestry.hardware.layouts.cute.integers import (
     ONE,
     ZERO,
     Integer,
@@ -24,9 +24,17 @@ from hardware.layouts.cute.integers import (
     sign,
     smaller,
 )
-from hardware.layouts.cute.strided import Strided, joined
-from hardware.layouts.cute.tuples import Underscore, ceil_div, integer, leaves, same_rank, unwrapped, wrapped
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.strided import Strided, joined
+from tapestry.hardware.layouts.cute.tuples import (
+    Underscore,
+    ceil_div,
+    integer,
+    leaves,
+    same_rank,
+    unwrapped,
+    wrapped,
+)
+from tapestry.hardware.layouts.layout import LayoutError
 
 Tiler = object
 """A layout, an integer, `_`, or a tuple of tilers, one for each mode."""

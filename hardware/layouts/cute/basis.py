@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
-from hardware.layouts.cute.integers import (
+from tapestry.hardware.layouts.cute.integers import (
     ONE,
     ZERO,
     Integer,
@@ -23,7 +23,7 @@ from hardware.layouts.cute.integers import (
     number,
     rounded_up,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True, slots=True)

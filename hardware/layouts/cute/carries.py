@@ -1,10 +1,10 @@
 """Whether a composition mode by mode is that of the functions: no sum of B's modes carries across A's extents."""
 
-from hardware.layouts.cute.basis import Term, as_coordinate
-from hardware.layouts.cute.integers import Static, number
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tuples import each_leaf, integer, leaves
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.basis import Term, as_coordinate
+from tapestry.hardware.layouts.cute.integers import Static, number
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tuples import each_leaf, integer, leaves
+from tapestry.hardware.layouts.layout import LayoutError
 
 MOST_CHECKED = 1 << 12
 

@@ -6,11 +6,11 @@ Source: NVIDIA/cutlass include/cute/swizzle.hpp, swizzle_layout.hpp and layout_c
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import Term, plus
-from hardware.layouts.cute.integers import ZERO, Integer, Static, added, constant, number
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tuples import integer
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.basis import Term, plus
+from tapestry.hardware.layouts.cute.integers import ZERO, Integer, Static, added, constant, number
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tuples import integer
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ runs fastest, and the last mode takes whatever is left.
 
 from itertools import chain
 
-from hardware.layouts.cute.basis import Term, as_coordinate, basis_like, plus, summed, text, times
-from hardware.layouts.cute.integers import (
+from tapestry.hardware.layouts.cute.basis import Term, as_coordinate, basis_like, plus, summed, text, times
+from tapestry.hardware.layouts.cute.integers import (
     ONE,
     ZERO,
     Integer,
@@ -20,8 +20,8 @@ from hardware.layouts.cute.integers import (
     number,
     remainder,
 )
-from hardware.layouts.cute.tuples import each_leaf, integer, leaves, opened, product, same_rank
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.tuples import each_leaf, integer, leaves, opened, product, same_rank
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def index_of(coordinate: Term, shape: Term, stride: Term) -> Term:

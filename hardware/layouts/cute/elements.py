@@ -2,7 +2,7 @@
 
 import re
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 NAMED_BITS = (
     ("float_e4m3_t", 8),

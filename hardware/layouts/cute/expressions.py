@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardware.layouts.cute.basis import (
+from tapestry.hardware.layouts.cute.basis import (
     ArithmeticTuple,
     ScaledBasis,
     equal,
@@ -18,16 +18,16 @@ from hardware.layouts.cute.basis import (
     term,
     times,
 )
-from hardware.layouts.cute.composed import Composed, Swizzle
-from hardware.layouts.cute.functions import FUNCTIONS, Function
-from hardware.layouts.cute.integers import Integer, Static, combined, divided, number, remainder
-from hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Pointer
-from hardware.layouts.cute.methods import method_of
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.text import DEEPEST_NESTING, LARGEST_INTEGER, Reader
-from hardware.layouts.cute.tuples import KEEP, has_underscore, integer, shown
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.composed import Composed, Swizzle
+from tapestry.hardware.layouts.cute.functions import FUNCTIONS, Function
+from tapestry.hardware.layouts.cute.integers import Integer, Static, combined, divided, number, remainder
+from tapestry.hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Pointer
+from tapestry.hardware.layouts.cute.methods import method_of
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.text import DEEPEST_NESTING, LARGEST_INTEGER, Reader
+from tapestry.hardware.layouts.cute.tuples import KEEP, has_underscore, integer, shown
+from tapestry.hardware.layouts.layout import LayoutError
 
 _BY_NAME = {name: function for function in FUNCTIONS for name in function.names}
 _NAME = r"(?:cute::)?[A-Za-z_]\w*"

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import Term, term
-from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.integers import number
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.tuples import integer, shown
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.basis import Term, term
+from tapestry.hardware.layouts.cute.composed import Composed
+from tapestry.hardware.layouts.cute.integers import number
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.tuples import integer, shown
+from tapestry.hardware.layouts.layout import LayoutError
 
 Templates = tuple[object, ...]
 Given = list[object]

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from hardware.layouts.cute import algebra, inverse, recast, tiling
-from hardware.layouts.cute.basis import ScaledBasis, Term, basis_like, divided_up, term
-from hardware.layouts.cute.composed import Composed, Swizzle, merged, swizzle_of, swizzled
-from hardware.layouts.cute.elements import bits_of
-from hardware.layouts.cute.function import (
+from tapestry.hardware.layouts.cute import algebra, inverse, recast, tiling
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, basis_like, divided_up, term
+from tapestry.hardware.layouts.cute.composed import Composed, Swizzle, merged, swizzle_of, swizzled
+from tapestry.hardware.layouts.cute.elements import bits_of
+from tapestry.hardware.layouts.cute.function import (
     Function,
     Given,
     Templates,
@@ -14,17 +14,17 @@ from hardware.layouts.cute.function import (
     places,
     shape_of,
 )
-from hardware.layouts.cute.integers import ZERO, Static, negated
-from hardware.layouts.cute.strided import Strided, columnwise, joined, ordered, rowwise
-from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.tuples import (
+from tapestry.hardware.layouts.cute.integers import ZERO, Static, negated
+from tapestry.hardware.layouts.cute.strided import Strided, columnwise, joined, ordered, rowwise
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.tuples import (
     Underscore,
     ceil_div,
     flat,
     integer,
     rank,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 COLUMNS, ROWS = "LayoutLeft", "LayoutRight"
 

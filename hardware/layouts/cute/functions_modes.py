@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from hardware.layouts.cute import recast
-from hardware.layouts.cute.basis import Term, term
-from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.function import Function, Given, Templates, a_layout, places, shape_of
-from hardware.layouts.cute.integers import ONE, ZERO, Static
-from hardware.layouts.cute.methods import part
-from hardware.layouts.cute.strided import Strided, extended, joined
-from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.tuples import (
+from tapestry.hardware.layouts.cute import recast
+from tapestry.hardware.layouts.cute.basis import Term, term
+from tapestry.hardware.layouts.cute.composed import Composed
+from tapestry.hardware.layouts.cute.function import Function, Given, Templates, a_layout, places, shape_of
+from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Static
+from tapestry.hardware.layouts.cute.methods import part
+from tapestry.hardware.layouts.cute.strided import Strided, extended, joined
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.tuples import (
     depth,
     opened,
     product,
@@ -21,7 +21,7 @@ from hardware.layouts.cute.tuples import (
     zeros_filtered,
     zipped,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def _size(templates: Templates, given: Given) -> object:

@@ -1,18 +1,18 @@
 """Iterators, tensors and what prints them."""
 
-from hardware.layouts.cute.basis import term
-from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.function import Function, Given, Templates, a_layout, a_tensor, shape_of
-from hardware.layouts.cute.functions_layouts import COLUMNS, ROWS
-from hardware.layouts.cute.integers import ZERO, number
-from hardware.layouts.cute.iterators import (
+from tapestry.hardware.layouts.cute.basis import term
+from tapestry.hardware.layouts.cute.composed import Composed
+from tapestry.hardware.layouts.cute.function import Function, Given, Templates, a_layout, a_tensor, shape_of
+from tapestry.hardware.layouts.cute.functions_layouts import COLUMNS, ROWS
+from tapestry.hardware.layouts.cute.integers import ZERO, number
+from tapestry.hardware.layouts.cute.iterators import (
     CoordinateIterator,
     CountingIterator,
     Pointer,
     coordinate_iterator,
 )
-from hardware.layouts.cute.strided import Strided, columnwise, rowwise
-from hardware.layouts.cute.tensor import (
+from tapestry.hardware.layouts.cute.strided import Strided, columnwise, rowwise
+from tapestry.hardware.layouts.cute.tensor import (
     ImplicitTensor,
     identity_tensor,
     inner_partition,
@@ -22,8 +22,8 @@ from hardware.layouts.cute.tensor import (
     print_layout,
     printed,
 )
-from hardware.layouts.cute.tuples import each_leaf, integer, shown
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.tuples import each_leaf, integer, shown
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def _make_tensor(_: Templates, given: Given) -> ImplicitTensor:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import reduce
 
-from hardware.layouts.cute.basis import (
+from tapestry.hardware.layouts.cute.basis import (
     ArithmeticTuple,
     ScaledBasis,
     Term,
@@ -12,7 +12,7 @@ from hardware.layouts.cute.basis import (
     magnitude,
     term,
 )
-from hardware.layouts.cute.coordinates import (
+from tapestry.hardware.layouts.cute.coordinates import (
     compact,
     compact_in_order,
     converted,
@@ -21,8 +21,8 @@ from hardware.layouts.cute.coordinates import (
     linear_index,
     strided_coordinate_of,
 )
-from hardware.layouts.cute.function import Function, Given, Templates, places, plain, shape_of
-from hardware.layouts.cute.integers import (
+from tapestry.hardware.layouts.cute.function import Function, Given, Templates, places, plain, shape_of
+from tapestry.hardware.layouts.cute.integers import (
     ONE,
     Integer,
     Static,
@@ -36,9 +36,9 @@ from hardware.layouts.cute.integers import (
     sign,
     smaller,
 )
-from hardware.layouts.cute.methods import part
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tuples import (
+from tapestry.hardware.layouts.cute.methods import part
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tuples import (
     compatible,
     congruent,
     each_leaf,
@@ -54,7 +54,7 @@ from hardware.layouts.cute.tuples import (
     weakly_congruent,
     wrapped,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 LONGEST_TUPLE = 1 << 10
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True, slots=True)

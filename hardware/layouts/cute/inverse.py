@@ -3,13 +3,22 @@
 Source: NVIDIA/cutlass include/cute/layout.hpp.
 """
 
-from hardware.layouts.cute.algebra import coalesce, composition
-from hardware.layouts.cute.basis import Term
-from hardware.layouts.cute.coordinates import compact
-from hardware.layouts.cute.integers import ONE, ZERO, Integer, Static, constant, divided, multiplied, number
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tuples import integer, leaves, product, unwrapped, wrapped
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.algebra import coalesce, composition
+from tapestry.hardware.layouts.cute.basis import Term
+from tapestry.hardware.layouts.cute.coordinates import compact
+from tapestry.hardware.layouts.cute.integers import (
+    ONE,
+    ZERO,
+    Integer,
+    Static,
+    constant,
+    divided,
+    multiplied,
+    number,
+)
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tuples import integer, leaves, product, unwrapped, wrapped
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def right_inverse(layout: Strided) -> Strided:

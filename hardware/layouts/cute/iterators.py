@@ -5,10 +5,10 @@ Source: NVIDIA/cutlass include/cute/pointer_base.hpp and numeric/arithmetic_tupl
 
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import ArithmeticTuple, Term, as_arithmetic, plus
-from hardware.layouts.cute.integers import number
-from hardware.layouts.cute.tuples import integer
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.basis import ArithmeticTuple, Term, as_arithmetic, plus
+from tapestry.hardware.layouts.cute.integers import number
+from tapestry.hardware.layouts.cute.tuples import integer
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True, slots=True)

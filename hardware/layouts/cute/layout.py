@@ -14,16 +14,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from hardware.layouts.cute.algebra import coalesce
-from hardware.layouts.cute.basis import ScaledBasis, Term
-from hardware.layouts.cute.composed import Composed, Swizzle
-from hardware.layouts.cute.elements import bits_of
-from hardware.layouts.cute.integers import Static, number
-from hardware.layouts.cute.reference import static
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.text import LARGEST_INTEGER, Reader, parse_tensor
-from hardware.layouts.cute.tuples import integer, leaves, product, wrapped
-from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
+from tapestry.hardware.layouts.cute.algebra import coalesce
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term
+from tapestry.hardware.layouts.cute.composed import Composed, Swizzle
+from tapestry.hardware.layouts.cute.elements import bits_of
+from tapestry.hardware.layouts.cute.integers import Static, number
+from tapestry.hardware.layouts.cute.reference import static
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.text import LARGEST_INTEGER, Reader, parse_tensor
+from tapestry.hardware.layouts.cute.tuples import integer, leaves, product, wrapped
+from tapestry.hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask, every_coordinate
 
 LARGEST_TABLE = 1 << 26
 MOST_AXES = 32

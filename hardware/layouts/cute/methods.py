@@ -1,15 +1,15 @@
 """Methods of layouts, tensors and basis elements in expressions: `layout.shape<0>()`, `tensor.data()`."""
 
-from hardware.layouts.cute.algebra import composition
-from hardware.layouts.cute.basis import ScaledBasis, Term, term
-from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.coordinates import converted, linear_index, strided_coordinate_of
-from hardware.layouts.cute.integers import ONE, Static
-from hardware.layouts.cute.strided import Strided, columnwise
-from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.tiling import tiled_divide
-from hardware.layouts.cute.tuples import integer, product, shown, wrapped
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.algebra import composition
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, term
+from tapestry.hardware.layouts.cute.composed import Composed
+from tapestry.hardware.layouts.cute.coordinates import converted, linear_index, strided_coordinate_of
+from tapestry.hardware.layouts.cute.integers import ONE, Static
+from tapestry.hardware.layouts.cute.strided import Strided, columnwise
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.tiling import tiled_divide
+from tapestry.hardware.layouts.cute.tuples import integer, product, shown, wrapped
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def method_of(value: object, name: str, templates: tuple[object, ...], given: list[object]) -> object:

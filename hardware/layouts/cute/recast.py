@@ -3,11 +3,11 @@
 Source: NVIDIA/cutlass include/cute/layout.hpp (upcast, downcast, max_alignment, domain_distribute, make_layout_like).
 """
 
-from hardware.layouts.cute.algebra import coalesce
-from hardware.layouts.cute.basis import ScaledBasis, Term, times
-from hardware.layouts.cute.composed import Composed, Swizzle, downcast_swizzle, upcast_swizzle
-from hardware.layouts.cute.coordinates import compact, compact_in_order
-from hardware.layouts.cute.integers import (
+from tapestry.hardware.layouts.cute.algebra import coalesce
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, times
+from tapestry.hardware.layouts.cute.composed import Composed, Swizzle, downcast_swizzle, upcast_swizzle
+from tapestry.hardware.layouts.cute.coordinates import compact, compact_in_order
+from tapestry.hardware.layouts.cute.integers import (
     ONE,
     ZERO,
     Integer,
@@ -21,10 +21,10 @@ from hardware.layouts.cute.integers import (
     rounded_up,
     sign,
 )
-from hardware.layouts.cute.inverse import right_inverse
-from hardware.layouts.cute.strided import Strided, joined
-from hardware.layouts.cute.tiling import logical_divide
-from hardware.layouts.cute.tuples import (
+from tapestry.hardware.layouts.cute.inverse import right_inverse
+from tapestry.hardware.layouts.cute.strided import Strided, joined
+from tapestry.hardware.layouts.cute.tiling import logical_divide
+from tapestry.hardware.layouts.cute.tuples import (
     ceil_div,
     each_leaf,
     integer,
@@ -34,7 +34,7 @@ from hardware.layouts.cute.tuples import (
     wrapped,
     zeros_filtered,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def upcast(layout: Strided, factor: int) -> Strided:

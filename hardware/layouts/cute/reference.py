@@ -5,13 +5,13 @@ keep the last mode of a coordinate unbounded; the reference stops at the first g
 used in published examples, so both are here; layouts are read as if all integers were static.
 """
 
-from hardware.layouts.cute.algebra import coalesce
-from hardware.layouts.cute.basis import Term
-from hardware.layouts.cute.coordinates import compact
-from hardware.layouts.cute.integers import Static, number
-from hardware.layouts.cute.strided import Strided, joined
-from hardware.layouts.cute.tuples import each_leaf, integer, leaves, product, same_rank
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.algebra import coalesce
+from tapestry.hardware.layouts.cute.basis import Term
+from tapestry.hardware.layouts.cute.coordinates import compact
+from tapestry.hardware.layouts.cute.integers import Static, number
+from tapestry.hardware.layouts.cute.strided import Strided, joined
+from tapestry.hardware.layouts.cute.tuples import each_leaf, integer, leaves, product, same_rank
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def static(term: Term) -> Term:

@@ -6,10 +6,17 @@ Source: NVIDIA/cutlass include/cute/layout.hpp and media/docs/cpp/cute/01_layout
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import Term, as_arithmetic, as_coordinate, basis_like, magnitude, text
-from hardware.layouts.cute.coordinates import compact, compact_in_order, index_of
-from hardware.layouts.cute.integers import ONE, ZERO, Integer, added, number, subtracted
-from hardware.layouts.cute.tuples import (
+from tapestry.hardware.layouts.cute.basis import (
+    Term,
+    as_arithmetic,
+    as_coordinate,
+    basis_like,
+    magnitude,
+    text,
+)
+from tapestry.hardware.layouts.cute.coordinates import compact, compact_in_order, index_of
+from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Integer, added, number, subtracted
+from tapestry.hardware.layouts.cute.tuples import (
     congruent,
     depth,
     each_leaf,
@@ -23,7 +30,7 @@ from hardware.layouts.cute.tuples import (
     wrapped,
     zeros_filtered,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True, slots=True)

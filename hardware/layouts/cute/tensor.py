@@ -6,15 +6,15 @@ Source: NVIDIA/cutlass include/cute/tensor_impl.hpp, util/print_tensor.hpp and m
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.cute.algebra import Tiler
-from hardware.layouts.cute.basis import ArithmeticTuple, Term, text
-from hardware.layouts.cute.composed import Composed
-from hardware.layouts.cute.coordinates import converted, strided_coordinate_of
-from hardware.layouts.cute.integers import ONE, ZERO, Integer, Static, number
-from hardware.layouts.cute.iterators import CoordinateIterator, Iterator
-from hardware.layouts.cute.strided import Strided, identity
-from hardware.layouts.cute.tiling import zipped_divide
-from hardware.layouts.cute.tuples import (
+from tapestry.hardware.layouts.cute.algebra import Tiler
+from tapestry.hardware.layouts.cute.basis import ArithmeticTuple, Term, text
+from tapestry.hardware.layouts.cute.composed import Composed
+from tapestry.hardware.layouts.cute.coordinates import converted, strided_coordinate_of
+from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Integer, Static, number
+from tapestry.hardware.layouts.cute.iterators import CoordinateIterator, Iterator
+from tapestry.hardware.layouts.cute.strided import Strided, identity
+from tapestry.hardware.layouts.cute.tiling import zipped_divide
+from tapestry.hardware.layouts.cute.tuples import (
     KEEP,
     Underscore,
     each_leaf,
@@ -26,7 +26,7 @@ from hardware.layouts.cute.tuples import (
     sliced,
     wrapped,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 MOST_PRINTED = 1 << 16
 

@@ -3,14 +3,14 @@
 import re
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import ScaledBasis, Term, as_arithmetic
-from hardware.layouts.cute.composed import Composed, Swizzle
-from hardware.layouts.cute.integers import Integer, Static, number
-from hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Iterator, Pointer
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tensor import ImplicitTensor
-from hardware.layouts.cute.tuples import KEEP, Underscore, integer
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, as_arithmetic
+from tapestry.hardware.layouts.cute.composed import Composed, Swizzle
+from tapestry.hardware.layouts.cute.integers import Integer, Static, number
+from tapestry.hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Iterator, Pointer
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor
+from tapestry.hardware.layouts.cute.tuples import KEEP, Underscore, integer
+from tapestry.hardware.layouts.layout import LayoutError
 
 LONGEST_TEXT = 1 << 16
 DEEPEST_NESTING = 64

@@ -3,12 +3,20 @@
 Source: NVIDIA/cutlass include/cute/layout.hpp and media/docs/cpp/cute/02_layout_algebra.md.
 """
 
-from hardware.layouts.cute.algebra import Tiler, by_mode, coalesce, complement, composition
-from hardware.layouts.cute.basis import Term, text
-from hardware.layouts.cute.integers import multiplied, number
-from hardware.layouts.cute.strided import Strided, columnwise, extended, joined, ordered
-from hardware.layouts.cute.tuples import Underscore, ceil_div, integer, product, wrapped, zipped, zipped_by
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.algebra import Tiler, by_mode, coalesce, complement, composition
+from tapestry.hardware.layouts.cute.basis import Term, text
+from tapestry.hardware.layouts.cute.integers import multiplied, number
+from tapestry.hardware.layouts.cute.strided import Strided, columnwise, extended, joined, ordered
+from tapestry.hardware.layouts.cute.tuples import (
+    Underscore,
+    ceil_div,
+    integer,
+    product,
+    wrapped,
+    zipped,
+    zipped_by,
+)
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 def logical_divide(layout: Strided, tiler: Tiler) -> Strided:

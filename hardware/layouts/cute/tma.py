@@ -8,15 +8,15 @@ Dimensions stand innermost first, as in the descriptor.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import ScaledBasis, Term, basis
-from hardware.layouts.cute.composed import Composed, Swizzle, upcast_swizzle
-from hardware.layouts.cute.coordinates import compact
-from hardware.layouts.cute.integers import ZERO, Static, number
-from hardware.layouts.cute.iterators import CoordinateIterator
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tensor import ImplicitTensor, zero_coordinate
-from hardware.layouts.cute.tuples import integer, leaves, wrapped
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.basis import ScaledBasis, Term, basis
+from tapestry.hardware.layouts.cute.composed import Composed, Swizzle, upcast_swizzle
+from tapestry.hardware.layouts.cute.coordinates import compact
+from tapestry.hardware.layouts.cute.integers import ZERO, Static, number
+from tapestry.hardware.layouts.cute.iterators import CoordinateIterator
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tensor import ImplicitTensor, zero_coordinate
+from tapestry.hardware.layouts.cute.tuples import integer, leaves, wrapped
+from tapestry.hardware.layouts.layout import LayoutError
 
 HIGHEST_RANK = 5
 LARGEST_SIZE = 1 << 32

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.cute.layout import CuteLayout, bound
-from hardware.layouts.cute.tma import TmaDescriptor
-from hardware.layouts.layout import Buffers, Indices, LayoutError
+from tapestry.hardware.layouts.cute.layout import CuteLayout, bound
+from tapestry.hardware.layouts.cute.tma import TmaDescriptor
+from tapestry.hardware.layouts.layout import Buffers, Indices, LayoutError
 
 MOST_COPIES = 1 << 22
 

@@ -6,8 +6,8 @@ Source: NVIDIA/cutlass include/cute/int_tuple.hpp, algorithm/tuple_algorithms.hp
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardware.layouts.cute.basis import ArithmeticTuple, Term, summed, text, times
-from hardware.layouts.cute.integers import (
+from tapestry.hardware.layouts.cute.basis import ArithmeticTuple, Term, summed, text, times
+from tapestry.hardware.layouts.cute.integers import (
     ONE,
     ZERO,
     Integer,
@@ -17,7 +17,7 @@ from hardware.layouts.cute.integers import (
     number,
     rounded_up,
 )
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True, slots=True)

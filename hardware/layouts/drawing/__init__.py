@@ -1,7 +1,7 @@
 """Pictures of layouts: which element or padding lies where, for terminals and as SVG."""
 
-from hardware.layouts.drawing.picture import Panel, Picture, picture_of
-from hardware.layouts.drawing.terminal import text_of
-from hardware.layouts.drawing.vector import svg_of
+from tapestry.hardware.layouts.drawing.picture import Panel, Picture, picture_of
+from tapestry.hardware.layouts.drawing.terminal import text_of
+from tapestry.hardware.layouts.drawing.vector import svg_of
 
 __all__ = ["Panel", "Picture", "picture_of", "svg_of", "text_of"]

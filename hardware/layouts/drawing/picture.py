@@ -6,8 +6,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.drawing.seams import kept, seams, telling
-from hardware.layouts.layout import Indices, Layout, LayoutError, Mask
+from tapestry.hardware.layouts.drawing.seams import kept, seams, telling
+from tapestry.hardware.layouts.layout import Indices, Layout, LayoutError, Mask
 
 MOST_CELLS = 2**20
 RANK = 8  # of more dimensions fewer cells are looked at

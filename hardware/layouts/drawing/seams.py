@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.layout import Indices, Mask
+from tapestry.hardware.layouts.layout import Indices, Mask
 
 PLAIN, INNER, OUTER, BUFFER = 0, 1, 2, 3
 """No border; the most frequent kind of border (a tile's or a face's); a rarer one around it; between buffers."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.drawing.picture import Panel, Picture
-from hardware.layouts.drawing.seams import BUFFER
-from hardware.layouts.layout import Indices
+from tapestry.hardware.layouts.drawing.picture import Panel, Picture
+from tapestry.hardware.layouts.drawing.seams import BUFFER
+from tapestry.hardware.layouts.layout import Indices
 
 MOST_ROWS = 40
 MOST_COLUMNS = 24

@@ -6,8 +6,8 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.drawing.picture import Panel, Picture
-from hardware.layouts.layout import Indices
+from tapestry.hardware.layouts.drawing.picture import Panel, Picture
+from tapestry.hardware.layouts.layout import Indices
 
 Places = NDArray[np.float64]
 

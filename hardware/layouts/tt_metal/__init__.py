@@ -1,15 +1,15 @@
 """tt-metal's tensor layouts: `tensor<2x3x64x128xf32, #tt.metal_layout<...>>` read, printed, derived, packed."""
 
-from hardware.layouts.notation import Notation
-from hardware.layouts.tt_metal.affine import AffineMap, parse_affine_map
-from hardware.layouts.tt_metal.aligned import AlignedAttribute
-from hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
-from hardware.layouts.tt_metal.attribute import MetalAttribute
-from hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
-from hardware.layouts.tt_metal.element import Element
-from hardware.layouts.tt_metal.layout import MetalLayout
-from hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
-from hardware.layouts.tt_metal.ttnn_attribute import ttnn_attribute
+from tapestry.hardware.layouts.notation import Notation
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap, parse_affine_map
+from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
+from tapestry.hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
+from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
+from tapestry.hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
+from tapestry.hardware.layouts.tt_metal.element import Element
+from tapestry.hardware.layouts.tt_metal.layout import MetalLayout
+from tapestry.hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
+from tapestry.hardware.layouts.tt_metal.ttnn_attribute import ttnn_attribute
 
 EXAMPLES = (
     "tensor<2x3x64x128xf32, #tt.metal_layout<(d0, d1, d2, d3) -> (d0 * 192 + d1 * 64 + d2, d3), undef, <2x4>, "

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.expression import (
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.expression import (
     CEILDIV,
     FLOORDIV,
     MOD,
@@ -21,7 +21,7 @@ from hardware.layouts.tt_metal.expression import (
     multiply,
     replace,
 )
-from hardware.layouts.tt_metal.scanner import Scanner
+from tapestry.hardware.layouts.tt_metal.scanner import Scanner
 
 DEEPEST_PARENTHESES = 32
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, check_choice, check_rank
-from hardware.layouts.tt_metal.collapse import Interval, Intervals
-from hardware.layouts.tt_metal.element import BLOCK_TILE
-from hardware.layouts.tt_metal.expression import ZERO, Constant, Dim, Expression, add, multiply
-from hardware.layouts.tt_metal.shards import Extents
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, check_choice, check_rank
+from tapestry.hardware.layouts.tt_metal.collapse import Interval, Intervals
+from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE
+from tapestry.hardware.layouts.tt_metal.expression import ZERO, Constant, Dim, Expression, add, multiply
+from tapestry.hardware.layouts.tt_metal.shards import Extents
 
 MEMORY_LAYOUTS = ("sharded", "interleaved")
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.aligned import AlignedAttribute
-from hardware.layouts.tt_metal.attribute import HIGHEST_RANK
-from hardware.layouts.tt_metal.element import Element
-from hardware.layouts.tt_metal.placement import Placement
-from hardware.layouts.tt_metal.printing import printed_aligned
-from hardware.layouts.tt_metal.sharded import ShardedLayout
-from hardware.layouts.tt_metal.shards import Extents, Shards
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
+from tapestry.hardware.layouts.tt_metal.attribute import HIGHEST_RANK
+from tapestry.hardware.layouts.tt_metal.element import Element
+from tapestry.hardware.layouts.tt_metal.placement import Placement
+from tapestry.hardware.layouts.tt_metal.printing import printed_aligned
+from tapestry.hardware.layouts.tt_metal.sharded import ShardedLayout
+from tapestry.hardware.layouts.tt_metal.shards import Extents, Shards
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
-from hardware.layouts.tt_metal.element import Element
-from hardware.layouts.tt_metal.shards import Extents, Shards
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
+from tapestry.hardware.layouts.tt_metal.element import Element
+from tapestry.hardware.layouts.tt_metal.shards import Extents, Shards
 
 OOB_VALUES = ("undef", "zero", "one", "inf", "neginf")
 """What fills padding (tt-mlir's OOBVal)."""

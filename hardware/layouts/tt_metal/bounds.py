@@ -2,9 +2,17 @@
 
 from collections.abc import Sequence
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.expression import CEILDIV, FLOORDIV, Binary, Constant, Dim, Expression, Sum
-from hardware.layouts.tt_metal.scanner import INT64_MAX
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.expression import (
+    CEILDIV,
+    FLOORDIV,
+    Binary,
+    Constant,
+    Dim,
+    Expression,
+    Sum,
+)
+from tapestry.hardware.layouts.tt_metal.scanner import INT64_MAX
 
 Range = tuple[int, int]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.expression import Constant, Dim, Expression, add, multiply
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.expression import Constant, Dim, Expression, add, multiply
 
 Interval = tuple[int, int]
 Intervals = tuple[Interval, ...]

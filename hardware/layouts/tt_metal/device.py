@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.expression import (
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.expression import (
     FLOORDIV,
     ZERO,
     Constant,
@@ -22,7 +22,7 @@ from hardware.layouts.tt_metal.expression import (
     modulo,
     multiply,
 )
-from hardware.layouts.tt_metal.sharded import check_core
+from tapestry.hardware.layouts.tt_metal.sharded import check_core
 
 
 def physical_core(core_map: AffineMap, core: Sequence[int]) -> tuple[int, ...]:

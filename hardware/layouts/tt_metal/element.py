@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.scanner import Scanner
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.scanner import Scanner
 
 SCALAR_BITS = {
     "f64": 64, "f32": 32, "tf32": 32, "f16": 16, "bf16": 16,

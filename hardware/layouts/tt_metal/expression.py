@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 DEEPEST = 64
 """Operations inside each other; more is refused, since every walk over an expression recurses."""

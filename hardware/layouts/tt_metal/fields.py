@@ -1,10 +1,10 @@
 """Reading the fields `logical_shape = ..., dim_alignments = ..., collapsed_intervals = dense<...>` and single words."""
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.affine import AffineMap, read_affine_map
-from hardware.layouts.tt_metal.aligned import MEMORY_LAYOUTS, AlignedAttribute, verify_aligned
-from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, CoreRanges
-from hardware.layouts.tt_metal.scanner import Scanner
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap, read_affine_map
+from tapestry.hardware.layouts.tt_metal.aligned import MEMORY_LAYOUTS, AlignedAttribute, verify_aligned
+from tapestry.hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, CoreRanges
+from tapestry.hardware.layouts.tt_metal.scanner import Scanner
 
 HIGHEST_ARRAY_RANK = 8
 MOST_SPLAT = 256

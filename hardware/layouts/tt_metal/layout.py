@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
-from hardware.layouts.tt_metal.attribute import MetalAttribute
-from hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
-from hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element, scalar
-from hardware.layouts.tt_metal.placement import Placement
-from hardware.layouts.tt_metal.printing import printed_tensor
-from hardware.layouts.tt_metal.sharded import ShardedLayout
-from hardware.layouts.tt_metal.shards import Shards
+from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
+from tapestry.hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
+from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element, scalar
+from tapestry.hardware.layouts.tt_metal.placement import Placement
+from tapestry.hardware.layouts.tt_metal.printing import printed_tensor
+from tapestry.hardware.layouts.tt_metal.sharded import ShardedLayout
+from tapestry.hardware.layouts.tt_metal.shards import Shards
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ and be named afterwards.
 
 from collections.abc import Mapping
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.tt_metal.affine import AffineMap, read_affine_map
-from hardware.layouts.tt_metal.aligned import AlignedAttribute
-from hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
-from hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, CoreRanges, MetalAttribute
-from hardware.layouts.tt_metal.element import read_shaped
-from hardware.layouts.tt_metal.fields import choice, read_aligned, read_core_ranges
-from hardware.layouts.tt_metal.layout import MetalLayout
-from hardware.layouts.tt_metal.scanner import Scanner
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap, read_affine_map
+from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
+from tapestry.hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
+from tapestry.hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, CoreRanges, MetalAttribute
+from tapestry.hardware.layouts.tt_metal.element import read_shaped
+from tapestry.hardware.layouts.tt_metal.fields import choice, read_aligned, read_core_ranges
+from tapestry.hardware.layouts.tt_metal.layout import MetalLayout
+from tapestry.hardware.layouts.tt_metal.scanner import Scanner
 
 Attribute = MetalAttribute | AlignedAttribute
 Definitions = Mapping[str, Attribute | str]

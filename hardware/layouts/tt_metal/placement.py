@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from hardware.layouts.layout import Buffers, Indices, LayoutError, Mask, every_coordinate
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.bounds import bounds
-from hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Sum
+from tapestry.hardware.layouts.layout import Buffers, Indices, LayoutError, Mask, every_coordinate
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.bounds import bounds
+from tapestry.hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Sum
 
 LARGEST_TABLE = 2**27
 """Elements of the largest table that is made for a map without strides."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.aligned import AlignedAttribute
-from hardware.layouts.tt_metal.attribute import MetalAttribute
-from hardware.layouts.tt_metal.element import Element
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
+from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
+from tapestry.hardware.layouts.tt_metal.element import Element
 
 
 def printed_tensor(shape: Sequence[int], dtype: str, attribute: MetalAttribute) -> str:

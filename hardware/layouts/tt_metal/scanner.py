@@ -2,7 +2,7 @@
 
 import re
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 LONGEST_TEXT = 100_000
 INT64_MAX = 2**63 - 1

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
-from hardware.layouts.tt_metal.element import ELEMENTS_PER_EXPONENT, Element
-from hardware.layouts.tt_metal.placement import Placement
-from hardware.layouts.tt_metal.shards import Shards
+from tapestry.hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
+from tapestry.hardware.layouts.tt_metal.element import ELEMENTS_PER_EXPONENT, Element
+from tapestry.hardware.layouts.tt_metal.placement import Placement
+from tapestry.hardware.layouts.tt_metal.shards import Shards
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hardware.layouts.layout import Buffers, Indices, LayoutError, Mask
-from hardware.layouts.tt_metal.scanner import INT64_MAX
+from tapestry.hardware.layouts.layout import Buffers, Indices, LayoutError, Mask
+from tapestry.hardware.layouts.tt_metal.scanner import INT64_MAX
 
 Extents = tuple[int, ...]
 

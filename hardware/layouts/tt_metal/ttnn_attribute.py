@@ -7,11 +7,11 @@ Source: tt-mlir, `TTNNLayoutAttr::get`, `calculateLogicalShardShapeForSharding` 
 from collections.abc import Sequence
 from math import prod
 
-from hardware.layouts.tt_metal.affine import AffineMap
-from hardware.layouts.tt_metal.attribute import MetalAttribute, cut, in_tiles
-from hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
-from hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element
-from hardware.layouts.tt_metal.shards import Extents
+from tapestry.hardware.layouts.tt_metal.affine import AffineMap
+from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute, cut, in_tiles
+from tapestry.hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
+from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element
+from tapestry.hardware.layouts.tt_metal.shards import Extents
 
 
 def ttnn_attribute(

@@ -1,9 +1,9 @@
 """ttnn tensors: shapes with padding, row-major and tile layouts, memory configs, sharding over cores."""
 
-from hardware.layouts.notation import Notation
-from hardware.layouts.ttnn.alignment import layout_of_padded
-from hardware.layouts.ttnn.compiler import StridedShards, strides_of_map
-from hardware.layouts.ttnn.conversion import (
+from tapestry.hardware.layouts.notation import Notation
+from tapestry.hardware.layouts.ttnn.alignment import layout_of_padded
+from tapestry.hardware.layouts.ttnn.compiler import StridedShards, strides_of_map
+from tapestry.hardware.layouts.ttnn.conversion import (
     block_sharded,
     height_sharded,
     legacy_of_nd,
@@ -13,30 +13,30 @@ from hardware.layouts.ttnn.conversion import (
     sharded_across_dims_except,
     width_sharded,
 )
-from hardware.layouts.ttnn.cores import Core, CoreGrid, CoreRange, CoreRangeSet, first_cores
-from hardware.layouts.ttnn.distribution import CoreGroups, Distribution, squeeze_ranks
-from hardware.layouts.ttnn.dtypes import DTYPES, DataType, dtype_named
-from hardware.layouts.ttnn.encoding import decode, encode
-from hardware.layouts.ttnn.examples import EXAMPLES
-from hardware.layouts.ttnn.layout import TtnnLayout, row_major, tiled
-from hardware.layouts.ttnn.memory import (
+from tapestry.hardware.layouts.ttnn.cores import Core, CoreGrid, CoreRange, CoreRangeSet, first_cores
+from tapestry.hardware.layouts.ttnn.distribution import CoreGroups, Distribution, squeeze_ranks
+from tapestry.hardware.layouts.ttnn.dtypes import DTYPES, DataType, dtype_named
+from tapestry.hardware.layouts.ttnn.encoding import decode, encode
+from tapestry.hardware.layouts.ttnn.examples import EXAMPLES
+from tapestry.hardware.layouts.ttnn.layout import TtnnLayout, row_major, tiled
+from tapestry.hardware.layouts.ttnn.memory import (
     DRAM_MEMORY_CONFIG,
     L1_MEMORY_CONFIG,
     MemoryConfig,
     NdShardSpec,
     ShardSpec,
 )
-from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes, bank_of_page
-from hardware.layouts.ttnn.shape import Shape, to_2d
-from hardware.layouts.ttnn.sharded_config import (
+from tapestry.hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes, bank_of_page
+from tapestry.hardware.layouts.ttnn.shape import Shape, to_2d
+from tapestry.hardware.layouts.ttnn.sharded_config import (
     create_padded_sharded_memory_config,
     create_sharded_memory_config,
 )
-from hardware.layouts.ttnn.spec import TensorSpec
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.text import parse, parse_memory_config, recognises
-from hardware.layouts.ttnn.tile import Tile
-from hardware.layouts.ttnn.words import (
+from tapestry.hardware.layouts.ttnn.spec import TensorSpec
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.text import parse, parse_memory_config, recognises
+from tapestry.hardware.layouts.ttnn.tile import Tile
+from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
     MemoryLayout,
     PageLayout,

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.dtypes import DataType
-from hardware.layouts.ttnn.memory import MemoryConfig
-from hardware.layouts.ttnn.pages import PageConfig
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.tile import round_up
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.dtypes import DataType
+from tapestry.hardware.layouts.ttnn.memory import MemoryConfig
+from tapestry.hardware.layouts.ttnn.pages import PageConfig
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.tile import round_up
 
 
 def layout_of_padded(

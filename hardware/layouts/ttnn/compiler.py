@@ -7,9 +7,9 @@ The compiler says with an affine map which dimensions are folded into rows; ttnn
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.shape import checked
-from hardware.layouts.ttnn.tile import Pair, round_up
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.shape import checked
+from tapestry.hardware.layouts.ttnn.tile import Pair, round_up
 
 
 @dataclass(frozen=True)

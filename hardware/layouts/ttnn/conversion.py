@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.cores import CoreRangeSet
-from hardware.layouts.ttnn.memory import MemoryConfig, NdShardSpec, ShardSpec
-from hardware.layouts.ttnn.spec import TensorSpec
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.tile import Pair, round_up
-from hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy, ShardOrientation
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.cores import CoreRangeSet
+from tapestry.hardware.layouts.ttnn.memory import MemoryConfig, NdShardSpec, ShardSpec
+from tapestry.hardware.layouts.ttnn.spec import TensorSpec
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.tile import Pair, round_up
+from tapestry.hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy, ShardOrientation
 
 
 def nd_of_legacy(spec: TensorSpec) -> NdShardSpec | None:

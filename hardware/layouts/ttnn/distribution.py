@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from hardware.layouts.layout import Indices, LayoutError
-from hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet, merged
-from hardware.layouts.ttnn.tile import Pair
-from hardware.layouts.ttnn.words import ShardDistributionStrategy, ShardOrientation
+from tapestry.hardware.layouts.layout import Indices, LayoutError
+from tapestry.hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet, merged
+from tapestry.hardware.layouts.ttnn.tile import Pair
+from tapestry.hardware.layouts.ttnn.words import ShardDistributionStrategy, ShardOrientation
 
 PADDING = -1
 """The page index of a slot that holds no page of the tensor."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 ROW_BYTES = 4
 TILE_WIDTH = 32

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.layout import Indices, LayoutError, Mask
-from hardware.layouts.ttnn.shape import to_2d
-from hardware.layouts.ttnn.storage import padded
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.tile import Pair
+from tapestry.hardware.layouts.layout import Indices, LayoutError, Mask
+from tapestry.hardware.layouts.ttnn.shape import to_2d
+from tapestry.hardware.layouts.ttnn.storage import padded
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.tile import Pair
 
 Array = NDArray[Any]
 

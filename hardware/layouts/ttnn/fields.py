@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.grammar import Call, Items, Name, Nothing, Number, Value, refuse
-from hardware.layouts.ttnn.tile import Pair
-from hardware.layouts.ttnn.words import Word
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.grammar import Call, Items, Name, Nothing, Number, Value, refuse
+from tapestry.hardware.layouts.ttnn.tile import Pair
+from tapestry.hardware.layouts.ttnn.words import Word
 
 W = TypeVar("W", bound=Word)
 

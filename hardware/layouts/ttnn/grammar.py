@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 LONGEST_TEXT = 2**17
 DEEPEST = 24

@@ -6,18 +6,18 @@ from functools import cached_property
 from math import prod
 from typing import ClassVar
 
-from hardware.layouts.layout import Buffers, Indices, Layout, Mask
-from hardware.layouts.ttnn.cores import Core
-from hardware.layouts.ttnn.distribution import Distribution
-from hardware.layouts.ttnn.dtypes import dtype_named
-from hardware.layouts.ttnn.encoding import Encoding, encoding_of
-from hardware.layouts.ttnn.pages import PageConfig
-from hardware.layouts.ttnn.shape import check_volume
-from hardware.layouts.ttnn.spec import TensorSpec
-from hardware.layouts.ttnn.storage import Storage
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.tile import Pair, Tile
-from hardware.layouts.ttnn.words import PageLayout
+from tapestry.hardware.layouts.layout import Buffers, Indices, Layout, Mask
+from tapestry.hardware.layouts.ttnn.cores import Core
+from tapestry.hardware.layouts.ttnn.distribution import Distribution
+from tapestry.hardware.layouts.ttnn.dtypes import dtype_named
+from tapestry.hardware.layouts.ttnn.encoding import Encoding, encoding_of
+from tapestry.hardware.layouts.ttnn.pages import PageConfig
+from tapestry.hardware.layouts.ttnn.shape import check_volume
+from tapestry.hardware.layouts.ttnn.spec import TensorSpec
+from tapestry.hardware.layouts.ttnn.storage import Storage
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.tile import Pair, Tile
+from tapestry.hardware.layouts.ttnn.words import PageLayout
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.cores import CoreRangeSet
-from hardware.layouts.ttnn.shape import checked
-from hardware.layouts.ttnn.tile import Pair
-from hardware.layouts.ttnn.words import (
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.cores import CoreRangeSet
+from tapestry.hardware.layouts.ttnn.shape import checked
+from tapestry.hardware.layouts.ttnn.tile import Pair
+from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
     MemoryLayout,
     ShardDistributionStrategy,

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm, prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.dtypes import DataType
-from hardware.layouts.ttnn.memory import MemoryConfig
-from hardware.layouts.ttnn.tile import DEFAULT_TILE, Pair, Tile, round_up
-from hardware.layouts.ttnn.words import MemoryLayout, PageLayout
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.dtypes import DataType
+from tapestry.hardware.layouts.ttnn.memory import MemoryConfig
+from tapestry.hardware.layouts.ttnn.tile import DEFAULT_TILE, Pair, Tile, round_up
+from tapestry.hardware.layouts.ttnn.words import MemoryLayout, PageLayout
 
 RECOMMENDED_ALIGNMENT_BYTES = 64
 """The largest memory alignment of all devices (tt-metal: `RECOMMENDED_MEMORY_ALIGNMENT_BYTES`)."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 DOCUMENTED_RANKS = range(1, 9)
 LARGEST_DIMENSION = 2**32 - 1

@@ -5,12 +5,12 @@ The rules and the words of the errors are those of tt-metal's `ttnn/ttnn/core.py
 
 from collections.abc import Sequence
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.cores import Core, CoreGrid, CoreRange, CoreRangeSet
-from hardware.layouts.ttnn.memory import MemoryConfig, ShardSpec
-from hardware.layouts.ttnn.shape import Shape, checked, to_2d
-from hardware.layouts.ttnn.tile import Pair, round_up
-from hardware.layouts.ttnn.words import BufferType, MemoryLayout, ShardOrientation
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.cores import Core, CoreGrid, CoreRange, CoreRangeSet
+from tapestry.hardware.layouts.ttnn.memory import MemoryConfig, ShardSpec
+from tapestry.hardware.layouts.ttnn.shape import Shape, checked, to_2d
+from tapestry.hardware.layouts.ttnn.tile import Pair, round_up
+from tapestry.hardware.layouts.ttnn.words import BufferType, MemoryLayout, ShardOrientation
 
 STRATEGIES = ("HEIGHT", "WIDTH", "BLOCK")
 TILE_HEIGHT = 32

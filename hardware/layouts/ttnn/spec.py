@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.distribution import Distribution
-from hardware.layouts.ttnn.memory import MemoryConfig, ShardSpec
-from hardware.layouts.ttnn.shape import Shape
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.tile import Pair
-from hardware.layouts.ttnn.words import MemoryLayout, PageLayout, ShardOrientation
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.distribution import Distribution
+from tapestry.hardware.layouts.ttnn.memory import MemoryConfig, ShardSpec
+from tapestry.hardware.layouts.ttnn.shape import Shape
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.tile import Pair
+from tapestry.hardware.layouts.ttnn.words import MemoryLayout, PageLayout, ShardOrientation
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.layouts.layout import Indices
-from hardware.layouts.ttnn.tile import Pair
+from tapestry.hardware.layouts.layout import Indices
+from tapestry.hardware.layouts.ttnn.tile import Pair
 
 
 @dataclass(frozen=True)

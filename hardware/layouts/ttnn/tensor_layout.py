@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.distribution import Distribution
-from hardware.layouts.ttnn.dtypes import DataType
-from hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig
-from hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes
-from hardware.layouts.ttnn.shape import check_volume, checked, to_2d
-from hardware.layouts.ttnn.tile import Pair, round_up
-from hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.distribution import Distribution
+from tapestry.hardware.layouts.ttnn.dtypes import DataType
+from tapestry.hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig
+from tapestry.hardware.layouts.ttnn.pages import PageConfig, aligned_page_bytes
+from tapestry.hardware.layouts.ttnn.shape import check_volume, checked, to_2d
+from tapestry.hardware.layouts.ttnn.tile import Pair, round_up
+from tapestry.hardware.layouts.ttnn.words import MemoryLayout, ShardDistributionStrategy
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,20 @@ layout=ttnn.TILE_LAYOUT, tile=[16, 32], memory_config=MemoryConfig(...))`. A sha
 such as `ttnn.Shape([14[32], 28[32]])`, is taken as it is padded.
 """
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.alignment import layout_of_padded
-from hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet
-from hardware.layouts.ttnn.dtypes import DataType, dtype_named
-from hardware.layouts.ttnn.fields import Fields, numbers, pair, word
-from hardware.layouts.ttnn.grammar import Call, Items, Span, Value, read, refuse
-from hardware.layouts.ttnn.layout import TtnnLayout
-from hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig, NdShardSpec, ShardSpec
-from hardware.layouts.ttnn.pages import PageConfig
-from hardware.layouts.ttnn.shape import Shape
-from hardware.layouts.ttnn.spec import TensorSpec
-from hardware.layouts.ttnn.tensor_layout import TensorLayout
-from hardware.layouts.ttnn.tile import DEFAULT_TILE, Tile
-from hardware.layouts.ttnn.words import (
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.alignment import layout_of_padded
+from tapestry.hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet
+from tapestry.hardware.layouts.ttnn.dtypes import DataType, dtype_named
+from tapestry.hardware.layouts.ttnn.fields import Fields, numbers, pair, word
+from tapestry.hardware.layouts.ttnn.grammar import Call, Items, Span, Value, read, refuse
+from tapestry.hardware.layouts.ttnn.layout import TtnnLayout
+from tapestry.hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig, NdShardSpec, ShardSpec
+from tapestry.hardware.layouts.ttnn.pages import PageConfig
+from tapestry.hardware.layouts.ttnn.shape import Shape
+from tapestry.hardware.layouts.ttnn.spec import TensorSpec
+from tapestry.hardware.layouts.ttnn.tensor_layout import TensorLayout
+from tapestry.hardware.layouts.ttnn.tile import DEFAULT_TILE, Tile
+from tapestry.hardware.layouts.ttnn.words import (
     BufferType,
     MemoryLayout,
     PageLayout,

@@ -7,8 +7,8 @@ The hardware stores a 32 x 32 tile as four 16 x 16 faces, each row-major. The do
 from dataclasses import dataclass
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.ttnn.dtypes import DataType
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.ttnn.dtypes import DataType
 
 Pair = tuple[int, int]
 

@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Self
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 class Word(Enum):

@@ -1,8 +1,8 @@
 """XLA's tiled layouts: shapes and layouts in XLA's text, tiles, sizes, the TPU's default formats."""
 
-from hardware.layouts.notation import Notation
-from hardware.layouts.xla.defaults import ONE_BIT_TILES, default_tiles, default_tpu_tiles
-from hardware.layouts.xla.fields import (
+from tapestry.hardware.layouts.notation import Notation
+from tapestry.hardware.layouts.xla.defaults import ONE_BIT_TILES, default_tiles, default_tpu_tiles
+from tapestry.hardware.layouts.xla.fields import (
     IGNORABLE,
     LayoutFields,
     SplitConfig,
@@ -13,10 +13,10 @@ from hardware.layouts.xla.fields import (
     logical_to_physical,
     move_dim_to_major,
 )
-from hardware.layouts.xla.layout import XlaLayout, parse
-from hardware.layouts.xla.primitives import PRIMITIVES, Primitive, primitive_named
-from hardware.layouts.xla.shape import ArrayShape, TupleShape, with_default_layout
-from hardware.layouts.xla.sizes import (
+from tapestry.hardware.layouts.xla.layout import XlaLayout, parse
+from tapestry.hardware.layouts.xla.primitives import PRIMITIVES, Primitive, primitive_named
+from tapestry.hardware.layouts.xla.shape import ArrayShape, TupleShape, with_default_layout
+from tapestry.hardware.layouts.xla.sizes import (
     array_data_size,
     array_size,
     byte_strides,
@@ -25,16 +25,16 @@ from hardware.layouts.xla.sizes import (
     max_elements_in_per_split,
     max_split_size,
 )
-from hardware.layouts.xla.text import parse_layout_fields, parse_shape, recognises
-from hardware.layouts.xla.tile import COMBINE, Tile, starred, tile_of, tile_text
-from hardware.layouts.xla.tiling import (
+from tapestry.hardware.layouts.xla.text import parse_layout_fields, parse_shape, recognises
+from tapestry.hardware.layouts.xla.tile import COMBINE, Tile, starred, tile_of, tile_text
+from tapestry.hardware.layouts.xla.tiling import (
     TileStep,
     linear_index,
     linear_index_with_tiles,
     tile_step,
     tile_steps,
 )
-from hardware.layouts.xla.validation import validate, validate_for
+from tapestry.hardware.layouts.xla.validation import validate, validate_for
 
 NOTATION = Notation(
     name="xla",

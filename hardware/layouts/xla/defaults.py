@@ -10,9 +10,9 @@ vectors and 4-bit elements the layouts in TPU programs that XLA's own tests carr
 from collections.abc import Sequence
 from functools import lru_cache
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.primitives import primitive_named
-from hardware.layouts.xla.tile import Tile
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.xla.primitives import primitive_named
+from tapestry.hardware.layouts.xla.tile import Tile
 
 LANES = 128
 SUBLANES = 8

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.primitives import BY_NAME
-from hardware.layouts.xla.tile import Tile, tile_text
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.xla.primitives import BY_NAME
+from tapestry.hardware.layouts.xla.tile import Tile, tile_text
 
 LEVELS = {"dense": "D", "compressed": "C", "singleton": "S", "loose_compressed": "H"}
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardware.layouts.layout import Indices, Mask
-from hardware.layouts.xla.tiling import TileStep
+from tapestry.hardware.layouts.layout import Indices, Mask
+from tapestry.hardware.layouts.xla.tiling import TileStep
 
 Column = Indices | None
 

@@ -8,17 +8,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
-from hardware.layouts.xla.defaults import default_tiles
-from hardware.layouts.xla.fields import LayoutFields, descending
-from hardware.layouts.xla.index import Column, columns_of, cut, positions, tiled, untiled
-from hardware.layouts.xla.primitives import primitive_named
-from hardware.layouts.xla.shape import UNBOUNDED, ArrayShape
-from hardware.layouts.xla.splits import Splits, splits_of
-from hardware.layouts.xla.text import parse_shape
-from hardware.layouts.xla.tile import Tile
-from hardware.layouts.xla.tiling import LARGEST, MOST_DIMENSIONS, TileStep, tile_steps
-from hardware.layouts.xla.validation import check_size, validate_for
+from tapestry.hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
+from tapestry.hardware.layouts.xla.defaults import default_tiles
+from tapestry.hardware.layouts.xla.fields import LayoutFields, descending
+from tapestry.hardware.layouts.xla.index import Column, columns_of, cut, positions, tiled, untiled
+from tapestry.hardware.layouts.xla.primitives import primitive_named
+from tapestry.hardware.layouts.xla.shape import UNBOUNDED, ArrayShape
+from tapestry.hardware.layouts.xla.splits import Splits, splits_of
+from tapestry.hardware.layouts.xla.text import parse_shape
+from tapestry.hardware.layouts.xla.tile import Tile
+from tapestry.hardware.layouts.xla.tiling import LARGEST, MOST_DIMENSIONS, TileStep, tile_steps
+from tapestry.hardware.layouts.xla.validation import check_size, validate_for
 
 
 @dataclass(frozen=True)

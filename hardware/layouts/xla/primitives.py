@@ -5,7 +5,7 @@ Source: openxla/xla:xla/xla_data.proto (PrimitiveType) and xla/primitive_util.h.
 
 from dataclasses import dataclass
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @dataclass(frozen=True)

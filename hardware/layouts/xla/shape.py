@@ -5,7 +5,7 @@ Source: openxla/xla:xla/shape.h, ShapeUtil::PrintHumanStringWithLayout.
 
 from dataclasses import dataclass, replace
 
-from hardware.layouts.xla.fields import LayoutFields, descending
+from tapestry.hardware.layouts.xla.fields import LayoutFields, descending
 
 UNBOUNDED = -(2**63)
 """The size of a dimension written `?` (Shape::kUnboundedSize)."""

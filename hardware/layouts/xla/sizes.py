@@ -8,13 +8,13 @@ ArrayDataSize, ByteStrides), xla/layout_util.cc (LinearIndex, MaxSplitSize, Byte
 from collections.abc import Sequence
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.fields import LayoutFields, descending
-from hardware.layouts.xla.primitives import primitive_named
-from hardware.layouts.xla.shape import ArrayShape
-from hardware.layouts.xla.tile import COMBINE
-from hardware.layouts.xla.tiling import tile_step
-from hardware.layouts.xla.validation import check_size, validate_for
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.xla.fields import LayoutFields, descending
+from tapestry.hardware.layouts.xla.primitives import primitive_named
+from tapestry.hardware.layouts.xla.shape import ArrayShape
+from tapestry.hardware.layouts.xla.tile import COMBINE
+from tapestry.hardware.layouts.xla.tiling import tile_step
+from tapestry.hardware.layouts.xla.validation import check_size, validate_for
 
 
 def array_size(shape: ArrayShape) -> int:

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from hardware.layouts.layout import Indices, LayoutError, Mask
-from hardware.layouts.xla.fields import SplitConfig
-from hardware.layouts.xla.index import Column
+from tapestry.hardware.layouts.layout import Indices, LayoutError, Mask
+from tapestry.hardware.layouts.xla.fields import SplitConfig
+from tapestry.hardware.layouts.xla.index import Column
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.fields import LEVELS, LayoutFields, SplitConfig, descending
-from hardware.layouts.xla.primitives import BY_NAME, PRIMITIVES
-from hardware.layouts.xla.shape import (
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.xla.fields import LEVELS, LayoutFields, SplitConfig, descending
+from tapestry.hardware.layouts.xla.primitives import BY_NAME, PRIMITIVES
+from tapestry.hardware.layouts.xla.shape import (
     NO_ARRAYS,
     UNBOUNDED,
     ArrayShape,
@@ -20,7 +20,7 @@ from hardware.layouts.xla.shape import (
     TupleShape,
     with_default_layout,
 )
-from hardware.layouts.xla.tile import COMBINE, Tile
+from tapestry.hardware.layouts.xla.tile import COMBINE, Tile
 
 T = TypeVar("T")
 LONGEST_TEXT = 100_000

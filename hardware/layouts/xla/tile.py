@@ -5,7 +5,7 @@ Source: openxla/xla:xla/layout.h (Tile) and docs/tiled_layout.md.
 
 from collections.abc import Sequence
 
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.layout import LayoutError
 
 COMBINE = -(2**63)
 """What XLA stores for `*` (Tile::kCombineDimension, the least int64)."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.tile import COMBINE, Tile, check_tile, tile_text
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.xla.tile import COMBINE, Tile, check_tile, tile_text
 
 MOST_DIMENSIONS = 64
 LARGEST = 2**63 - 1

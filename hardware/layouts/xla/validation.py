@@ -6,11 +6,11 @@ Source: openxla/xla:xla/layout_util.cc (ValidateLayoutInShape, ValidateLayoutFor
 
 from math import prod
 
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.xla.fields import LayoutFields
-from hardware.layouts.xla.primitives import BY_NAME, primitive_named
-from hardware.layouts.xla.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
-from hardware.layouts.xla.tile import check_tile
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.xla.fields import LayoutFields
+from tapestry.hardware.layouts.xla.primitives import BY_NAME, primitive_named
+from tapestry.hardware.layouts.xla.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from tapestry.hardware.layouts.xla.tile import check_tile
 
 LARGEST = 2**63 - 1
 

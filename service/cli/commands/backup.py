@@ -6,11 +6,11 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from service.cli.errors import OK, CommandError
-from service.cli.output import print_json, quantity
-from service.settings import database_url
-from service.store import StoreError
-from service.store.backup import back_up
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.settings import database_url
+from tapestry.service.store import StoreError
+from tapestry.service.store.backup import back_up
 
 
 def run(arguments: Namespace) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from service.cli.errors import OK, CommandError
-from service.cli.frontier import unit_of
-from service.cli.output import print_json, print_table, quantity
-from service.cli.searching import open_store
-from service.comparison import Side, compare
-from service.presentation import TITLES
-from service.store import StoredRun, StoreError
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.frontier import unit_of
+from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.searching import open_store
+from tapestry.service.comparison import Side, compare
+from tapestry.service.presentation import TITLES
+from tapestry.service.store import StoredRun, StoreError
 
 
 def run(arguments: Namespace) -> int:

@@ -11,23 +11,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
-from costmodel.objectives import POSITION
-from optimizer import Progress
-from service.checking import telling_plans
-from service.cli.client import Client
-from service.cli.errors import FAILED, OK, CommandError
-from service.cli.frontier import print_frontier
-from service.cli.options.searching import DEFAULT_SECONDS
-from service.cli.output import paint, print_json, print_table, quantity, verdict
-from service.cli.progress import Reporter, reporter
-from service.cli.searching import exit_interrupted
-from service.correlation import largest_rank_correlation
-from service.examples import DEMO_MODEL, example_model
-from service.graphs import GraphFileError
-from service.logs import start_logging
-from service.serving import Listening, ServingError
-from service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
+from tapestry.costmodel.objectives import POSITION
+from tapestry.optimizer import Progress
+from tapestry.service.checking import telling_plans
+from tapestry.service.cli.client import Client
+from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.frontier import print_frontier
+from tapestry.service.cli.options.searching import DEFAULT_SECONDS
+from tapestry.service.cli.output import paint, print_json, print_table, quantity, verdict
+from tapestry.service.cli.progress import Reporter, reporter
+from tapestry.service.cli.searching import exit_interrupted
+from tapestry.service.correlation import largest_rank_correlation
+from tapestry.service.examples import DEMO_MODEL, example_model
+from tapestry.service.graphs import GraphFileError
+from tapestry.service.logs import start_logging
+from tapestry.service.serving import Listening, ServingError
+from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
 
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")

@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costmodel.objectives import require_objectives
-from hardware import Mesh
-from optimizer import explain, searched
-from rewrites import Move, Provenance, RuleError, StaleMove
-from service.cli.errors import FAILED, OK, CommandError
-from service.cli.frontier import unit_of
-from service.cli.history import History, is_file, read_history
-from service.cli.output import column, paint, print_json, print_table
-from service.cli.progress import Reporter, reporter
-from service.cli.searching import open_store, read_graph, read_mesh
-from service.explaining import explanation_document, moves_of, story_document, unlike
-from service.presentation import TITLES
-from service.store import Store, StoreError, mesh_of
-from teg.graph import Graph
+from tapestry.costmodel.objectives import require_objectives
+from tapestry.hardware import Mesh
+from tapestry.optimizer import explain, searched
+from tapestry.rewrites import Move, Provenance, RuleError, StaleMove
+from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.frontier import unit_of
+from tapestry.service.cli.history import History, is_file, read_history
+from tapestry.service.cli.output import column, paint, print_json, print_table
+from tapestry.service.cli.progress import Reporter, reporter
+from tapestry.service.cli.searching import open_store, read_graph, read_mesh
+from tapestry.service.explaining import explanation_document, moves_of, story_document, unlike
+from tapestry.service.presentation import TITLES
+from tapestry.service.store import Store, StoreError, mesh_of
+from tapestry.teg.graph import Graph
 
 PATIENCE_S = 2.0
 NAMED = 3

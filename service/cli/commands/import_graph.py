@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from service.cli.errors import OK
-from service.cli.output import print_json, print_table, quantity
-from service.cli.searching import read_graph, write_graph
-from service.graphs import GraphSummary, SourceSummary, summarise
+from tapestry.service.cli.errors import OK
+from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.searching import read_graph, write_graph
+from tapestry.service.graphs import GraphSummary, SourceSummary, summarise
 
 
 def run(arguments: Namespace) -> int:

@@ -8,12 +8,12 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from hardware.layouts import Layout
-from hardware.layouts.drawing import svg_of, text_of
-from hardware.layouts.drawing.terminal import ASCII, MOST_COLUMNS, MOST_ROWS, UNICODE
-from service.cli.errors import OK, CommandError
-from service.cli.output import print_json, quantity
-from service.layouts import LayoutFaults, described, drawn, read_layout
+from tapestry.hardware.layouts import Layout
+from tapestry.hardware.layouts.drawing import svg_of, text_of
+from tapestry.hardware.layouts.drawing.terminal import ASCII, MOST_COLUMNS, MOST_ROWS, UNICODE
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.layouts import LayoutFaults, described, drawn, read_layout
 
 MARGIN, LEAST = 12, 6  # columns of text beside a drawing, columns of cells in the narrowest
 

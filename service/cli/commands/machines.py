@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
-from service.cli.errors import OK
-from service.cli.output import print_json, print_table, quantity
-from service.store import mesh_to_document
+from tapestry.hardware import Device, Mesh, device_names, load_device, load_mesh, mesh_names
+from tapestry.service.cli.errors import OK
+from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.store import mesh_to_document
 
 
 def run(arguments: Namespace) -> int:

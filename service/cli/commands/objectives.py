@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from costmodel.objectives import OBJECTIVES
-from service.cli.errors import OK
-from service.cli.output import print_json, print_table
+from tapestry.costmodel.objectives import OBJECTIVES
+from tapestry.service.cli.errors import OK
+from tapestry.service.cli.output import print_json, print_table
 
 
 def run(arguments: Namespace) -> int:

@@ -6,14 +6,14 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from optimizer import Budget
-from service.checking import telling_plans
-from service.cli.errors import FAILED, OK
-from service.cli.frontier import print_frontier
-from service.cli.options.searching import DEFAULT_SECONDS
-from service.cli.output import print_json
-from service.cli.progress import reporter
-from service.cli.searching import (
+from tapestry.optimizer import Budget
+from tapestry.service.checking import telling_plans
+from tapestry.service.cli.errors import FAILED, OK
+from tapestry.service.cli.frontier import print_frontier
+from tapestry.service.cli.options.searching import DEFAULT_SECONDS
+from tapestry.service.cli.output import print_json
+from tapestry.service.cli.progress import reporter
+from tapestry.service.cli.searching import (
     Outcome,
     Request,
     exit_interrupted,
@@ -25,9 +25,9 @@ from service.cli.searching import (
     search_and_check,
     store_outcome,
 )
-from service.presentation import result_document
-from service.store import Store
-from service.verdicts import tally_text
+from tapestry.service.presentation import result_document
+from tapestry.service.store import Store
+from tapestry.service.verdicts import tally_text
 
 
 def run(arguments: Namespace) -> int:

@@ -7,10 +7,10 @@ from argparse import Namespace
 
 import numpy as np
 
-from service.cli.errors import FAILED, OK
-from service.cli.output import print_json, print_table
-from service.plugins import checked, document, plug_ins
-from teg.plugins import log
+from tapestry.service.cli.errors import FAILED, OK
+from tapestry.service.cli.output import print_json, print_table
+from tapestry.service.plugins import checked, document, plug_ins
+from tapestry.teg.plugins import log
 
 
 def run(arguments: Namespace) -> int:

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rewrites import Move
-from rewrites.pipelines import Rewritten
-from rewrites.preparation import Prepared, prepared
-from service.cli.errors import OK, CommandError
-from service.cli.output import print_json, print_table
-from service.cli.searching import read_graph, refuse_one_file, warn_of, write_graph
-from service.graphs import graph_flops
-from service.refusals import refusal_documents
-from service.requests import InvalidRequest
-from service.rewriting import Asked, excluded, listing, rewritten, stage_documents
-from teg.graph import Graph
+from tapestry.rewrites import Move
+from tapestry.rewrites.pipelines import Rewritten
+from tapestry.rewrites.preparation import Prepared, prepared
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json, print_table
+from tapestry.service.cli.searching import read_graph, refuse_one_file, warn_of, write_graph
+from tapestry.service.graphs import graph_flops
+from tapestry.service.refusals import refusal_documents
+from tapestry.service.requests import InvalidRequest
+from tapestry.service.rewriting import Asked, excluded, listing, rewritten, stage_documents
+from tapestry.teg.graph import Graph
 
 SHOWN = 3
 MOVES_WANTED = "expected a JSON file of moves, such as `tapestry rewrite --list --json` prints"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from service.cli.errors import OK
-from service.cli.output import print_json, print_table
-from service.rules import rules
+from tapestry.service.cli.errors import OK
+from tapestry.service.cli.output import print_json, print_table
+from tapestry.service.rules import rules
 
 
 def run(arguments: Namespace) -> int:

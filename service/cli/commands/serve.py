@@ -6,17 +6,17 @@ import os
 import sys
 from argparse import Namespace
 
-from service.cli.errors import OK, CommandError
-from service.logs import start_logging
-from service.scratch import scratch_folder
-from service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.logs import start_logging
+from tapestry.service.scratch import scratch_folder
+from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
 
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; requests in hand are answered, the worker gives its job back."""
     start_logging(arguments.log_level)
     # Only now: what is wrong with plug-ins is said when the application is loaded.
-    from service.serving import Listening, ServingError
+    from tapestry.service.serving import Listening, ServingError
 
     settings = settings_of(arguments)
     try:

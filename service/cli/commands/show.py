@@ -6,16 +6,16 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from service.checking import failures_of
-from service.cli.errors import OK, CommandError
-from service.cli.frontier import checks_of, print_frontier, unit_of
-from service.cli.output import print_json, print_table, quantity
-from service.cli.searching import open_store
-from service.lifecycle import is_ended
-from service.presentation import TITLES, run_document, stored_plan_document
-from service.provenance import plug_ins_of
-from service.store import Store, StoredPlan, StoredRun, StoreError
-from service.verdicts import UNTRUSTED, tally_text, verdict_of
+from tapestry.service.checking import failures_of
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.frontier import checks_of, print_frontier, unit_of
+from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.searching import open_store
+from tapestry.service.lifecycle import is_ended
+from tapestry.service.presentation import TITLES, run_document, stored_plan_document
+from tapestry.service.provenance import plug_ins_of
+from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
+from tapestry.service.verdicts import UNTRUSTED, tally_text, verdict_of
 
 NEWEST = 20
 PLACES_SHOWN = 4

@@ -11,19 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.objectives import require_objectives
-from hardware import Mesh
-from optimizer import Plan, knee
-from service.checking import abstract_plan, execute_plan, failures_of, fits_in_memory, reference_values
-from service.cli.commands.pinned import run_explicit
-from service.cli.errors import FAILED, OK, CommandError
-from service.cli.frontier import unit_of
-from service.cli.output import print_json, print_table, quantity, verdict
-from service.cli.searching import open_store, read_graph, read_mesh
-from service.presentation import TITLES
-from service.store import Execution, Store, StoreError, mesh_of
-from teg.graph import Graph
-from teg.sharding.foreign import is_explicit
+from tapestry.costmodel.objectives import require_objectives
+from tapestry.hardware import Mesh
+from tapestry.optimizer import Plan, knee
+from tapestry.service.checking import (
+    abstract_plan,
+    execute_plan,
+    failures_of,
+    fits_in_memory,
+    reference_values,
+)
+from tapestry.service.cli.commands.pinned import run_explicit
+from tapestry.service.cli.errors import FAILED, OK, CommandError
+from tapestry.service.cli.frontier import unit_of
+from tapestry.service.cli.output import print_json, print_table, quantity, verdict
+from tapestry.service.cli.searching import open_store, read_graph, read_mesh
+from tapestry.service.presentation import TITLES
+from tapestry.service.store import Execution, Store, StoreError, mesh_of
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.foreign import is_explicit
 
 COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
 

@@ -10,11 +10,11 @@ import threading
 from argparse import Namespace
 from types import FrameType
 
-from service.cli.errors import OK
-from service.cli.searching import islands_of, open_store
-from service.logs import start_logging
-from service.scratch import scratch_folder
-from service.worker import WorkerSettings, work
+from tapestry.service.cli.errors import OK
+from tapestry.service.cli.searching import islands_of, open_store
+from tapestry.service.logs import start_logging
+from tapestry.service.scratch import scratch_folder
+from tapestry.service.worker import WorkerSettings, work
 
 NICENESS = 5
 

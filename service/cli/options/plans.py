@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.cli.options.shared import Parser, as_json, dims, graph, store
-from service.cli.values import names, whole
+from tapestry.service.cli.options.shared import Parser, as_json, dims, graph, store
+from tapestry.service.cli.values import names, whole
 
 
 def simulate(parser: Parser) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.cli.options.shared import Parser, as_json, graph
-from service.cli.values import coordinates, names, whole
+from tapestry.service.cli.options.shared import Parser, as_json, graph
+from tapestry.service.cli.values import coordinates, names, whole
 
 
 def import_(parser: Parser) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.cli.options.shared import Parser, graph, port, search
-from service.cli.values import names, pin, whole
+from tapestry.service.cli.options.shared import Parser, graph, port, search
+from tapestry.service.cli.values import names, pin, whole
 
 DEFAULT_SECONDS = 10.0
 OBJECTIVES = "time_s,peak_memory_bytes,traffic_bytes,energy_j"

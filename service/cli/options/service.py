@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from service.cli.options.shared import Parser, as_json, islands, logging, port, store
+from tapestry.service.cli.options.shared import Parser, as_json, islands, logging, port, store
 
 
 def serve(parser: Parser) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from service.cli.errors import CommandError
-from service.cli.values import dimension, positive_seconds, whole
+from tapestry.service.cli.errors import CommandError
+from tapestry.service.cli.values import dimension, positive_seconds, whole
 
 MOST_ISLANDS = 256
 LEVELS = ("debug", "info", "warning", "error")

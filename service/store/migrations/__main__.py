@@ -1,4 +1,4 @@
-"""For maintainers: `python -m service.store.migrations MESSAGE` writes a new step, from what changed in the tables."""
+"""Write a new migration step from what changed in the tables: `python -m tapestry.service.store.migrations MESSAGE`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from alembic import command
 from sqlalchemy import create_engine
 
-from service.store.migrations import HEAD, REVISIONS
-from service.store.migrations.upgrade import configuration
+from tapestry.service.store.migrations import HEAD, REVISIONS
+from tapestry.service.store.migrations.upgrade import configuration
 
 
 def main(message: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from alembic import context
 from sqlalchemy import types
 
-from service.store.tables import Base
+from tapestry.service.store.tables import Base
 
 
 def as_the_database_has_it(kind: str, item: Any, _: object) -> str | Literal[False]:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from teg.dtypes import NAMES
-from teg.importers.loom.model import (
+from tapestry.teg.dtypes import NAMES
+from tapestry.teg.importers.loom.model import (
     ApplicationBody,
     IpfSignature,
     LoomGraph,
@@ -24,9 +24,9 @@ from teg.importers.loom.model import (
     TensorBody,
     parse,
 )
-from teg.issues import Issue
-from teg.sharding.tiling import overlap
-from teg.zspace import ZRange
+from tapestry.teg.issues import Issue
+from tapestry.teg.sharding.tiling import overlap
+from tapestry.teg.zspace import ZRange
 
 SIDES = ("inputs", "outputs")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from teg.builder import GraphBuilder
-from teg.operators.expressions import CELL_FUNCTIONS, Expression
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.operators.expressions import CELL_FUNCTIONS, Expression
 
 
 @dataclass(frozen=True)

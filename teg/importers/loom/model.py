@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from teg import jsonvalues as take
-from teg.encoding import MalformedError
-from teg.issues import Issue, key_path
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from tapestry.teg import jsonvalues as take
+from tapestry.teg.encoding import MalformedError
+from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 
 SCHEMAS = "http://tensortapestry.org/schemas/loom/2024-01"
 NODES = f"{SCHEMAS}/node_types.jsd#/nodes"

@@ -11,19 +11,19 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from teg.builder import GraphBuilder
-from teg.encoding import MalformedError, decode_value
-from teg.graph import Graph, TensorType, attributes
-from teg.importers.failure import ImportFailure
-from teg.importers.loom.constraints import constraint_issues
-from teg.importers.loom.kernels import Application, kernel_named
-from teg.importers.loom.model import Node, OperationBody, Selection, Selections, TensorBody, parse
-from teg.issues import Issue, listing
-from teg.jsontext import parse as parse_text
-from teg.operators.external import external_attributes
-from teg.operators.selectors import sliced, view_attributes
-from teg.signature import IndexDim, Signature
-from teg.zspace import IndexProjection, ZRange
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.encoding import MalformedError, decode_value
+from tapestry.teg.graph import Graph, TensorType, attributes
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.loom.constraints import constraint_issues
+from tapestry.teg.importers.loom.kernels import Application, kernel_named
+from tapestry.teg.importers.loom.model import Node, OperationBody, Selection, Selections, TensorBody, parse
+from tapestry.teg.issues import Issue, listing
+from tapestry.teg.jsontext import parse as parse_text
+from tapestry.teg.operators.external import external_attributes
+from tapestry.teg.operators.selectors import sliced, view_attributes
+from tapestry.teg.signature import IndexDim, Signature
+from tapestry.teg.zspace import IndexProjection, ZRange
 
 IMPORTS = ("op:import", "import", "source")
 EXPORTS = ("op:export", "export", "sink")

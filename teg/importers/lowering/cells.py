@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from teg.importers.lowering.expressions import known_leaf, leaves, on_factors, rebuild, simplified, size_of
-from teg.importers.lowering.storage import Generator, Known, Rep, Storage, flat, names_of, strides_of
-from teg.importers.program import Compute, Labels
-from teg.views import identity
+from tapestry.teg.importers.lowering.expressions import (
+    known_leaf,
+    leaves,
+    on_factors,
+    rebuild,
+    simplified,
+    size_of,
+)
+from tapestry.teg.importers.lowering.storage import Generator, Known, Rep, Storage, flat, names_of, strides_of
+from tapestry.teg.importers.program import Compute, Labels
+from tapestry.teg.views import identity
 
 Factors = tuple[tuple[int, ...], ...]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from teg.importers.failure import ImportFailure
-from teg.importers.lowering.indexed import axiswise, gather, scatter
-from teg.importers.lowering.storage import Generator, Rep, Storage, flat, names_of
-from teg.importers.program import Compute
-from teg.views import identity
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.lowering.indexed import axiswise, gather, scatter
+from tapestry.teg.importers.lowering.storage import Generator, Rep, Storage, flat, names_of
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.views import identity
 
 Factors = tuple[tuple[int, ...], ...]
 Lower = Callable[[Storage, Compute, Sequence[Rep], Sequence[Factors], Factors], Rep]

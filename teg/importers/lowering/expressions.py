@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.literals import affine
-from teg.operators.expressions import CASTS
+from tapestry.teg.importers.literals import affine
+from tapestry.teg.operators.expressions import CASTS
 
 Expr = tuple[Any, ...]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from teg.importers.lowering.storage import Rep, Storage, flat, names_of
-from teg.importers.program import Compute
-from teg.views import ViewDim, ViewMap
+from tapestry.teg.importers.lowering.storage import Rep, Storage, flat, names_of
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.views import ViewDim, ViewMap
 
 Factors = tuple[tuple[int, ...], ...]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from teg.builder import GraphBuilder
-from teg.dtypes import numpy_dtype
-from teg.graph import Graph
-from teg.importers.factoring import Factoring
-from teg.importers.lowering.cells import lower_cell
-from teg.importers.lowering.compute import lower_compute
-from teg.importers.lowering.movement import concat, relabel, slice_
-from teg.importers.lowering.storage import Known, Rep, Storage, flat, names_of
-from teg.importers.program import (
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.lowering.cells import lower_cell
+from tapestry.teg.importers.lowering.compute import lower_compute
+from tapestry.teg.importers.lowering.movement import concat, relabel, slice_
+from tapestry.teg.importers.lowering.storage import Known, Rep, Storage, flat, names_of
+from tapestry.teg.importers.program import (
     Compute,
     Concat,
     Fixed,
@@ -29,9 +29,9 @@ from teg.importers.program import (
     Value,
     outputs_of,
 )
-from teg.operators.monoids import identity as monoid_identity
-from teg.pruning import prune
-from teg.views import ViewDim, ViewMap, identity
+from tapestry.teg.operators.monoids import identity as monoid_identity
+from tapestry.teg.pruning import prune
+from tapestry.teg.views import ViewDim, ViewMap, identity
 
 # What they make of no elements is their monoid's identity.
 SUMS = ("reduce", "contract")

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from teg.importers.lowering.storage import Rep, Storage, flat, names_of, strides_of
-from teg.importers.program import Concat, Relabel, Slice
-from teg.views import ViewDim, ViewMap, permutation
+from tapestry.teg.importers.lowering.storage import Rep, Storage, flat, names_of, strides_of
+from tapestry.teg.importers.program import Concat, Relabel, Slice
+from tapestry.teg.views import ViewDim, ViewMap, permutation
 
 Factors = tuple[tuple[int, ...], ...]
 

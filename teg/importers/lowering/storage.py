@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.builder import GraphBuilder
-from teg.graph import attributes
-from teg.importers.program import Labels
-from teg.operators.selectors import view_attributes
-from teg.views import ViewDim, ViewMap, identity
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import attributes
+from tapestry.teg.importers.program import Labels
+from tapestry.teg.operators.selectors import view_attributes
+from tapestry.teg.views import ViewDim, ViewMap, identity
 
 
 class Rep(NamedTuple):

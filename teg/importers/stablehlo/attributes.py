@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import item_bytes, numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.program import LARGEST_COUNT
-from teg.importers.stablehlo.module import Type
+from tapestry.teg.dtypes import item_bytes, numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import LARGEST_COUNT
+from tapestry.teg.importers.stablehlo.module import Type
 
 ELEMENT_TYPES = {
     "i1": "bool",

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from teg.dtypes import is_float
-from teg.importers.carrying import STATES, with_carried_state
-from teg.importers.program import Compute, Program, Step, inputs_of, outputs_of
-from teg.importers.stablehlo.updates import Signs
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.importers.carrying import STATES, with_carried_state
+from tapestry.teg.importers.program import Compute, Program, Step, inputs_of, outputs_of
+from tapestry.teg.importers.stablehlo.updates import Signs
 
 Chain = tuple[dict[str, int], set[str]]
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.literals import literal
-from teg.importers.program import Compute, Entry, Fixed, Labels, Literal, Value
-from teg.importers.stablehlo.module import Operation, Type
-from teg.importers.translate.linear import contract
-from teg.importers.translate.movement import pad
-from teg.importers.translate.stepwise import FoldingTranslation
-from teg.importers.translate.translation import plain_labels
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.literals import literal
+from tapestry.teg.importers.program import Compute, Entry, Fixed, Labels, Literal, Value
+from tapestry.teg.importers.stablehlo.module import Operation, Type
+from tapestry.teg.importers.translate.linear import contract
+from tapestry.teg.importers.translate.movement import pad
+from tapestry.teg.importers.translate.stepwise import FoldingTranslation
+from tapestry.teg.importers.translate.translation import plain_labels
 
 Expr = tuple[Any, ...]
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from teg.graph import Graph
-from teg.importers.absorbing import absorb_transpositions
-from teg.importers.factoring import Factoring
-from teg.importers.failure import ImportFailure
-from teg.importers.lowering.lower import lower
-from teg.importers.stablehlo.module import Module
-from teg.importers.stablehlo.naming import input_names, output_names
-from teg.importers.stablehlo.reader import bindings, module_of, read_module
-from teg.importers.stablehlo.translate import translate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers.absorbing import absorb_transpositions
+from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.lowering.lower import lower
+from tapestry.teg.importers.stablehlo.module import Module
+from tapestry.teg.importers.stablehlo.naming import input_names, output_names
+from tapestry.teg.importers.stablehlo.reader import bindings, module_of, read_module
+from tapestry.teg.importers.stablehlo.translate import translate
 
 
 def import_stablehlo(

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from teg.graph import ROLES
-from teg.importers.failure import ImportFailure
-from teg.importers.stablehlo.module import Function
+from tapestry.teg.graph import ROLES
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.stablehlo.module import Function
 
 # One step of a path as JAX prints it: ['key'], [0], .field
 STEP = re.compile(r"""\[["']?([^\]"']*)["']?\]""")

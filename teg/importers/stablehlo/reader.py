@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.failure import ImportFailure
-from teg.importers.stablehlo.attributes import AttributeReader, type_of
-from teg.importers.stablehlo.module import Function, Module, Operation, Port, Region
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.stablehlo.attributes import AttributeReader, type_of
+from tapestry.teg.importers.stablehlo.module import Function, Module, Operation, Port, Region
 
 LIMIT_BYTES = 1 << 30
 NESTING_LIMIT = 100

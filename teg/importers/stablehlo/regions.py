@@ -11,10 +11,10 @@ from itertools import product
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
-from teg.importers.program import Value
-from teg.importers.stablehlo.module import Operation, Region
-from teg.importers.stablehlo.unrolling import Runner
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.module import Operation, Region
+from tapestry.teg.importers.stablehlo.unrolling import Runner
 
 # Operation -> monoid, and the cell function that combines two elements.
 MONOIDS = {

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Entry, Program, Value
-from teg.importers.stablehlo.carrying import carried
-from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.families import BY_OPERATION
-from teg.importers.stablehlo.module import Function, Module
-from teg.importers.stablehlo.naming import input_names, output_names, roles_of
-from teg.importers.stablehlo.unrolling import Runner
-from teg.importers.translate.roles import settle_roles
-from teg.importers.translate.stepwise import FoldingTranslation
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Entry, Program, Value
+from tapestry.teg.importers.stablehlo.carrying import carried
+from tapestry.teg.importers.stablehlo.emitter import Emitter
+from tapestry.teg.importers.stablehlo.families import BY_OPERATION
+from tapestry.teg.importers.stablehlo.module import Function, Module
+from tapestry.teg.importers.stablehlo.naming import input_names, output_names, roles_of
+from tapestry.teg.importers.stablehlo.unrolling import Runner
+from tapestry.teg.importers.translate.roles import settle_roles
+from tapestry.teg.importers.translate.stepwise import FoldingTranslation
 
 
 def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> Program:

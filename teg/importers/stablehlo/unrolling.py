@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.module import Function, Module, Operation, Region, Type
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter
+from tapestry.teg.importers.stablehlo.module import Function, Module, Operation, Region, Type
 
 # Inlined and unrolled, that is.
 LARGEST_OPERATION_COUNT = 250_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from teg.importers.program import Compute, Program, Reshape, Step, inputs_of
+from tapestry.teg.importers.program import Compute, Program, Reshape, Step, inputs_of
 
 LONGEST_SEARCH = 1000
 LONGEST_STEP = 12

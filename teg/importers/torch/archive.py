@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.torch.listing import Listing, dtype_by_code
-from teg.importers.torch.serialized import parse_json, read_serialized
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.torch.listing import Listing, dtype_by_code
+from tapestry.teg.importers.torch.serialized import parse_json, read_serialized
 
 # A graph of ten thousand nodes takes about 30 MB of JSON.
 LARGEST_JSON_BYTES = 2 * 1024**3

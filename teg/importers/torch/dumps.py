@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Value
-from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, unique_outputs
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, unique_outputs
 
 ROLE_BY_PREFIX = {
     "param": "parameter",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from teg.importers.failure import ImportFailure
-from teg.importers.torch.listing import Call, Listing, Ref
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.torch.listing import Call, Listing, Ref
 
 # Whose results share the storage of their first operand, as far as we know them.
 SHARING = frozenset(

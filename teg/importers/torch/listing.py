@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Value
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Value
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import EXTENDED
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Value
-from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_name, told_apart, unique_outputs
-from teg.importers.torch.sizes import Sizes
+from tapestry.teg.dtypes import EXTENDED
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.listing import (
+    Call,
+    Input,
+    Listing,
+    Ref,
+    dtype_by_name,
+    told_apart,
+    unique_outputs,
+)
+from tapestry.teg.importers.torch.sizes import Sizes
 
 ROLE_BY_KIND = {
     "PARAMETER": "parameter",

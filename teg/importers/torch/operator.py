@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from teg.importers.failure import ImportFailure
-from teg.importers.torch.listing import Call
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.torch.listing import Call
 
 # Arguments that say where and how a result is stored; its element type is recorded with it.
 STORAGE = frozenset(

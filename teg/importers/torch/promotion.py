@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
-from teg.importers.program import Value
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.importers.program import Value
 
 DEFAULTS = ("bool", "int64", "float32", "complex64")
 

@@ -12,10 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.failure import ImportFailure
-from teg.importers.program import Value
-from teg.importers.torch.listing import Call, Input, Listing, Ref, dtype_by_code, told_apart, unique_outputs
-from teg.importers.torch.sizes import Sizes
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.listing import (
+    Call,
+    Input,
+    Listing,
+    Ref,
+    dtype_by_code,
+    told_apart,
+    unique_outputs,
+)
+from tapestry.teg.importers.torch.sizes import Sizes
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 5, 8
 

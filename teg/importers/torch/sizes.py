@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from teg.importers.failure import ImportFailure
+from tapestry.teg.importers.failure import ImportFailure
 
 FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "Add": lambda *a: sum(a),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from teg.importers.carrying import with_carried_state
-from teg.importers.program import Program
+from tapestry.teg.importers.carrying import with_carried_state
+from tapestry.teg.importers.program import Program
 
 
 def with_roles_of_outputs(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from teg.graph import ROLES
-from teg.importers.carrying import STATES
-from teg.importers.failure import ImportFailure
-from teg.importers.torch.listing import Listing
+from tapestry.teg.graph import ROLES
+from tapestry.teg.importers.carrying import STATES
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.torch.listing import Listing
 
 
 def told(listing: Listing, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:

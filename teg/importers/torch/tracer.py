@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from teg.importers.program import Value
-from teg.importers.torch.listing import Call
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.stepwise import FoldingTranslation
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.listing import Call
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.stepwise import FoldingTranslation
 
 Number = (bool, int, float, complex)
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from teg.document import MAX_BLOCKS
-from teg.importers.failure import ImportFailure
-from teg.importers.literals import literal
-from teg.importers.program import Entry, Literal, Program, Value
-from teg.importers.torch.families import OPERATORS
-from teg.importers.torch.families.strided import VIEWS, row_major
-from teg.importers.torch.inplace import Sharing, functional, refs_in
-from teg.importers.torch.listing import Call, Input, Listing, Output, Ref
-from teg.importers.torch.operator import bind
-from teg.importers.torch.state import with_roles_of_outputs
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.stepwise import FOLD_LIMIT_BYTES, FoldingTranslation
+from tapestry.teg.document import MAX_BLOCKS
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.literals import literal
+from tapestry.teg.importers.program import Entry, Literal, Program, Value
+from tapestry.teg.importers.torch.families import OPERATORS
+from tapestry.teg.importers.torch.families.strided import VIEWS, row_major
+from tapestry.teg.importers.torch.inplace import Sharing, functional, refs_in
+from tapestry.teg.importers.torch.listing import Call, Input, Listing, Output, Ref
+from tapestry.teg.importers.torch.operator import bind
+from tapestry.teg.importers.torch.state import with_roles_of_outputs
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.stepwise import FOLD_LIMIT_BYTES, FoldingTranslation
 
 SHOWN_REFUSALS = 3
 BY_TARGET = {target: operator for operator in OPERATORS for target in operator.targets}

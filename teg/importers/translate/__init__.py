@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from teg.importers.carrying import with_carried_state
-from teg.importers.failure import ImportFailure, WrongProgramError
-from teg.importers.literals import literal, nothing
-from teg.importers.onnx_names import reads_of
-from teg.importers.onnx_reader import Model, Node
-from teg.importers.program import Entry, Literal, Program, Value
-from teg.importers.translate.attention import ATTENTION
-from teg.importers.translate.casting import CASTING
-from teg.importers.translate.columns import COLUMNS
-from teg.importers.translate.control import CONTROL
-from teg.importers.translate.deforming import DEFORMING
-from teg.importers.translate.elementwise import ELEMENTWISE
-from teg.importers.translate.folding import fold_node
-from teg.importers.translate.foreign import fix_node
-from teg.importers.translate.gathering import GATHERING
-from teg.importers.translate.generating import GENERATING
-from teg.importers.translate.linear import LINEAR
-from teg.importers.translate.losses import LOSSES
-from teg.importers.translate.matrices import MATRICES
-from teg.importers.translate.movement import MOVEMENT
-from teg.importers.translate.ordering import ORDERING
-from teg.importers.translate.pooling import POOLING
-from teg.importers.translate.quantised import QUANTISED
-from teg.importers.translate.recurrent import RECURRENT
-from teg.importers.translate.reductions import REDUCTIONS
-from teg.importers.translate.resizing import RESIZING
-from teg.importers.translate.roles import settle_roles
-from teg.importers.translate.sampling import SAMPLING
-from teg.importers.translate.scattering import SCATTERING
-from teg.importers.translate.spectral import SPECTRAL
-from teg.importers.translate.standard import expand_node
-from teg.importers.translate.tiling import TILING
-from teg.importers.translate.training import TRAINING
-from teg.importers.translate.translation import Translation, Translator
-from teg.importers.translate.transposed import TRANSPOSED
-from teg.importers.translate.windows import WINDOWS
+from tapestry.teg.importers.carrying import with_carried_state
+from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
+from tapestry.teg.importers.literals import literal, nothing
+from tapestry.teg.importers.onnx_names import reads_of
+from tapestry.teg.importers.onnx_reader import Model, Node
+from tapestry.teg.importers.program import Entry, Literal, Program, Value
+from tapestry.teg.importers.translate.attention import ATTENTION
+from tapestry.teg.importers.translate.casting import CASTING
+from tapestry.teg.importers.translate.columns import COLUMNS
+from tapestry.teg.importers.translate.control import CONTROL
+from tapestry.teg.importers.translate.deforming import DEFORMING
+from tapestry.teg.importers.translate.elementwise import ELEMENTWISE
+from tapestry.teg.importers.translate.folding import fold_node
+from tapestry.teg.importers.translate.foreign import fix_node
+from tapestry.teg.importers.translate.gathering import GATHERING
+from tapestry.teg.importers.translate.generating import GENERATING
+from tapestry.teg.importers.translate.linear import LINEAR
+from tapestry.teg.importers.translate.losses import LOSSES
+from tapestry.teg.importers.translate.matrices import MATRICES
+from tapestry.teg.importers.translate.movement import MOVEMENT
+from tapestry.teg.importers.translate.ordering import ORDERING
+from tapestry.teg.importers.translate.pooling import POOLING
+from tapestry.teg.importers.translate.quantised import QUANTISED
+from tapestry.teg.importers.translate.recurrent import RECURRENT
+from tapestry.teg.importers.translate.reductions import REDUCTIONS
+from tapestry.teg.importers.translate.resizing import RESIZING
+from tapestry.teg.importers.translate.roles import settle_roles
+from tapestry.teg.importers.translate.sampling import SAMPLING
+from tapestry.teg.importers.translate.scattering import SCATTERING
+from tapestry.teg.importers.translate.spectral import SPECTRAL
+from tapestry.teg.importers.translate.standard import expand_node
+from tapestry.teg.importers.translate.tiling import TILING
+from tapestry.teg.importers.translate.training import TRAINING
+from tapestry.teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.importers.translate.transposed import TRANSPOSED
+from tapestry.teg.importers.translate.windows import WINDOWS
 
 TRANSLATORS: tuple[Translator, ...] = (
     *ELEMENTWISE,

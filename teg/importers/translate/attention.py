@@ -10,13 +10,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.onnx_tensors import element_type
-from teg.importers.program import Compute
-from teg.importers.translate.linear import contract
-from teg.importers.translate.movement import pad
-from teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_tensors import element_type
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.linear import contract
+from tapestry.teg.importers.translate.movement import pad
+from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
 
 Expr = tuple[Any, ...]
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.literals import literal
-from teg.importers.program import Compute, Fixed, Labels, Literal, Value
-from teg.importers.translate.arithmetic import Expr, cast, tree_of
-from teg.importers.translate.linear import contract
-from teg.importers.translate.movement import broadcast_to, pad
-from teg.importers.translate.translation import Translation, plain_labels
-from teg.operators.monoids import HALF
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.literals import literal
+from tapestry.teg.importers.program import Compute, Fixed, Labels, Literal, Value
+from tapestry.teg.importers.translate.arithmetic import Expr, cast, tree_of
+from tapestry.teg.importers.translate.linear import contract
+from tapestry.teg.importers.translate.movement import broadcast_to, pad
+from tapestry.teg.importers.translate.translation import Translation, plain_labels
+from tapestry.teg.operators.monoids import HALF
 
 Operand = Value | float
 

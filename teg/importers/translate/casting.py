@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from teg.dtypes import bounds, item_bytes
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.onnx_tensors import element_type
-from teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.dtypes import bounds, item_bytes
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_tensors import element_type
+from tapestry.teg.importers.translate.translation import Translation, Translator
 
 Expr = tuple[Any, ...]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed, operand
-from teg.importers.translate.translation import Translator
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed, operand
+from tapestry.teg.importers.translate.translation import Translator
 
 Ints = Sequence[int]
 

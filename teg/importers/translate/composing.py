@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.translation import Translation
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.translation import Translation
 
 Results = Value | Sequence[Value | None]
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 
-from teg.importers.failure import ImportFailure
-from teg.importers.literals import literal
-from teg.importers.onnx_names import reads_of
-from teg.importers.onnx_reader import Node, nodes_of
-from teg.importers.onnx_tensors import to_array
-from teg.importers.translate.translation import Translation, Translator, normal_axis
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.literals import literal
+from tapestry.teg.importers.onnx_names import reads_of
+from tapestry.teg.importers.onnx_reader import Node, nodes_of
+from tapestry.teg.importers.onnx_tensors import to_array
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis
 
 # Longer loops, and programs whose bodies come to more nodes than this when they are unrolled, are refused.
 MOST_ITERATIONS = 4096

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed, operand, optional_operand
-from teg.importers.translate.sampling import Rules, interpolated
-from teg.importers.translate.translation import Translator
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
+from tapestry.teg.importers.translate.sampling import Rules, interpolated
+from tapestry.teg.importers.translate.translation import Translator
 
 OUTSIDE_IS_ZERO = Rules("zeros", corners=True, cubic_bounded=True)
 

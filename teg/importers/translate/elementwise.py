@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Literal
-from teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Literal
+from tapestry.teg.importers.translate.translation import Translation, Translator
 
 Expr = tuple[Any, ...]
 

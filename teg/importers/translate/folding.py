@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import item_bytes
-from teg.importers.constants import ELEMENTWISE, FOLD_LIMIT_BYTES, fold, literal
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Literal
-from teg.importers.translate.inference import infer_types, static_type
-from teg.importers.translate.translation import Translation
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.importers.constants import ELEMENTWISE, FOLD_LIMIT_BYTES, fold, literal
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Literal
+from tapestry.teg.importers.translate.inference import infer_types, static_type
+from tapestry.teg.importers.translate.translation import Translation
 
 # Moving weights about costs nothing later, so they are not copied here.
 KEPT_ON_WEIGHTS = frozenset(

@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.translate.folding import RANDOM
-from teg.importers.translate.inference import Output, infer_types, static_type
-from teg.importers.translate.translation import Translation
-from teg.operators.foreign import tensor_setting
-from teg.operators.onnx_reference import Call, Setting, check_known
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.translate.folding import RANDOM
+from tapestry.teg.importers.translate.inference import Output, infer_types, static_type
+from tapestry.teg.importers.translate.translation import Translation
+from tapestry.teg.operators.foreign import tensor_setting
+from tapestry.teg.operators.onnx_reference import Call, Setting, check_known
 
 KINDS = {
     onnx.AttributeProto.FLOAT: "float",

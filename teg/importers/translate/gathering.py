@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from teg.importers.constants import affine
-from teg.importers.failure import ImportFailure, WrongProgramError
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Literal
-from teg.importers.translate.laws import law_of
-from teg.importers.translate.positions import gather, take_along
-from teg.importers.translate.strided import strided
-from teg.importers.translate.translation import Translation, Translator, normal_axis
-from teg.importers.translate.vectors import (
+from tapestry.teg.importers.constants import affine
+from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Literal
+from tapestry.teg.importers.translate.laws import law_of
+from tapestry.teg.importers.translate.positions import gather, take_along
+from tapestry.teg.importers.translate.strided import strided
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis
+from tapestry.teg.importers.translate.vectors import (
     aligned_pairs,
     flat_positions,
     outer_labels,

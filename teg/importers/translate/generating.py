@@ -7,10 +7,10 @@ import math
 import numpy as np
 from onnx import helper
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.translation import Translation, Translator, normal_axis
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis
 
 
 def _one_hot(t: Translation, node: Node) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.onnx_tensors import checked_shape, element_type
-from teg.importers.program import Literal, Value
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_tensors import checked_shape, element_type
+from tapestry.teg.importers.program import Literal, Value
 
 # Known operands up to this size help the inference; larger ones are no shapes.
 SHAPE_LIMIT_BYTES = 64 * 1024

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.importers.program import Compute, Literal, Relabel, Reshape, Value
-from teg.importers.translate.translation import Translation
+from tapestry.teg.importers.program import Compute, Literal, Relabel, Reshape, Value
+from tapestry.teg.importers.translate.translation import Translation
 
 # Expressions and chains of steps deeper than this are not followed.
 DEEPEST = 24

@@ -6,10 +6,10 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute, Labels
-from teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute, Labels
+from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
 
 
 def contract(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.positions import gather
-from teg.importers.translate.reductions import reduce_axes
-from teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.positions import gather
+from tapestry.teg.importers.translate.reductions import reduce_axes
+from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
 
 
 def _negative_log_likelihood(t: Translation, node: Node) -> None:

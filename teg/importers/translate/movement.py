@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
-from teg.mirroring import padding_parts
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.mirroring import padding_parts
 
 
 def _transpose(t: Translation, node: Node) -> None:

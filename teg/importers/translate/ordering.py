@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.positions import arg_reduce, arg_sort, gather, scan, take_along
-from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.positions import arg_reduce, arg_sort, gather, scan, take_along
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 
 
 def _top_k(t: Translation, node: Node) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Compute
-from teg.importers.translate.movement import pad
-from teg.importers.translate.translation import Translation, plain_labels
-from teg.operators.monoids import identity
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.movement import pad
+from tapestry.teg.importers.translate.translation import Translation, plain_labels
+from tapestry.teg.operators.monoids import identity
 
 # How ONNX's reductions combine what was there with what comes: the monoid, and the cell function.
 REDUCTIONS = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max", "max"), "min": ("min", "min")}

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.arithmetic import call
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed
-from teg.importers.translate.translation import Translator
-from teg.importers.translate.windows import geometry_of
-from teg.operators.monoids import HALF, identity
-from teg.operators.windows import read_extent
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.arithmetic import call
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed
+from tapestry.teg.importers.translate.translation import Translator
+from tapestry.teg.importers.translate.windows import geometry_of
+from tapestry.teg.operators.monoids import HALF, identity
+from tapestry.teg.operators.windows import read_extent
 
 Ints = Sequence[int]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teg.importers.program import Compute, Labels
-from teg.importers.translate.translation import Translation, plain_labels
+from tapestry.teg.importers.program import Compute, Labels
+from tapestry.teg.importers.translate.translation import Translation, plain_labels
 
 # The label of the dimension that positions count along.
 AXIS = "v"

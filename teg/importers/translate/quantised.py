@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from teg.dtypes import bounds, is_integer
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.onnx_tensors import element_type
-from teg.importers.translate.casting import saturated
-from teg.importers.translate.linear import matmul
-from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
-from teg.importers.translate.windows import convolve
+from tapestry.teg.dtypes import bounds, is_integer
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.onnx_tensors import element_type
+from tapestry.teg.importers.translate.casting import saturated
+from tapestry.teg.importers.translate.linear import matmul
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.windows import convolve
 
 Expr = tuple[Any, ...]
 X: Expr = ("input", 0)

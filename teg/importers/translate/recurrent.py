@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Labels, Literal
-from teg.importers.translate.linear import contract
-from teg.importers.translate.recurrent_functions import ONE, ZERO, Activation, Expr, activations
-from teg.importers.translate.translation import Translation, Translator
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Labels, Literal
+from tapestry.teg.importers.translate.linear import contract
+from tapestry.teg.importers.translate.recurrent_functions import ONE, ZERO, Activation, Expr, activations
+from tapestry.teg.importers.translate.translation import Translation, Translator
 
 
 class _Inputs:

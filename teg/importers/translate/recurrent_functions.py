@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
 
 Expr = tuple[Any, ...]
 Activation = Callable[[Expr], Expr]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.batch_training import train_batch_normalisation
-from teg.importers.translate.movement import pad
-from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.batch_training import train_batch_normalisation
+from tapestry.teg.importers.translate.movement import pad
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 
 MONOIDS = {
     "ReduceSum": "sum",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.program import Value
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.translation import plain_labels
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.translation import plain_labels
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 

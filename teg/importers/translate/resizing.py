@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed
-from teg.importers.translate.gathering import read_rows
-from teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
-from teg.importers.translate.translation import Translator, normal_axis
-from teg.operators.monoids import HALF
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed
+from tapestry.teg.importers.translate.gathering import read_rows
+from tapestry.teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
+from tapestry.teg.importers.translate.translation import Translator, normal_axis
+from tapestry.teg.operators.monoids import HALF
 
 DEFAULT_CUBIC = -0.75
 # How far the kernels reach, in elements.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from teg.importers.program import Compute, Fixed, Program, Step, inputs_of, outputs_of
+from tapestry.teg.importers.program import Compute, Fixed, Program, Step, inputs_of, outputs_of
 
 
 def settle_roles(program: Program, given: Container[str]) -> Program:

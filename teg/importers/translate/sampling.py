@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from teg.dtypes import is_float
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.arithmetic import Expr, call, where
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed, operand
-from teg.importers.translate.translation import Translator
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed, operand
+from tapestry.teg.importers.translate.translation import Translator
 
 # Keys' parameter of the cubic kernel.
 CUBIC = -0.75

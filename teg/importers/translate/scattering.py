@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute, Literal
-from teg.importers.translate.gathering import progression_along
-from teg.importers.translate.movement import pad
-from teg.importers.translate.pasting import REDUCTIONS, combine, paste
-from teg.importers.translate.positions import scatter
-from teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
-from teg.importers.translate.vectors import (
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute, Literal
+from tapestry.teg.importers.translate.gathering import progression_along
+from tapestry.teg.importers.translate.movement import pad
+from tapestry.teg.importers.translate.pasting import REDUCTIONS, combine, paste
+from tapestry.teg.importers.translate.positions import scatter
+from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
+from tapestry.teg.importers.translate.vectors import (
     Vectors,
     aligned_pairs,
     flat_positions,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed, operand, optional_operand
-from teg.importers.translate.gathering import read_rows
-from teg.importers.translate.translation import Translator, normal_axis
-from teg.operators.monoids import HALF
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed, operand, optional_operand
+from tapestry.teg.importers.translate.gathering import read_rows
+from tapestry.teg.importers.translate.translation import Translator, normal_axis
+from tapestry.teg.operators.monoids import HALF
 
 WIDE = {"float32": "complex64", "float64": "complex128"}
 REAL = {"complex64": "float32", "complex128": "float64"}

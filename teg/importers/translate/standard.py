@@ -8,12 +8,12 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from teg.dtypes import numpy_dtype
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Fixed
-from teg.importers.translate.control import inline
-from teg.importers.translate.translation import Translation
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Fixed
+from tapestry.teg.importers.translate.control import inline
+from tapestry.teg.importers.translate.translation import Translation
 
 
 def expand_node(t: Translation, node: Node) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from teg.dtypes import item_bytes, numpy_dtype
-from teg.evaluate import evaluate
-from teg.importers.factoring import Factoring
-from teg.importers.literals import literal
-from teg.importers.lowering.lower import lower
-from teg.importers.program import (
+from tapestry.teg.dtypes import item_bytes, numpy_dtype
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.importers.factoring import Factoring
+from tapestry.teg.importers.literals import literal
+from tapestry.teg.importers.lowering.lower import lower
+from tapestry.teg.importers.program import (
     Compute,
     Entry,
     Fixed,
@@ -27,9 +27,9 @@ from teg.importers.program import (
     Value,
     inputs_of,
 )
-from teg.importers.translate.translation import Translation
-from teg.interface import pack_inputs, unpack_outputs
-from teg.operators.expressions import run_steps, steps_of
+from tapestry.teg.importers.translate.translation import Translation
+from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.operators.expressions import run_steps, steps_of
 
 # Larger results stay steps, as `teg.importers.constants` has it for ONNX.
 FOLD_LIMIT_BYTES = 64 * 1024

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from teg.importers.translate.laws import Law
-from teg.importers.translate.translation import Translation, plain_labels
+from tapestry.teg.importers.translate.laws import Law
+from tapestry.teg.importers.translate.translation import Translation, plain_labels
 
 
 def strided(

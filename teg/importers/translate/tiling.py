@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teg.importers.onnx_reader import Node
-from teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
 
 
 def _tile(t: Translation, node: Node) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Value
-from teg.importers.translate.arithmetic import Expr, call
-from teg.importers.translate.builder import Builder
-from teg.importers.translate.composing import composed
-from teg.importers.translate.translation import Translator
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.builder import Builder
+from tapestry.teg.importers.translate.composing import composed
+from tapestry.teg.importers.translate.translation import Translator
 
 DOMAIN = "ai.onnx.preview.training"
 

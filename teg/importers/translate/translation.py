@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from teg.dtypes import item_bytes
-from teg.importers.failure import ImportFailure
-from teg.importers.literals import literal, nothing
-from teg.importers.onnx_reader import Node
-from teg.importers.program import (
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.literals import literal, nothing
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import (
     LARGEST_COUNT,
     Compute,
     Concat,

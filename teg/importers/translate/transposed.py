@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.translation import Translation, Translator, plain_labels
-from teg.importers.translate.windows import convolve
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.importers.translate.windows import convolve
 
 
 class Spread(NamedTuple):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teg.importers.failure import WrongProgramError
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Concat, Literal
-from teg.importers.translate.laws import Law, known_law, law_of
-from teg.importers.translate.translation import Translation
+from tapestry.teg.importers.failure import WrongProgramError
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Concat, Literal
+from tapestry.teg.importers.translate.laws import Law, known_law, law_of
+from tapestry.teg.importers.translate.translation import Translation
 
 
 @dataclass(frozen=True)

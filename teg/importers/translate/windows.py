@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from teg.importers.failure import ImportFailure
-from teg.importers.onnx_reader import Node
-from teg.importers.program import Compute
-from teg.importers.translate.translation import Translation, Translator, plain_labels
-from teg.operators.windows import read_extent
+from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.importers.onnx_reader import Node
+from tapestry.teg.importers.program import Compute
+from tapestry.teg.importers.translate.translation import Translation, Translator, plain_labels
+from tapestry.teg.operators.windows import read_extent
 
 
 class Geometry(NamedTuple):

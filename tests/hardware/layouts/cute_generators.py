@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from hardware.layouts.cute.basis import Term
-from hardware.layouts.cute.integers import Static
-from hardware.layouts.cute.strided import Strided
-from hardware.layouts.cute.tuples import integer, leaves
+from tapestry.hardware.layouts.cute.basis import Term
+from tapestry.hardware.layouts.cute.integers import Static
+from tapestry.hardware.layouts.cute.strided import Strided
+from tapestry.hardware.layouts.cute.tuples import integer, leaves
 
 shapes: st.SearchStrategy[Term] = st.recursive(
     st.sampled_from((1, 2, 3, 4)).map(Static),

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts.cute.algebra import coalesce, complement, composition, filtered
-from hardware.layouts.cute.basis import Term, basis, plus, times
-from hardware.layouts.cute.composed import Swizzle
-from hardware.layouts.cute.coordinates import coordinate_of, linear_index
-from hardware.layouts.cute.integers import Static, number
-from hardware.layouts.cute.inverse import left_inverse, right_inverse
-from hardware.layouts.cute.layout import bound
-from hardware.layouts.cute.recast import evenly_divides
-from hardware.layouts.cute.strided import Strided, columnwise, identity, same_function
-from hardware.layouts.cute.text import parse_strided
-from hardware.layouts.cute.tiling import (
+from tapestry.hardware.layouts.cute.algebra import coalesce, complement, composition, filtered
+from tapestry.hardware.layouts.cute.basis import Term, basis, plus, times
+from tapestry.hardware.layouts.cute.composed import Swizzle
+from tapestry.hardware.layouts.cute.coordinates import coordinate_of, linear_index
+from tapestry.hardware.layouts.cute.integers import Static, number
+from tapestry.hardware.layouts.cute.inverse import left_inverse, right_inverse
+from tapestry.hardware.layouts.cute.layout import bound
+from tapestry.hardware.layouts.cute.recast import evenly_divides
+from tapestry.hardware.layouts.cute.strided import Strided, columnwise, identity, same_function
+from tapestry.hardware.layouts.cute.text import parse_strided
+from tapestry.hardware.layouts.cute.tiling import (
     blocked_product,
     flat_divide,
     logical_divide,
@@ -24,8 +24,8 @@ from hardware.layouts.cute.tiling import (
     tiled_divide,
     zipped_divide,
 )
-from hardware.layouts.cute.tuples import integer
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.tuples import integer
+from tapestry.hardware.layouts.layout import LayoutError
 from tests.hardware.layouts.cute_generators import injective, shapes
 
 laws = settings(max_examples=60, deadline=None)

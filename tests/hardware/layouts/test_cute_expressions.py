@@ -4,10 +4,10 @@ import contextlib
 
 import pytest
 
-from hardware.layouts.cute.expressions import evaluate, evaluated_text
-from hardware.layouts.cute.functions import FUNCTIONS
-from hardware.layouts.cute.text import parse_strided, parse_tensor
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.expressions import evaluate, evaluated_text
+from tapestry.hardware.layouts.cute.functions import FUNCTIONS
+from tapestry.hardware.layouts.cute.text import parse_strided, parse_tensor
+from tapestry.hardware.layouts.layout import LayoutError
 
 
 @pytest.mark.parametrize(

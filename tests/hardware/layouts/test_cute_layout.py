@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hardware.layouts import parse_layout
-from hardware.layouts.cute import NOTATION, parse
-from hardware.layouts.layout import Layout, LayoutError, every_coordinate
+from tapestry.hardware.layouts import parse_layout
+from tapestry.hardware.layouts.cute import NOTATION, parse
+from tapestry.hardware.layouts.layout import Layout, LayoutError, every_coordinate
 
 
 @pytest.mark.parametrize("text", NOTATION.examples)

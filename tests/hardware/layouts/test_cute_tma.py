@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from hardware.layouts.cute.composed import Swizzle
-from hardware.layouts.cute.text import parse_strided
-from hardware.layouts.cute.tma import (
+from tapestry.hardware.layouts.cute.composed import Swizzle
+from tapestry.hardware.layouts.cute.text import parse_strided
+from tapestry.hardware.layouts.cute.tma import (
     TmaDescriptor,
     descriptor_of,
     element_type,
     swizzle_mode,
     swizzle_mode_of,
 )
-from hardware.layouts.cute.tma_copies import TmaCopy, copies, copy_at, load, store
-from hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.cute.tma_copies import TmaCopy, copies, copy_at, load, store
+from tapestry.hardware.layouts.layout import LayoutError
 
 HALF = element_type("half_t")
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError, parse_layout
-from hardware.layouts.drawing import picture_of, svg_of, text_of
-from hardware.layouts.drawing.picture import MOST_CELLS, MOST_PANELS
-from hardware.layouts.drawing.seams import BUFFER, INNER, OUTER, PLAIN, kept, seams
-from hardware.layouts.drawing.terminal import ASCII
-from hardware.layouts.ttnn import tiled
+from tapestry.hardware.layouts import LayoutError, parse_layout
+from tapestry.hardware.layouts.drawing import picture_of, svg_of, text_of
+from tapestry.hardware.layouts.drawing.picture import MOST_CELLS, MOST_PANELS
+from tapestry.hardware.layouts.drawing.seams import BUFFER, INNER, OUTER, PLAIN, kept, seams
+from tapestry.hardware.layouts.drawing.terminal import ASCII
+from tapestry.hardware.layouts.ttnn import tiled
 from tests.contracts.layout_members import STRATEGIES
 
 SVG = "{http://www.w3.org/2000/svg}"

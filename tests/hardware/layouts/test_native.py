@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.catalogue import device_names, load_device
-from hardware.layouts.binding import bind, native_text
-from hardware.layouts.layout import LayoutError
-from hardware.layouts.native import (
+from tapestry.hardware.catalogue import device_names, load_device
+from tapestry.hardware.layouts.binding import bind, native_text
+from tapestry.hardware.layouts.layout import LayoutError
+from tapestry.hardware.layouts.native import (
     NATIVES,
     accessed_bytes,
     native_named,
     offered_orders,
     stored_bytes,
 )
-from hardware.layouts.order import order_of, parse_order, program_order
-from teg.dtypes import NAMES, item_bytes
+from tapestry.hardware.layouts.order import order_of, parse_order, program_order
+from tapestry.teg.dtypes import NAMES, item_bytes
 
 TILED = [native for native in NATIVES if native.tiles is not None]
 SHAPES = st.lists(st.integers(1, 37), max_size=4).map(tuple)

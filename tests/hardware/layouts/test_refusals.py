@@ -2,8 +2,8 @@
 
 import pytest
 
-from hardware.layouts import LayoutError, parse_layout
-from hardware.layouts.ttnn import Shape, TtnnLayout
+from tapestry.hardware.layouts import LayoutError, parse_layout
+from tapestry.hardware.layouts.ttnn import Shape, TtnnLayout
 
 
 @pytest.mark.parametrize(

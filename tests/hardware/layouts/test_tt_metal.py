@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import Layout, LayoutError, parse_layout
-from hardware.layouts.tt_metal import MetalLayout, parse_metal_layout
+from tapestry.hardware.layouts import Layout, LayoutError, parse_layout
+from tapestry.hardware.layouts.tt_metal import MetalLayout, parse_metal_layout
 
 
 @st.composite

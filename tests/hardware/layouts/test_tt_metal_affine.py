@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError
-from hardware.layouts.tt_metal import AffineMap, collapsed_map, parse_affine_map
-from hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Symbol, evaluate
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.tt_metal import AffineMap, collapsed_map, parse_affine_map
+from tapestry.hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Symbol, evaluate
 
 DIMS = ("d0", "d1")
 

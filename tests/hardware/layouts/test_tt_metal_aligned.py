@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import Layout, LayoutError
-from hardware.layouts.tt_metal import AlignedAttribute, AlignedMetalLayout, parse_metal_layout
-from hardware.layouts.tt_metal.element import scalar, tile
+from tapestry.hardware.layouts import Layout, LayoutError
+from tapestry.hardware.layouts.tt_metal import AlignedAttribute, AlignedMetalLayout, parse_metal_layout
+from tapestry.hardware.layouts.tt_metal.element import scalar, tile
 
 
 @st.composite

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import Layout, LayoutError
-from hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
-from hardware.layouts.tt_metal.device import (
+from tapestry.hardware.layouts import Layout, LayoutError
+from tapestry.hardware.layouts.tt_metal import MetalAttribute, MetalLayout, parse_affine_map
+from tapestry.hardware.layouts.tt_metal.device import (
     l1_location,
     l1_map,
     physical_core,
@@ -15,7 +15,7 @@ from hardware.layouts.tt_metal.device import (
     virtual_core,
     worker_grid,
 )
-from hardware.layouts.tt_metal.element import scalar, tile
+from tapestry.hardware.layouts.tt_metal.element import scalar, tile
 
 
 @pytest.mark.parametrize(

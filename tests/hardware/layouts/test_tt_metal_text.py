@@ -2,16 +2,16 @@
 
 import pytest
 
-from hardware.layouts import LayoutError
-from hardware.layouts.tt_metal import (
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.tt_metal import (
     MetalAttribute,
     MetalLayout,
     collapsed_map,
     parse_metal_attribute,
     parse_metal_layout,
 )
-from hardware.layouts.tt_metal.element import scalar, tile
-from hardware.layouts.tt_metal.printing import printed_aligned_attribute, printed_attribute
+from tapestry.hardware.layouts.tt_metal.element import scalar, tile
+from tapestry.hardware.layouts.tt_metal.printing import printed_aligned_attribute, printed_attribute
 
 PLAIN = (
     "tensor<3x64x128xf32, #tt.metal_layout<(d0, d1, d2) -> (d0 * 64 + d1, d2), undef, <3x2>, "

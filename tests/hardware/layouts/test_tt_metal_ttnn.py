@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError
-from hardware.layouts.tt_metal import MetalLayout, parse_metal_layout, ttnn_attribute
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.tt_metal import MetalLayout, parse_metal_layout, ttnn_attribute
 
 
 @pytest.mark.parametrize(

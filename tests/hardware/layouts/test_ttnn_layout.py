@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import Layout, LayoutError
-from hardware.layouts.ttnn import (
+from tapestry.hardware.layouts import Layout, LayoutError
+from tapestry.hardware.layouts.ttnn import (
     NOTATION,
     MemoryConfig,
     TtnnLayout,

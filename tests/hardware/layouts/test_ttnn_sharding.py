@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError
-from hardware.layouts.ttnn import (
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.ttnn import (
     Core,
     CoreGrid,
     CoreRange,
@@ -35,7 +35,7 @@ from hardware.layouts.ttnn import (
     squeeze_ranks,
     strides_of_map,
 )
-from hardware.layouts.ttnn.cores import merged
+from tapestry.hardware.layouts.ttnn.cores import merged
 from tests.hardware.layouts.ttnn_generators import layouts
 
 ROWS = PageConfig(PageLayout.ROW_MAJOR)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError
-from hardware.layouts.binding import native_text
-from hardware.layouts.layout import every_coordinate
-from hardware.layouts.native import native_named
-from hardware.layouts.xla import XlaLayout, array_size, parse
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.binding import native_text
+from tapestry.hardware.layouts.layout import every_coordinate
+from tapestry.hardware.layouts.native import native_named
+from tapestry.hardware.layouts.xla import XlaLayout, array_size, parse
 from tests.hardware.layouts.xla_generators import layouts, split_layouts, tiled_by_numpy
 
 

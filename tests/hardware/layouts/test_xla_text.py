@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError
-from hardware.layouts.xla import (
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.xla import (
     IGNORABLE,
     ArrayShape,
     LayoutFields,

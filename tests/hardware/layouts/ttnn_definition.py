@@ -1,6 +1,6 @@
 """Where an element of a ttnn tensor lies, in plain numbers, one step of the definition after the other."""
 
-from hardware.layouts.ttnn import TtnnLayout, to_2d
+from tapestry.hardware.layouts.ttnn import TtnnLayout, to_2d
 
 
 def slot_by_definition(layout: TtnnLayout, coords: tuple[int, ...]) -> int:

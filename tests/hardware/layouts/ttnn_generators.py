@@ -3,8 +3,8 @@
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from hardware.layouts import LayoutError
-from hardware.layouts.ttnn import (
+from tapestry.hardware.layouts import LayoutError
+from tapestry.hardware.layouts.ttnn import (
     BufferType,
     CoreGrid,
     MemoryConfig,

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from hardware.layouts.xla import COMBINE, ArrayShape, LayoutFields, SplitConfig, Tile, XlaLayout
+from tapestry.hardware.layouts.xla import COMBINE, ArrayShape, LayoutFields, SplitConfig, Tile, XlaLayout
 
 SIZES = st.integers(1, 7)
 

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardware.catalogue import load_device
-from hardware.mesh import Mesh, MeshAxis
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.operators.selectors import broadcast, permuted, reversed_along, sliced, view_attributes
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy, splittable
-from teg.signature import PARALLEL, Signature
-from teg.views import ViewMap
+from tapestry.hardware.catalogue import load_device
+from tapestry.hardware.mesh import Mesh, MeshAxis
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators.selectors import broadcast, permuted, reversed_along, sliced, view_attributes
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy, splittable
+from tapestry.teg.signature import PARALLEL, Signature
+from tapestry.teg.views import ViewMap
 
 MESHES = (
     MeshShape.of(gpu=1),

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from hardware.simulator.classes import count_fetch_by_class
-from hardware.simulator.counting import count_copy
-from hardware.simulator.fetches import count_fetch
-from hardware.simulator.movement import Movement
-from hardware.simulator.rounds import CopyCounts
-from teg.sharding.copies import CopyPlan, plan_copy
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import WHOLE, Spec, Split, Window, boxes
+from tapestry.hardware.simulator.classes import count_fetch_by_class
+from tapestry.hardware.simulator.counting import count_copy
+from tapestry.hardware.simulator.fetches import count_fetch
+from tapestry.hardware.simulator.movement import Movement
+from tapestry.hardware.simulator.rounds import CopyCounts
+from tapestry.teg.sharding.copies import CopyPlan, plan_copy
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes
 from tests.hardware.simulator.programs import MESHES
 
 GRID = MeshShape.of(node=2, gpu=4)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hardware.simulator import boxes, simulate
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
+from tapestry.hardware.simulator import boxes, simulate
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
 
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from hardware import load_mesh
-from hardware.simulator import run_pinned, simulate
-from teg.builder import GraphBuilder
-from teg.costs import cost_table
-from teg.evaluate import random_inputs
-from teg.graph import Graph
-from teg.sharding.expand import expand
-from teg.sharding.materialise import materialise
-from teg.sharding.mesh import MeshShape
+from tapestry.hardware import load_mesh
+from tapestry.hardware.simulator import run_pinned, simulate
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.costs import cost_table
+from tapestry.teg.evaluate import random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.teg.sharding.programs import random_placements, random_program
 from tests.teg.sharding.test_foreign import paper
 

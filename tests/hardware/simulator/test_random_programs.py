@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hardware.simulator import Execution, simulate
-from teg.evaluate import evaluate, random_inputs
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
+from tapestry.hardware.simulator import Execution, simulate
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
 from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
 
 

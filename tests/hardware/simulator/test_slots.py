@@ -6,17 +6,17 @@ import json
 import numpy as np
 import pytest
 
-from hardware.mesh import Mesh
-from hardware.simulator import OutOfMemory, simulate, to_perfetto
-from hardware.simulator.lifetimes import Lifetimes
-from hardware.timing import block_ticks, step_ticks
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.sharding.expand import ExplicitGraph, expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import OutOfMemory, simulate, to_perfetto
+from tapestry.hardware.simulator.lifetimes import Lifetimes
+from tapestry.hardware.timing import block_ticks, step_ticks
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
 from tests.hardware.simulator.programs import cell, machine
 
 TWO = MeshShape.of(gpu=2)

@@ -4,17 +4,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hardware.simulator import simulate
-from hardware.simulator.arrays import ArrayBackend
-from hardware.simulator.parts import flat_parts, same_bits
-from teg.builder import GraphBuilder
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.sharding.expand import ComputeStep, expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
+from tapestry.hardware.simulator import simulate
+from tapestry.hardware.simulator.arrays import ArrayBackend
+from tapestry.hardware.simulator.parts import flat_parts, same_bits
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import ComputeStep, expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
 from tests.hardware.simulator.programs import cell, machine
 
 EIGHT, GRID = MeshShape.of(gpu=8), MeshShape.of(node=2, gpu=4)
@@ -125,7 +125,7 @@ def test_replicas_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) ->
     rows = Placement(Strategy((Split(("gpu.0", "gpu.1")), WHOLE, WHOLE)))
     graph = product()
     # Without sharing, so that device 5 computes for itself.
-    monkeypatch.setattr("hardware.simulator.parts.memory_key", id)
+    monkeypatch.setattr("tapestry.hardware.simulator.parts.memory_key", id)
     program = expand(
         graph, Placements({"y": rows, "y.out": Placement(Strategy((rows.strategy.splits[0], WHOLE)))}), EIGHT
     )

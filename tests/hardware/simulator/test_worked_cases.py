@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from hardware.simulator import Execution, simulate
-from teg.builder import GraphBuilder
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.sharding.expand import ExplicitGraph, expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
+from tapestry.hardware.simulator import Execution, simulate
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
 from tests.hardware.simulator.programs import machine
 
 EIGHT = MeshShape.of(gpu=8)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from teg.evaluate import evaluate
-from teg.graph import Graph
-from teg.importers import from_jax, from_stablehlo
-from teg.interface import pack_inputs, unpack_outputs
-from teg.validate import validate
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_jax, from_stablehlo
+from tapestry.teg.interface import pack_inputs, unpack_outputs
+from tapestry.teg.validate import validate
 
 
 def results(graph: Graph, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -48,7 +48,7 @@ def _names(function: Callable[..., Any], arguments: Sequence[Any]) -> Sequence[s
     """The names of the sources that the arguments' leaves become."""
     import jax
 
-    from teg.importers.stablehlo.entry import stablehlo_names
+    from tapestry.teg.importers.stablehlo.entry import stablehlo_names
 
     return stablehlo_names(jax.jit(function, keep_unused=True).lower(*arguments).as_text(debug_info=True))[0]
 

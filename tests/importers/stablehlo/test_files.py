@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("jaxlib")
 
-from service.graphs import GraphFileError, load_graph
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_stablehlo
-from teg.importers.stablehlo.entry import stablehlo_names
-from teg.validate import validate
+from tapestry.service.graphs import GraphFileError, load_graph
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.importers.stablehlo.entry import stablehlo_names
+from tapestry.teg.validate import validate
 from tests.importers.models import GRAPHS
 from tests.importers.stablehlo.programs import close, results
 

@@ -11,7 +11,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 
-from teg.importers import from_jax  # noqa: E402
+from tapestry.teg.importers import from_jax  # noqa: E402
 from tests.importers.stablehlo.programs import same_as_jax  # noqa: E402
 
 RNG = np.random.default_rng(5)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("jaxlib")
 
-from teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.importers import ImportFailure, from_stablehlo
 from tests.importers.stablehlo.programs import run_text
 
 VALUES = np.array([[3, 1, 3, 0, 2], [-1, -1, -2, -1, -5]], np.float32)

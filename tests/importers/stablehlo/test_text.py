@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("jaxlib")
 
-from teg.importers import ImportFailure, from_stablehlo
+from tapestry.teg.importers import ImportFailure, from_stablehlo
 from tests.importers.stablehlo.programs import run_text
 
 RNG = np.random.default_rng(9)

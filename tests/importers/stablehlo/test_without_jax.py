@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.graphs import GraphFileError, load_graph
-from teg.importers import ImportFailure, from_jax, from_stablehlo
+from tapestry.service.graphs import GraphFileError, load_graph
+from tapestry.teg.importers import ImportFailure, from_jax, from_stablehlo
 
 TEXT = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\nreturn %x : tensor<2xf32>\n}"
 

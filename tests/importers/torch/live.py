@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teg.graph import Graph
-from teg.importers import from_torch
-from teg.importers.torch.live import to_numpy
-from teg.validate import validate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_torch
+from tapestry.teg.importers.torch.live import to_numpy
+from tapestry.teg.validate import validate
 from tests.importers.models import run
 
 if os.environ.get("CI"):

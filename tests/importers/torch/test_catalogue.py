@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from teg.importers.torch.families import OPERATORS
+from tapestry.teg.importers.torch.families import OPERATORS
 from tests.importers.torch.live import torch
 
 TARGETS = [target for operator in OPERATORS for target in operator.targets]

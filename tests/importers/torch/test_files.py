@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teg.importers import ImportFailure, from_torch
-from teg.importers.torch_import import read_listing
-from teg.validate import validate
+from tapestry.teg.importers import ImportFailure, from_torch
+from tapestry.teg.importers.torch_import import read_listing
+from tapestry.teg.validate import validate
 from tests.importers.models import GRAPHS, run
 
 DUMPS = sorted([*GRAPHS.glob("fx/*.json.gz"), *GRAPHS.glob("pt2json/*.json.gz")])

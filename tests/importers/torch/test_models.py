@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teg.graph import Graph
-from teg.importers import ImportFailure, from_torch
-from teg.importers.torch.live import to_numpy
-from teg.validate import validate
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import ImportFailure, from_torch
+from tapestry.teg.importers.torch.live import to_numpy
+from tapestry.teg.validate import validate
 from tests.importers.models import run
 from tests.importers.torch.live import assert_close, check, tensors_in, torch
 

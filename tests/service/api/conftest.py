@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from service.graphs import summarise
-from service.serving import Listening
-from service.settings import ServiceSettings
-from service.store import Store
+from tapestry.service.graphs import summarise
+from tapestry.service.serving import Listening
+from tapestry.service.settings import ServiceSettings
+from tapestry.service.store import Store
 from tests.service.programs import NOON, finished_run, two_layers
 
 PROBLEM = "application/problem+json"

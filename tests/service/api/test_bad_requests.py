@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from costmodel.objectives import NAMES
-from hardware import load_mesh, mesh_names
-from rewrites import catalogue
-from service.api.bodies import RunBody
-from service.store import mesh_to_document
+from tapestry.costmodel.objectives import NAMES
+from tapestry.hardware import load_mesh, mesh_names
+from tapestry.rewrites import catalogue
+from tapestry.service.api.bodies import RunBody
+from tapestry.service.store import mesh_to_document
 from tests.service.api.conftest import Service, complaint
 
 MESH = mesh_to_document(load_mesh("dgx-h100"))

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from service.settings import Limits
+from tapestry.service.settings import Limits
 from tests.service.api.conftest import Serve, Service, complaint
 
 JSON = {"Content-Type": "application/json"}

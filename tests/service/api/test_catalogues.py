@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.objectives import NAMES
-from hardware import device_names, mesh_from_dict, mesh_names
-from rewrites import PLACEMENT, catalogue
-from teg.operators import catalogue as operators
+from tapestry.costmodel.objectives import NAMES
+from tapestry.hardware import device_names, mesh_from_dict, mesh_names
+from tapestry.rewrites import PLACEMENT, catalogue
+from tapestry.teg.operators import catalogue as operators
 from tests.service.api.conftest import Service, complaint
 
 MEMBERS = {

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from service.api import desk as desk_module
-from service.api.desk import Desk
-from service.api.problems import Problem
-from service.store import StoreError
+from tapestry.service.api import desk as desk_module
+from tapestry.service.api.desk import Desk
+from tapestry.service.api.problems import Problem
+from tapestry.service.store import StoreError
 from tests.service.processes import eventually
 
 PATIENCE_S = 60.0  # of tests on a loaded machine; usually a moment

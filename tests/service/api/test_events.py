@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api import events as events_module
-from service.store import Job
+from tapestry.service.api import events as events_module
+from tapestry.service.store import Job
 from tests.service.api.conftest import Service, complaint, serving
 from tests.service.processes import eventually
 from tests.service.store.asking import plans, update_of

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from rewrites import Move
-from service.store import Store, Unreadable
-from service.store.codec import graph_of
-from service.worker import WorkerSettings, work
-from teg.document import dumps
+from tapestry.rewrites import Move
+from tapestry.service.store import Store, Unreadable
+from tapestry.service.store.codec import graph_of
+from tapestry.service.worker import WorkerSettings, work
+from tapestry.teg.document import dumps
 from tests.service.api.conftest import Service, complaint
 from tests.service.processes import eventually
 from tests.service.programs import finished_run, two_layers

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from service.settings import Limits
-from teg.document import dumps, from_document
+from tapestry.service.settings import Limits
+from tapestry.teg.document import dumps, from_document
 from tests.importers.models import GRAPHS
 from tests.importers.test_loom import layer
 from tests.service.api.conftest import Serve, Service, complaint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.api.app import create_app
-from service.settings import ServiceSettings, SettingsError
+from tapestry.service.api.app import create_app
+from tapestry.service.settings import ServiceSettings, SettingsError
 from tests.service.api.conftest import Serve, Service, complaint
 
 KEY = "correct horse battery staple"

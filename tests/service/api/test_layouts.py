@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hardware.layouts import NOTATIONS
-from service.layouts import described, read_layout
+from tapestry.hardware.layouts import NOTATIONS
+from tapestry.service.layouts import described, read_layout
 from tests.service.api.conftest import Service, complaint
 
 TILED = "f32[3,5]{1,0:T(2,2)}"

@@ -11,11 +11,11 @@ import httpx
 import jsonschema
 import pytest
 
-from service.api import examples
-from service.api.graphs import EXAMPLE
-from service.api.problems import MEDIA_TYPE
-from service.store.codec import graph_values
-from teg.document import from_document
+from tapestry.service.api import examples
+from tapestry.service.api.graphs import EXAMPLE
+from tapestry.service.api.problems import MEDIA_TYPE
+from tapestry.service.store.codec import graph_values
+from tapestry.teg.document import from_document
 from tests.service.api.conftest import Serve, Service
 from tests.service.api.test_plans import first_plan
 

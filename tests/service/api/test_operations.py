@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from service.logs import JsonLines
-from service.store import StoreError
-from service.store.runs import Runs
-from service.store.store import Store
+from tapestry.service.logs import JsonLines
+from tapestry.service.store import StoreError
+from tapestry.service.store.runs import Runs
+from tapestry.service.store.store import Store
 from tests.service.api.conftest import Service, complaint
 
 UNEXPECTED = "a secret of the database"

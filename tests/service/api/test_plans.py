@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rewrites import Move
-from service.api.tasks import EXPLANATION
-from service.settings import Limits
-from service.store import Execution
-from teg.document import from_document
-from teg.sharding.text import placements_from_document
+from tapestry.rewrites import Move
+from tapestry.service.api.tasks import EXPLANATION
+from tapestry.service.settings import Limits
+from tapestry.service.store import Execution
+from tapestry.teg.document import from_document
+from tapestry.teg.sharding.text import placements_from_document
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import NOON, finished_run, two_layers
 

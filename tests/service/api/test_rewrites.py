@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import teg
-from rewrites import RULES, Move, replay
-from rewrites.offers import find_tied
-from service.settings import Limits
-from teg.document import from_document
+import tapestry
+from tapestry.rewrites import RULES, Move, replay
+from tapestry.rewrites.offers import find_tied
+from tapestry.service.settings import Limits
+from tapestry.teg.document import from_document
 from tests.rewrites.test_pipelines import program
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import NOON
@@ -151,7 +151,7 @@ def test_what_grows_beyond_the_limit_is_not_kept(serve: Serve) -> None:
 
 
 def test_a_divided_program_is_two_programs(shared: Service) -> None:
-    b = teg.program()
+    b = tapestry.program()
     x, w, s = b.input("x", row=3, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
     b.output("y", x @ w * s)
     graph_id = shared.store.graphs.save(b.graph, NOON).id

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hardware import load_mesh
-from service.settings import Limits
-from service.store import mesh_to_document
+from tapestry.hardware import load_mesh
+from tapestry.service.settings import Limits
+from tapestry.service.store import mesh_to_document
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import NOON, two_layers
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from optimizer import explain
-from service.store import Store
+from tapestry.optimizer import explain
+from tapestry.service.store import Store
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
 from tests.service.programs import finished_run, two_layers

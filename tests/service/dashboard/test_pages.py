@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from teg.document import dumps
+from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
 from tests.service.programs import two_layers

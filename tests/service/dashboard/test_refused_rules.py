@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import expect
 
-from service.store import Store
+from tapestry.service.store import Store
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
 from tests.service.programs import NOON, two_layers

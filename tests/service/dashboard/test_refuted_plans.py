@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from service.store import Store
-from service.verdicts import problem_of
+from tapestry.service.store import Store
+from tapestry.service.verdicts import problem_of
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
 from tests.service.programs import NOON, two_layers, verified

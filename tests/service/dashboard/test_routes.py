@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.testclient import TestClient
 
-from service.api.keys import COOKIE
-from service.dashboard import STATIC, error_page, router
-from service.dashboard.pages import KEY_COOKIE, example_names
-from service.examples import DEMO_MODEL, example_model
+from tapestry.service.api.keys import COOKIE
+from tapestry.service.dashboard import STATIC, error_page, router
+from tapestry.service.dashboard.pages import KEY_COOKIE, example_names
+from tapestry.service.examples import DEMO_MODEL, example_model
 
 PAGES = ("/", "/runs/new", "/runs/abc", "/plans/abc-def", "/graphs/abc", "/layouts", "/login")
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|javascript:")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page
 
-from service.cli.output import quantity
-from service.dashboard import STATIC
+from tapestry.service.cli.output import quantity
+from tapestry.service.dashboard import STATIC
 
 SOURCE = (STATIC / "scripts" / "units.js").read_text().replace("export ", "")
 

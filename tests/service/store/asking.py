@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from hardware import load_mesh
-from optimizer import Plan, Progress
-from service.store import Job, RunRequest, RunUpdate, Store, mesh_to_document
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Plan, Progress
+from tapestry.service.store import Job, RunRequest, RunUpdate, Store, mesh_to_document
 from tests.service.programs import NOON, plan_by_hand, two_layers
 
 LEASE_S = 15.0

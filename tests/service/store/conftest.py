@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.store import Job, Store
+from tapestry.service.store import Job, Store
 from tests.service.programs import NOON, two_layers
 from tests.service.store.asking import LEASE_S, later, request_for
 

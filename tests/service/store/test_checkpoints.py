@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.store import Job, Store, StoreError
+from tapestry.service.store import Job, Store, StoreError
 from tests.service.programs import NOON, finished_run, two_layers, verified
 from tests.service.store.asking import LEASE_S, contents, later, plans, update_of
 

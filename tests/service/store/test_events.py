@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.store import AlreadyEnded, Job, Store
-from service.store.queue import append_event
-from service.store.sessions import Database
+from tapestry.service.store import AlreadyEnded, Job, Store
+from tapestry.service.store.queue import append_event
+from tapestry.service.store.sessions import Database
 from tests.service.store.asking import LEASE_S, later, plans, request_for, update_of
 
 

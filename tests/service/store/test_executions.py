@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from service.store import (
+from tapestry.service.store import (
     Execution,
     Idempotency,
     Job,

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hardware import load_mesh, mesh_names
-from service.store import GraphSummary, Rewriting, Store, UnknownId, mesh_of, mesh_to_document
-from service.store import codec as codec_module
-from teg.document import dumps
+from tapestry.hardware import load_mesh, mesh_names
+from tapestry.service.store import GraphSummary, Rewriting, Store, UnknownId, mesh_of, mesh_to_document
+from tapestry.service.store import codec as codec_module
+from tapestry.teg.document import dumps
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
 from tests.service.store.asking import later
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.store import Job, LeaseLost, Store
+from tapestry.service.store import Job, LeaseLost, Store
 from tests.service.programs import NOON, finished_run, two_layers
 from tests.service.store.asking import LEASE_S, contents, later, plans, request_for, update_of, writes_of
 

@@ -7,13 +7,13 @@ import gzip
 
 import pytest
 
-from optimizer import Plan
-from rewrites import Move, replay
-from service.store import Job, Store, StoreError, UnknownId
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.text import parse_strategy, placements_to_document
+from tapestry.optimizer import Plan
+from tapestry.rewrites import Move, replay
+from tapestry.service.store import Job, Store, StoreError, UnknownId
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.text import parse_strategy, placements_to_document
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
 from tests.service.store.asking import LEASE_S, later, plans, request_for, update_of
 

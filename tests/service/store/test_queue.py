@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from service.store import (
+from tapestry.service.store import (
     AlreadyEnded,
     Idempotency,
     Job,

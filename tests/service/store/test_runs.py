@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from service.store import Job, RunSummary, Store, StoreError, mesh_of
+from tapestry.service.store import Job, RunSummary, Store, StoreError, mesh_of
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
 from tests.service.store.asking import LEASE_S, later, plans, request_for, update_of
 

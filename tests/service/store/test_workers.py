@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.store import Store, WorkerBeat
+from tapestry.service.store import Store, WorkerBeat
 from tests.service.store.asking import later
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hardware import load_mesh
-from optimizer.workers import InlineExecutor
-from service.store import RunRequest, Store, mesh_to_document
-from service.worker.heart import Held
-from service.worker.searching import SearchJob
-from teg.graph import Graph
+from tapestry.hardware import load_mesh
+from tapestry.optimizer.workers import InlineExecutor
+from tapestry.service.store import RunRequest, Store, mesh_to_document
+from tapestry.service.worker.heart import Held
+from tapestry.service.worker.searching import SearchJob
+from tapestry.teg.graph import Graph
 
 LEASE_S = 60.0
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from service.store import LeaseLost, Store
-from service.worker.heart import Heart
+from tapestry.service.store import LeaseLost, Store
+from tapestry.service.worker.heart import Heart
 from tests.service.processes import eventually
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import Bench

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from service.store import Store, WorkerBeat
-from teg.document import dumps
+from tapestry.service.store import Store, WorkerBeat
+from tapestry.teg.document import dumps
 from tests.service.processes import ROOT, Service, eventually
 from tests.service.programs import two_layers
 
@@ -86,7 +86,16 @@ def test_a_worker_elsewhere_does_what_a_server_without_one_takes(tmp_path: Path,
     with Service(url, tmp_path / "log", "--no-worker") as service:
         run_id = ask(service, 1.0)
         assert service.get("/readyz")["workers"] == 0
-        command = [sys.executable, "-m", "service.cli", "worker", "--database-url", url, "--islands", "1"]
+        command = [
+            sys.executable,
+            "-m",
+            "tapestry.service.cli",
+            "worker",
+            "--database-url",
+            url,
+            "--islands",
+            "1",
+        ]
         with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
             assert service.wait_for_run(run_id)["status"] == "succeeded"
             assert service.get("/readyz")["workers"] == 1
@@ -120,7 +129,16 @@ def test_a_run_that_kills_every_worker_fails_and_says_so(tmp_path: Path, url: st
             now = datetime.now(UTC)
             assert store.jobs.claim(f"worker {attempt}", now, 60) is not None
             store.jobs.release_owner(f"worker {attempt}", now)
-        command = [sys.executable, "-m", "service.cli", "worker", "--database-url", url, "--islands", "1"]
+        command = [
+            sys.executable,
+            "-m",
+            "tapestry.service.cli",
+            "worker",
+            "--database-url",
+            url,
+            "--islands",
+            "1",
+        ]
         with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
             run = service.wait_for_run(run_id)
             os.kill(worker.pid, signal.SIGTERM)

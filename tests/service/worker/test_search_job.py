@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizer import Checkpoint
-from rewrites import Rule, catalogue
-from rewrites.rule import op, tensor
-from service.store import LeaseLost, Store
-from service.verdicts import verdict_of
-from service.worker.executing import do_execution
-from service.worker.heart import Drained, Held
-from service.worker.searching import LARGEST_SHOWN
+from tapestry.optimizer import Checkpoint
+from tapestry.rewrites import Rule, catalogue
+from tapestry.rewrites.rule import op, tensor
+from tapestry.service.store import LeaseLost, Store
+from tapestry.service.verdicts import verdict_of
+from tapestry.service.worker.executing import do_execution
+from tapestry.service.worker.heart import Drained, Held
+from tapestry.service.worker.searching import LARGEST_SHOWN
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import OBJECTIVES, Bench
 from tests.teg.sharding.test_foreign import paper

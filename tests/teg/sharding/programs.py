@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from teg.builder import GraphBuilder
-from teg.graph import Block, Graph
-from teg.operators.selectors import (
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.operators.selectors import (
     broadcast,
     permuted,
     reversed_along,
@@ -17,12 +17,12 @@ from teg.operators.selectors import (
     unsqueezed,
     view_attributes,
 )
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy, splittable
-from teg.signature import PARALLEL
-from teg.views import ViewMap
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy, splittable
+from tapestry.teg.signature import PARALLEL
+from tapestry.teg.views import ViewMap
 
 MESHES = (
     MeshShape.of(gpu=1),

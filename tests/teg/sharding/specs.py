@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import WHOLE, Spec, Split, Window
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window
 from tests.teg.sharding.programs import MESHES
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from teg.builder import GraphBuilder
-from teg.graph import Block, Definition, Graph
-from teg.sharding.check import check_placements
-from teg.sharding.expand import expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
-from teg.signature import IndexDim, Row, Signature, projection
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.signature import IndexDim, Row, Signature, projection
 
 MESH = MeshShape.of(node=2, gpu=2)
 NODE, GPU = Split(("node.0",)), Split(("gpu.0",))
@@ -123,7 +123,7 @@ def with_signature(labels: str, signature: Signature) -> Graph:
 
 def test_reductions_of_two_kinds_are_not_split_together() -> None:
     """No operator of ours has two; the rule is for those of others."""
-    from teg.signature import IndexDim, Row, Signature, projection
+    from tapestry.teg.signature import IndexDim, Row, Signature, projection
 
     mixed = Signature(
         (IndexDim("a", 4, "sum"), IndexDim("b", 4, "max")),

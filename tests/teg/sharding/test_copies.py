@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teg.sharding.copies import CopyPlan, fetch_round, flat_slices, group_members, plan_copy
-from teg.sharding.mesh import MeshShape
-from teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
-from teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
+from tapestry.teg.sharding.copies import CopyPlan, fetch_round, flat_slices, group_members, plan_copy
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window, boxes, contains, volumes
+from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_sets
 from tests.teg.sharding.specs import cells, random_mesh, random_needed, random_shape, random_spec
 
 SEEDS = st.integers(0, 2**32 - 1)

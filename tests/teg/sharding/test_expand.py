@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from teg.builder import GraphBuilder
-from teg.graph import Block, Definition, Graph
-from teg.operators.selectors import permuted, sliced, view_attributes
-from teg.sharding.expand import CopyStep, ExplicitGraph, expand, view_ranges
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Spec, Split
-from teg.sharding.strategy import Strategy
-from teg.sharding.verify import verify
-from teg.signature import IndexDim, Signature
-from teg.zspace import IndexProjection, ZAffineMap
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Block, Definition, Graph
+from tapestry.teg.operators.selectors import permuted, sliced, view_attributes
+from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, expand, view_ranges
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.sharding.verify import verify
+from tapestry.teg.signature import IndexDim, Signature
+from tapestry.teg.zspace import IndexProjection, ZAffineMap
 
 EIGHT = MeshShape.of(gpu=8)
 ALL = Split(("gpu.0", "gpu.1", "gpu.2"))

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teg.builder import GraphBuilder, define
-from teg.document import dumps, loads
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Block, Graph, Tensor, TensorType, attributes
-from teg.sharding.expand import expand
-from teg.sharding.foreign import is_explicit, recover_foreign, understand
-from teg.sharding.materialise import materialise
-from teg.sharding.mesh import MeshShape
-from teg.sharding.recover import recover
-from teg.validate import validate
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder, define
+from tapestry.teg.document import dumps, loads
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.foreign import is_explicit, recover_foreign, understand
+from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.recover import recover
+from tapestry.teg.validate import validate
+from tapestry.teg.zspace import ZRange
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teg.builder import GraphBuilder
-from teg.dtypes import item_bytes
-from teg.evaluate import evaluate, random_inputs
-from teg.graph import Graph
-from teg.sharding.copies import flat_slices
-from teg.sharding.expand import ExplicitGraph, expand
-from teg.sharding.materialise import Materialised, evaluate_explicit, materialise, origin_of
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Split, boxes, volumes
-from teg.sharding.strategy import Strategy
-from teg.sharding.transfers import fetch_transfers, scatter_sets
-from teg.validate import validate
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.evaluate import evaluate, random_inputs
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.copies import flat_slices
+from tapestry.teg.sharding.expand import ExplicitGraph, expand
+from tapestry.teg.sharding.materialise import Materialised, evaluate_explicit, materialise, origin_of
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Split, boxes, volumes
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.sharding.transfers import fetch_transfers, scatter_sets
+from tapestry.teg.validate import validate
+from tapestry.teg.zspace import ZRange
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 EIGHT = MeshShape.of(gpu=8)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.sharding.mesh import MeshShape
-from teg.sharding.partition import (
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.partition import (
     box_ids,
     constant_in_groups,
     group_numbers,
@@ -14,7 +14,7 @@ from teg.sharding.partition import (
     partition_fault,
     projected,
 )
-from teg.zspace import IndexProjection, ZAffineMap, ZRange
+from tapestry.teg.zspace import IndexProjection, ZAffineMap, ZRange
 
 
 def rows(*intervals: tuple[int, int]) -> np.ndarray:

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teg.builder import GraphBuilder
-from teg.graph import Block, Graph
-from teg.sharding.expand import expand
-from teg.sharding.materialise import Materialised, materialise
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.recover import recover
-from teg.sharding.spec import WHOLE, Split
-from teg.sharding.strategy import Strategy
-from teg.zspace import ZRange
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.materialise import Materialised, materialise
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.recover import recover
+from tapestry.teg.sharding.spec import WHOLE, Split
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.zspace import ZRange
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 FOUR = MeshShape.of(gpu=4)

@@ -6,11 +6,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.sharding.mesh import MeshShape, prime_factors
-from teg.sharding.spec import Spec, Split, Window, boxes, chunk_bounds, chunk_size, contains, replicated
-from teg.sharding.strategy import Strategy, index_boxes, needed_spec, output_spec, splittable
-from teg.signature import PARALLEL, IndexDim, Row, Signature, projection
-from teg.views import RootRow, identity, pull_back
+from tapestry.teg.sharding.mesh import MeshShape, prime_factors
+from tapestry.teg.sharding.spec import (
+    Spec,
+    Split,
+    Window,
+    boxes,
+    chunk_bounds,
+    chunk_size,
+    contains,
+    replicated,
+)
+from tapestry.teg.sharding.strategy import Strategy, index_boxes, needed_spec, output_spec, splittable
+from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
+from tapestry.teg.views import RootRow, identity, pull_back
 
 EIGHT = MeshShape.of(gpu=8)
 ALL = ("gpu.0", "gpu.1", "gpu.2")

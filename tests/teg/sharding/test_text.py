@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Spec, Split, Window
-from teg.sharding.strategy import Strategy
-from teg.sharding.text import (
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split, Window
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.sharding.text import (
     parse_spec,
     parse_strategy,
     placements_from_document,
     placements_to_document,
 )
-from teg.signature import MONOIDS
+from tapestry.teg.signature import MONOIDS
 from tests.teg.sharding.programs import random_placements, random_program
 from tests.teg.sharding.specs import random_mesh
 

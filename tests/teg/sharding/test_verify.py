@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teg.builder import GraphBuilder
-from teg.graph import Graph
-from teg.sharding.copies import CopyPlan
-from teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, Slot, expand
-from teg.sharding.mesh import MeshShape
-from teg.sharding.placement import Placement, Placements
-from teg.sharding.spec import WHOLE, Spec, Split
-from teg.sharding.strategy import Strategy
-from teg.sharding.verify import verify
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.copies import CopyPlan
+from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, ExplicitGraph, Slot, expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.spec import WHOLE, Spec, Split
+from tapestry.teg.sharding.strategy import Strategy
+from tapestry.teg.sharding.verify import verify
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
 
 MESH = MeshShape.of(node=2, gpu=2)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import teg
-from teg.programs import Cell, Handle, Program, ProgramError
+import tapestry
+from tapestry.teg.programs import Cell, Handle, Program, ProgramError
 
 MODEL = """import teg
-with teg.program() as p:
+with tapestry.program() as p:
     x = p.input("x", batch=32, features=128)
     w = p.parameter("w", features=64, out=8)
     y = (x @ w
@@ -55,7 +55,7 @@ MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
     "dtype": (lambda _, x: x.cast("float31"), "there is no element type 'float31'"),
     "no update": (lambda p, x: p.update(x, x), "is no parameter or state"),
     "matmul names": (lambda p, x: x @ p.input("z", a=128, b=3), "'features' is a dimension of the left"),
-    "other program": (lambda _, x: x + teg.program("other").input("z", 3), "belongs to program 'other'"),
+    "other program": (lambda _, x: x + tapestry.program("other").input("z", 3), "belongs to program 'other'"),
     "names meet": (lambda p, x: x + p.input("z", 32, 128).rename("a", ""), "'features'"),
     "window": (lambda p, x: x.reshape(1, 1, 64, 64).max_pool(65), "no window of (65, 65) fits"),
     "size": (lambda p, _: p.input("z", -3), "a whole number from 0 up, not -3"),
@@ -71,7 +71,7 @@ MISTAKES: dict[str, tuple[Callable[[Program, Handle], Any], str]] = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_say_what_is_wrong(mistake: str) -> None:
-    p = teg.program()
+    p = tapestry.program()
     x = p.input("x", batch=32, features=128)
     make, words = MISTAKES[mistake]
     if mistake == "names meet":
@@ -87,4 +87,4 @@ def test_mistakes_say_what_is_wrong(mistake: str) -> None:
 
 def test_a_program_without_outputs_has_no_graph() -> None:
     with pytest.raises(ProgramError, match="has no outputs"):
-        _ = teg.program().graph
+        _ = tapestry.program().graph

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import teg
-from teg.costs import cost_table
-from teg.programs import Program, ProgramError
+import tapestry
+from tapestry.teg.costs import cost_table
+from tapestry.teg.programs import Program, ProgramError
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((4, 6, 5)).astype(np.float32)
@@ -15,7 +15,7 @@ Y = RNG.standard_normal((5, 3)).astype(np.float32)
 
 
 def attention() -> Program:
-    with teg.program("attention") as p:
+    with tapestry.program("attention") as p:
         q = p.input("q", batch=2, head=3, query=8, width=4)
         k = p.input("k", batch=2, head=3, key=16, width=4)
         v = p.input("v", batch=2, head=3, key=16, width=4)
@@ -25,7 +25,7 @@ def attention() -> Program:
 
 
 def test_names_run_together_wherever_they_stand() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", batch=4, features=6)
         y = p.input("y", features=6, batch=4)
         z = p.input("z", time=3)
@@ -46,7 +46,7 @@ def test_names_reach_the_graph() -> None:
 
 
 def test_splitting_and_merging_cost_nothing() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", token=8, features=12)
         heads = x.split("features", head=3, width=4).transpose("head", "token", "width")
         p.output("y", heads.softmax("width").transpose("token", "head", "width").merge("head", "width"))
@@ -55,7 +55,7 @@ def test_splitting_and_merging_cost_nothing() -> None:
 
 
 def test_a_composed_cell_is_one_block() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         a, b = p.input("a", 4, 6, 5), p.input("b", 5)
         y = p.cell(lambda x, w: (x * w).maximum(0) + x.coordinate(0), a, b)
         p.output("y", y)
@@ -65,7 +65,7 @@ def test_a_composed_cell_is_one_block() -> None:
 
 
 def test_joining() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", 4, 6, 5)
         p.output("concat", p.concat([x, x * 2], 1))
         p.output("stack", p.stack([x, x * 2], -1))
@@ -81,7 +81,7 @@ def test_joining() -> None:
 )
 def test_scattering(combine: str, meaning: np.ufunc | None) -> None:
     places, updates = np.array([3, 0, 3]), RNG.standard_normal((4, 3, 5)).astype(np.float32)
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", batch=4, entry=6, width=5)
         u = p.input("u", batch=4, update=3, width=5)
         p.output("y", x.scatter(p.constant("places", places, "update"), u, "entry", combine))
@@ -96,7 +96,7 @@ def test_scattering(combine: str, meaning: np.ufunc | None) -> None:
 
 def test_positions_of_the_same_name_run_together() -> None:
     places = np.array([[1, 5], [0, 0], [2, 3], [4, 4]])
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", batch=4, entry=6, width=5)
         index = p.input("index", batch=4, choice=2, dtype="int64")
         y = x.gather(index, "entry")
@@ -107,7 +107,7 @@ def test_positions_of_the_same_name_run_together() -> None:
 
 
 def test_generated_tensors() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         p.output("grid", p.generate(lambda i, j: i * 10 + j, row=2, column=3))
         p.output("iota", p.iota("column", row=2, column=3))
         p.output("full", p.full(2.5, 2, dtype="bfloat16").cast("float32"))
@@ -121,7 +121,7 @@ def test_generated_tensors() -> None:
 
 def test_a_convolution_crops_what_no_window_reads() -> None:
     image, weight = RNG.standard_normal((2, 2, 3, 8, 6)), RNG.standard_normal((4, 3, 3, 3))
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", n=2, channel=3, y=8, x=6, dtype="float64")
         w = p.parameter("w", 4, 3, 3, 3, dtype="float64", value=weight)
         p.output("y", x.conv(w, strides=2, pads="same"))
@@ -135,7 +135,7 @@ def test_a_convolution_crops_what_no_window_reads() -> None:
 
 def test_layer_norm_goes_along_any_dimension() -> None:
     scale = RNG.standard_normal(6).astype(np.float32)
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", a=4, b=6, c=5)
         s = p.parameter("s", b=6, value=scale)
         p.output("y", x.layer_norm("b", scale=s))
@@ -145,7 +145,7 @@ def test_layer_norm_goes_along_any_dimension() -> None:
 
 
 def test_state_is_carried_in_the_shape_of_its_source() -> None:
-    with teg.program("step") as p:
+    with tapestry.program("step") as p:
         x = p.input("x", token=4, features=6)
         w = p.parameter("w", features=6, head=2, width=3)
         m = p.parameter("m", features=6, head=2, width=3, role="optimizer_state")
@@ -158,7 +158,7 @@ def test_state_is_carried_in_the_shape_of_its_source() -> None:
 
 
 def test_sequence_points_order_blocks() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", 4)
         first = x * 2
         point = p.sequence_point("done", first)
@@ -170,14 +170,14 @@ def test_sequence_points_order_blocks() -> None:
 
 
 def test_any_operator_of_the_catalogue_applies() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", 4, 6)
         p.output("y", p.apply("softmax", x, axes=(1,)))
     assert p.graph.by_site["softmax"].operator == "softmax"
 
 
 def test_costs_and_pins_go_with_their_blocks() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", row=8, column=4)
         y = (x * 2).sum("column")
         p.costs(y, cost_table({"licence": 3}, {"row": {"licence": 2}}))
@@ -194,7 +194,7 @@ def test_costs_and_pins_go_with_their_blocks() -> None:
 
 
 def test_an_operator_may_have_several_results() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", stack=4, row=6, column=5)
         u, s, v = p.apply_all("factorise", x, function="svd")
         p.output("y", (u * s[:, None]) @ v)
@@ -202,7 +202,7 @@ def test_an_operator_may_have_several_results() -> None:
 
 
 def test_a_reversed_dimension_is_reversed_in_all_its_factors() -> None:
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", token=4, features=30)
         p.output("y", x.split("features", head=5, width=6).softmax("width"))
         p.output("turned", x.flip("features"))

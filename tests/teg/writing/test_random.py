@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import teg
-from teg.programs import Handle, Program
+import tapestry
+from tapestry.teg.programs import Handle, Program
 
 SHAPES = ((4, 6), (12,), (2, 3, 4), (8, 6), (5, 4, 2), (24, 2), (0, 3), (1, 6))
 
@@ -149,7 +149,7 @@ STEPS: tuple[Callable[[Program, Pair, Pair, Rng], Pair], ...] = (
 def test_random_programs_mean_what_numpy_means(seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = {}
-    with teg.program() as p:
+    with tapestry.program() as p:
         pairs = []
         for k in range(2):
             shape = SHAPES[int(rng.integers(len(SHAPES)))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import teg
-from hardware.simulator import simulate
-from teg.evaluate import evaluate
-from teg.interface import pack_inputs
-from teg.sharding.expand import expand
-from teg.sharding.verify import verify
+import tapestry
+from tapestry.hardware.simulator import simulate
+from tapestry.teg.evaluate import evaluate
+from tapestry.teg.interface import pack_inputs
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.verify import verify
 from tests.hardware.simulator.programs import MESHES, machine, random_placements
 
 X = np.random.default_rng(7).standard_normal((4, 6, 5)).astype(np.float32)
@@ -20,7 +20,7 @@ X = np.random.default_rng(7).standard_normal((4, 6, 5)).astype(np.float32)
 def test_every_program_shards_without_changing_its_values(seed: int) -> None:
     """One program with most kinds of step, sharded at random."""
     rng = np.random.default_rng(seed)
-    with teg.program() as p:
+    with tapestry.program() as p:
         x = p.input("x", batch=4, entry=6, width=5)
         w = p.parameter("w", width=5, head=2, depth=3)
         heads = (x @ w).softmax("entry").merge("head", "depth", into="features")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import teg
-from teg.programs import Handle
-from teg.validate import validate
+import tapestry
+from tapestry.teg.programs import Handle
+from tapestry.teg.validate import validate
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((4, 6, 5)).astype(np.float32)
@@ -22,7 +22,7 @@ GELU = np.vectorize(lambda v: 0.5 * v * (1 + math.erf(v / math.sqrt(2))))
 
 def run(write: Callable[..., Handle], *arrays: np.ndarray, **named: str) -> np.ndarray:
     """The value of a program with one output over plain inputs."""
-    with teg.program("case") as p:
+    with tapestry.program("case") as p:
         handles = [p.input(f"x{k}", a.shape, dtype=a.dtype.name) for k, a in enumerate(arrays)]
         p.output("y", write(*handles))
     assert validate(p.graph) == []

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from teg.importers.stablehlo.families.composed import COMPOSED
-from teg.importers.stablehlo.families.control import CONTROL
-from teg.importers.stablehlo.families.elementwise import ELEMENTWISE
-from teg.importers.stablehlo.families.indexing import INDEXING
-from teg.importers.stablehlo.families.linear import LINEAR
-from teg.importers.stablehlo.families.matrices import MATRICES
-from teg.importers.stablehlo.families.movement import MOVEMENT
-from teg.importers.stablehlo.families.ordering import ORDERING
-from teg.importers.stablehlo.families.reductions import REDUCTIONS
-from teg.importers.stablehlo.families.signals import SIGNALS
-from teg.importers.stablehlo.families.windows import WINDOWS
-from teg.importers.stablehlo.unrolling import RegionTranslator, Translator
+from tapestry.teg.importers.stablehlo.families.composed import COMPOSED
+from tapestry.teg.importers.stablehlo.families.control import CONTROL
+from tapestry.teg.importers.stablehlo.families.elementwise import ELEMENTWISE
+from tapestry.teg.importers.stablehlo.families.indexing import INDEXING
+from tapestry.teg.importers.stablehlo.families.linear import LINEAR
+from tapestry.teg.importers.stablehlo.families.matrices import MATRICES
+from tapestry.teg.importers.stablehlo.families.movement import MOVEMENT
+from tapestry.teg.importers.stablehlo.families.ordering import ORDERING
+from tapestry.teg.importers.stablehlo.families.reductions import REDUCTIONS
+from tapestry.teg.importers.stablehlo.families.signals import SIGNALS
+from tapestry.teg.importers.stablehlo.families.windows import WINDOWS
+from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Translator
 
 TRANSLATORS: tuple[Translator | RegionTranslator, ...] = (
     *ELEMENTWISE,

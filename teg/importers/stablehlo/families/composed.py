@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z
-from teg.importers.stablehlo.families.elementwise import DIRECTIONS
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z
+from tapestry.teg.importers.stablehlo.families.elementwise import DIRECTIONS
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import Translator
 
 # The dialect chlo's operations with broadcasting, by the cell function they stand for.
 BROADCASTING = {

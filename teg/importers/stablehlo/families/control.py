@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.families.lapack import LAPACK, LAPACK_CALLS
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator, decided
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter
+from tapestry.teg.importers.stablehlo.families.lapack import LAPACK, LAPACK_CALLS
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator, decided
 
 # Annotations: the value is what they are applied to.
 TRANSPARENT_CALLS = frozenset(

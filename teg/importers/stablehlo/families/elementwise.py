@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.dtypes import is_float, numpy_dtype
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z, cast, const
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.dtypes import is_float, numpy_dtype
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, Y, Z, cast, const
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import Translator
 
 FUNCTIONS: dict[str, str] = {
     "abs": "abs",

@@ -10,13 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from teg.importers.program import Labels, Value
-from teg.importers.stablehlo.emitter import Emitter, Expr
-from teg.importers.stablehlo.families.reductions import combine
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.regions import monoid_of, replaces
-from teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator
-from teg.operators.monoids import identity
+from tapestry.teg.importers.program import Labels, Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr
+from tapestry.teg.importers.stablehlo.families.reductions import combine
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.regions import monoid_of, replaces
+from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator
+from tapestry.teg.operators.monoids import identity
 
 
 class Addressing(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.families.matrices import factor, solved
-from teg.importers.stablehlo.module import Operation, Type
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter
+from tapestry.teg.importers.stablehlo.families.matrices import factor, solved
+from tapestry.teg.importers.stablehlo.module import Operation, Type
 
 
 def _config(operation: Operation, name: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.families.movement import reversed_along
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import Translator
-from teg.operators.windows import read_extent
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter
+from tapestry.teg.importers.stablehlo.families.movement import reversed_along
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.operators.windows import read_extent
 
 
 def _dot_general(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, X
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, X
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import Translator
 
 
 def _cholesky(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, X
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import Translator
-from teg.importers.translate.translation import plain_labels
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, X
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.translate.translation import plain_labels
 
 
 def _constant(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.regions import sort_key
-from teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator
-from teg.importers.translate.translation import plain_labels
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.regions import sort_key
+from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner, Translator
+from tapestry.teg.importers.translate.translation import plain_labels
 
 
 def arg_sort(e: Emitter, value: Value, axis: int, count: int, largest: bool) -> Value:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, X, Y
-from teg.importers.stablehlo.module import Operation, Region
-from teg.importers.stablehlo.regions import COMBINE, arg_kind, monoid_of
-from teg.importers.stablehlo.unrolling import RegionTranslator, Runner
-from teg.importers.translate.translation import plain_labels
-from teg.operators.monoids import identity
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, X, Y
+from tapestry.teg.importers.stablehlo.module import Operation, Region
+from tapestry.teg.importers.stablehlo.regions import COMBINE, arg_kind, monoid_of
+from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner
+from tapestry.teg.importers.translate.translation import plain_labels
+from tapestry.teg.operators.monoids import identity
 
 
 def _reduce(runner: Runner, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:

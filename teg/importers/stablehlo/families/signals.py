@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, Expr, X, cast
-from teg.importers.stablehlo.module import Operation
-from teg.importers.stablehlo.unrolling import Translator
-from teg.importers.translate.translation import plain_labels
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, cast
+from tapestry.teg.importers.stablehlo.module import Operation
+from tapestry.teg.importers.stablehlo.unrolling import Translator
+from tapestry.teg.importers.translate.translation import plain_labels
 
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 REAL = {wide: narrow for narrow, wide in COMPLEX.items()}

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teg.dtypes import is_float
-from teg.importers.program import Value
-from teg.importers.stablehlo.emitter import Emitter, Expr, X, Y
-from teg.importers.stablehlo.families.reductions import combine, with_first
-from teg.importers.stablehlo.module import Operation, Region
-from teg.importers.stablehlo.regions import COMBINE, monoid_of, replaces
-from teg.importers.stablehlo.unrolling import RegionTranslator, Runner
-from teg.importers.translate.translation import plain_labels
-from teg.operators.monoids import identity
+from tapestry.teg.dtypes import is_float
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.stablehlo.emitter import Emitter, Expr, X, Y
+from tapestry.teg.importers.stablehlo.families.reductions import combine, with_first
+from tapestry.teg.importers.stablehlo.module import Operation, Region
+from tapestry.teg.importers.stablehlo.regions import COMBINE, monoid_of, replaces
+from tapestry.teg.importers.stablehlo.unrolling import RegionTranslator, Runner
+from tapestry.teg.importers.translate.translation import plain_labels
+from tapestry.teg.operators.monoids import identity
 
 
 class Windows(NamedTuple):

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import Expr, call, where
 
 BELL = 1 / math.sqrt(2 * math.pi)
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.families.reductions import softmax
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.reductions import softmax
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import Expr, call, where
 
 LOWEST = ("const", -math.inf)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
 
 
 def _pad(t: Tracer, x: Value, pad: Sequence[int], value: float = 0) -> Value:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.program import Value
-from teg.importers.torch.families.convolution import spread
-from teg.importers.torch.families.placing import replaced
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.columns import added_columns, tap_spans
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.convolution import spread
+from tapestry.teg.importers.torch.families.placing import replaced
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.columns import added_columns, tap_spans
 
 
 def _im2col(t: Tracer, x: Value, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Value:

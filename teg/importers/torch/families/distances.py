@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from teg.importers.program import Value
-from teg.importers.torch.families.reductions import norm, reduced
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import call, where
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.reductions import norm, reduced
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import call, where
 
 MEAN = 1
 

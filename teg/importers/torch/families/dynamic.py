@@ -6,10 +6,10 @@ import math
 from functools import partial
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.families.strided import row_major
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.strided import row_major
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
 
 
 def _size(t: Tracer, x: Value, dim: int) -> int:

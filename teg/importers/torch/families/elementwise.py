@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.promotion import category, promoted
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import Expr, call, equal, where
-from teg.importers.translate.builder import Operand
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.promotion import category, promoted
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import Expr, call, equal, where
+from tapestry.teg.importers.translate.builder import Operand
 
 UNARY = {
     "abs": "abs",

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.program import Fixed, Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import call, where
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.program import Fixed, Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import call, where
 
 REAL = {"complex64": "float32", "complex128": "float64"}
 Shape = tuple[int, ...]

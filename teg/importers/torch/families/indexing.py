@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
 
 # A known line of indices in more runs than this is gathered.
 MOST_RUNS = 16

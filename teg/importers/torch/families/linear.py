@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import Expr, call
 
 
 def matmul(t: Tracer, x: Value, other: Value) -> Value:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from teg.importers.program import Value
-from teg.importers.torch.families.reductions import reduced, softmax
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import Expr, call, where
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.reductions import reduced, softmax
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import Expr, call, where
 
 MEAN, SUM = 1, 2
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import call
-from teg.importers.translate.matrices import linalg
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import call
+from tapestry.teg.importers.translate.matrices import linalg
 
 
 def _fine(t: Tracer, value: Value) -> Value:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.translation import plain_labels
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.translation import plain_labels
 
 
 def _view(t: Tracer, x: Value, *_: Any, **__: Any) -> Value:

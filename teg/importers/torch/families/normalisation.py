@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from teg.dtypes import numpy_dtype
-from teg.importers.program import Value
-from teg.importers.torch.families import reductions
-from teg.importers.torch.families.reductions import variance
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import Expr, call
-from teg.importers.translate.translation import plain_labels
-from teg.operators.monoids import HALF
+from tapestry.teg.dtypes import numpy_dtype
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families import reductions
+from tapestry.teg.importers.torch.families.reductions import variance
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import Expr, call
+from tapestry.teg.importers.translate.translation import plain_labels
+from tapestry.teg.operators.monoids import HALF
 
 
 def _wide(t: Tracer, value: Value) -> Value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import call
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import call
 
 
 def scan(t: Tracer, x: Value, axis: int, monoid: str) -> Value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.families.movement import span
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.movement import span
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
 
 
 def replaced(t: Tracer, x: Value, src: Value, axis: int, span: range) -> Value:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.program import Value
-from teg.importers.torch.families.convolution import spread
-from teg.importers.torch.families.indexing import take
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.pooling import Windows, average, places_of_maxima, pooled, shares_of
-from teg.importers.translate.resampling import multiplied
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.convolution import spread
+from tapestry.teg.importers.torch.families.indexing import take
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.pooling import Windows, average, places_of_maxima, pooled, shares_of
+from tapestry.teg.importers.translate.resampling import multiplied
 
 Ints = Sequence[int]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
 
 CURE = "export the program in evaluation mode, or give the numbers as an input"
 

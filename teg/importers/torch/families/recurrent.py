@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from teg.importers.program import Value
-from teg.importers.torch.families.linear import linear
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import call
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.linear import linear
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import call
 
 
 class Direction(NamedTuple):

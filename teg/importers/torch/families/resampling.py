@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from teg.importers.program import Value
-from teg.importers.torch.families.indexing import take
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.indexing import take
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.resampling import cubic_kernel, linear_kernel, multiplied
 
 # Keys' parameter of the cubic kernel, without and with antialiasing, as torch has them.
 CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5

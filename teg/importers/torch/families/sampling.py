@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from teg.importers.program import Value
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.sampling import Rules, sample
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.sampling import Rules, sample
 
 PADDINGS = ("zeros", "border", "reflection")
 INTERPOLATIONS = ("linear", "nearest", "cubic")

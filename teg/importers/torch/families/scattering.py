@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from teg.importers.program import Value
-from teg.importers.torch.families.indexing import flat_index, opened_mask
-from teg.importers.torch.families.placing import replaced
-from teg.importers.torch.operator import TorchOperator, aten
-from teg.importers.torch.tracer import Tracer
-from teg.importers.translate.arithmetic import call
-from teg.importers.translate.builder import Operand
+from tapestry.teg.importers.program import Value
+from tapestry.teg.importers.torch.families.indexing import flat_index, opened_mask
+from tapestry.teg.importers.torch.families.placing import replaced
+from tapestry.teg.importers.torch.operator import TorchOperator, aten
+from tapestry.teg.importers.torch.tracer import Tracer
+from tapestry.teg.importers.translate.arithmetic import call
+from tapestry.teg.importers.translate.builder import Operand
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 MONOIDS = {"add": "sum", "multiply": "prod", "sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}

@@ -1,0 +1,61 @@
+"""Search the equivalent programs of a tensor graph on a mesh of devices for a Pareto frontier of sharded plans.
+
+`tapestry.optimize(graph, mesh, budget=Budget(seconds=10))` is the way in. The names below are the public interface;
+each is loaded when it is first used, so `import tapestry` takes a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tapestry.hardware import load_mesh
+    from tapestry.hardware.simulator import simulate
+    from tapestry.optimizer import Budget, Constraint
+    from tapestry.optimizer import verify_plan as verify
+    from tapestry.optimizer.optimize import optimize
+    from tapestry.teg import program
+    from tapestry.teg.importers import from_jax, from_onnx, from_stablehlo, from_torch
+
+__all__ = [
+    "Budget",
+    "Constraint",
+    "from_jax",
+    "from_onnx",
+    "from_stablehlo",
+    "from_torch",
+    "load_mesh",
+    "optimize",
+    "program",
+    "simulate",
+    "verify",
+]
+
+_HOMES = {
+    "Budget": ("tapestry.optimizer", "Budget"),
+    "Constraint": ("tapestry.optimizer", "Constraint"),
+    "from_jax": ("tapestry.teg.importers", "from_jax"),
+    "from_onnx": ("tapestry.teg.importers", "from_onnx"),
+    "from_stablehlo": ("tapestry.teg.importers", "from_stablehlo"),
+    "from_torch": ("tapestry.teg.importers", "from_torch"),
+    "load_mesh": ("tapestry.hardware", "load_mesh"),
+    "optimize": ("tapestry.optimizer", "optimize"),
+    "program": ("tapestry.teg", "program"),
+    "simulate": ("tapestry.hardware.simulator", "simulate"),
+    "verify": ("tapestry.optimizer", "verify_plan"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tapestry' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = globals()[name] = getattr(import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})
