@@ -1,1 +1,1 @@
-"""Benchmarks: each compares with a peer or a limit in one run and writes its figures as JSON."""
+"""Benchmarks: each compares Tapestry with a peer or a limit in one run and writes its figures as JSON."""

@@ -1,4 +1,4 @@
-"""What comes in, and how much of it splits: programs of other formats against their recorded values.
+"""Conformance of the importers: imported programs against recorded values, and the share of their work that splits.
 
     python -m benchmarks.conformance [--graphs DIR] [--onnx-suite] --json FILE
 
@@ -24,7 +24,7 @@ DEFAULT = ROOT / "tests" / "data" / "graphs"
 
 
 def run(cases: Sequence[Case], told: Callable[[Outcome], None]) -> list[Outcome]:
-    """The outcome of each case, told as it comes."""
+    """Try each case, report its outcome to `told` as it is found, and return all outcomes."""
     outcomes = []
     for case in cases:
         outcome = try_case(case)
@@ -34,7 +34,7 @@ def run(cases: Sequence[Case], told: Callable[[Outcome], None]) -> list[Outcome]
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The figures that a summary shows, by name; a minimum over no graphs is 1."""
+    """Compute the figures of the summary, by name; a minimum over no graphs is 1."""
 
     def count(kind: str, what: str | None = None) -> int:
         return sum(o.kind == kind and (what is None or bool(getattr(o, what))) for o in outcomes)
@@ -59,14 +59,14 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def failures(outcomes: Sequence[Outcome]) -> Iterator[dict[str, str]]:
-    """What did not come in, or came in wrong, and why."""
+    """Yield the kind, name and reason of each case that was not imported or failed a check."""
     for o in outcomes:
         if o.reason:
             yield {"kind": o.kind, "name": o.name, "reason": o.reason}
 
 
 def onnx_suite() -> dict[str, Any]:
-    """The figures of onnx's own node cases."""
+    """Run onnx's own node cases and return their figures."""
     from benchmarks.onnx_suite import run_suite
 
     result = run_suite()
@@ -88,7 +88,7 @@ def _line(o: Outcome) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try everything in a folder; 1 if anything failed."""
+    """Try every case in a folder; return 1 if any of them failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""The cases of a conformance run: what a folder holds, and what trying one of them gives."""
+"""The cases of a conformance run: finding the cases in a folder and trying one of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """A program's file, what kind of program it is, and what there is to compare it with.
+    """The file of a program, its kind, and the values or other file to compare it with.
 
     `values` are recorded values, `twin` another file of the same program. A case without a file is made when it
     is tried.
@@ -50,7 +50,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What trying a case gave; `reason` says what went wrong, and is empty where nothing did."""
+    """The outcome of trying a case; `reason` describes the failure and is empty if there was none."""
 
     kind: str
     name: str
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def find_cases(folder: Path) -> Iterator[Case]:
-    """All programs below a folder, by kind and name."""
+    """Yield the cases of all programs below a folder, by kind and name."""
     for file in sorted(folder.rglob("*.onnx")):
         values = file.with_suffix(".npz")
         yield Case("tiny", file.stem, file, values) if values.exists() else Case("full", file.stem, file)
@@ -89,7 +89,7 @@ def find_cases(folder: Path) -> Iterator[Case]:
 
 
 def try_case(case: Case) -> Outcome:
-    """Import, validate, and compare or measure, as the kind of case asks."""
+    """Import and validate a program, then compare or measure it according to the kind of case."""
     outcome = Outcome(case.kind, case.name)
     began = time.perf_counter()
     try:
@@ -103,7 +103,7 @@ def try_case(case: Case) -> Outcome:
 
 
 def admit(graph: Graph, outcome: Outcome) -> None:
-    """Note what came in; a graph that does not validate has not.
+    """Record an imported graph in the outcome; a graph that does not validate does not count as imported.
 
     Raises:
         ValueError: it has issues.
@@ -117,7 +117,7 @@ def admit(graph: Graph, outcome: Outcome) -> None:
 
 
 def difference(found: Arrays, recorded: Arrays) -> str:
-    """What differs between the values found and those recorded, or nothing.
+    """Describe the difference between the values found and those recorded; empty if there is none.
 
     An output below rounding (the gradient of a key's bias is zero in theory) only has to stay below it.
     """
@@ -145,7 +145,7 @@ def difference(found: Arrays, recorded: Arrays) -> str:
 
 
 def recorded(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Inputs and outputs of an `.npz` file, by name."""
+    """Read the inputs and outputs of an `.npz` file, by name."""
     with np.load(path) as stored:
         inputs = {k.removeprefix("in:"): stored[k] for k in stored if k.startswith("in:")}
         outputs = {k.removeprefix("out:"): stored[k] for k in stored if k.startswith("out:")}
@@ -153,7 +153,7 @@ def recorded(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 
 
 def _timed(outcome: Outcome, load: Callable[[], Graph]) -> Graph:
-    """The graph; only its import counts as time."""
+    """Load a graph and return it; only the import counts as the time of the outcome."""
     began = time.perf_counter()
     graph = load()
     outcome.seconds = time.perf_counter() - began
@@ -170,7 +170,7 @@ def _full(case: Case, outcome: Outcome) -> None:
 
 
 def _measure(graph: Graph, outcome: Outcome) -> None:
-    """Note how much of a program's work splits."""
+    """Record how much of a program's work splits."""
     share = shardable(graph)
     outcome.flops_share, outcome.bytes_share = share.flops_share, share.bytes_share
     outcome.unsplit_bytes = dict(share.unsplit_bytes)
@@ -200,7 +200,7 @@ def _tiny(case: Case, outcome: Outcome) -> None:
 
 
 def _stablehlo(case: Case, outcome: Outcome) -> None:
-    """The program itself comes in; its tiny form gives the recorded values, which count inputs and results."""
+    """Import and measure the program; compare its tiny form with recorded values, numbered by input and result."""
     whole = _timed(outcome, lambda: from_stablehlo(_file(case)))
     admit(whole, outcome)
     _measure(whole, outcome)
@@ -215,7 +215,11 @@ def _stablehlo(case: Case, outcome: Outcome) -> None:
 
 
 def _torch(case: Case, outcome: Outcome) -> None:
-    """Dumps bring no values: where the same program is there in ONNX, and small enough, both must agree."""
+    """Import a PyTorch program and compare its values.
+
+    A live program has its own outputs to compare with. A dump holds no values: where the same program is there in ONNX,
+    and small enough, both must agree.
+    """
     if case.file is None:
         made = live(case.name.removeprefix("live/"))
         admit(made.graph, outcome)
@@ -243,7 +247,7 @@ def _torch(case: Case, outcome: Outcome) -> None:
 
 
 def unpacked_inputs(graph: Graph, values: Arrays) -> dict[str, np.ndarray]:
-    """Values of sources at the shapes that the imported program states."""
+    """Reshape values of sources to the shapes that the imported program states."""
     shapes = {
         s.site: s.definition.get("logical_shape", graph.tensors[s.outputs[0]].shape) for s in graph.sources
     }
@@ -251,7 +255,7 @@ def unpacked_inputs(graph: Graph, values: Arrays) -> dict[str, np.ndarray]:
 
 
 def _paired(twin: Graph, graph: Graph) -> dict[str, str] | None:
-    """Sources of one graph to those of another of the same program, by name or else by order; None if they differ."""
+    """Map sources of one graph to those of another of the same program, by name or else by order; None if none fit."""
     theirs, ours = _open_sources(twin), _open_sources(graph)
     if theirs.keys() == ours.keys():
         return {site: site for site in theirs}
@@ -261,7 +265,7 @@ def _paired(twin: Graph, graph: Graph) -> dict[str, str] | None:
 
 
 def _open_sources(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """Sources without data by site, with their logical shapes."""
+    """Return the sources without data by site, with their logical shapes."""
     return {
         s.site: s.definition.get("logical_shape", graph.tensors[s.outputs[0]].shape)
         for s in graph.sources

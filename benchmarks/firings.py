@@ -1,4 +1,4 @@
-"""Which rules fire on which graphs, and where: the table of `docs/rules.md`.
+"""Counts of the places where rules match and fire, per graph: the table of `docs/rules.md`.
 
     python -m benchmarks.firings GRAPH... --json benchmarks/results/firings.json [--only RULE...]
 
@@ -33,7 +33,7 @@ MOST_STEPS = 200
 
 
 def read(path: Path) -> Graph:
-    """The graph of a file, by its suffixes."""
+    """Import the graph of a file in the format of its suffixes."""
     if path.suffix == ".onnx":
         return from_onnx(path)
     if ".mlir" in path.suffixes:
@@ -43,13 +43,13 @@ def read(path: Path) -> Graph:
 
 
 def places(graph: Graph, rules: Sequence[Rule]) -> Counter[str]:
-    """At how many places each rule fits; a place counts once per way to match there, whatever the choices."""
+    """Count the places where each rule fits; a place counts once per way to match there, whatever the choices."""
     found = {(m.rule, p, m.choice.partition("@")[2]) for m in find(graph, rules) for p in m.places}
     return Counter(rule for rule, *_ in found)
 
 
 def recomposed(graph: Graph) -> tuple[Graph, Counter[str]]:
-    """The saturated graph with every spelled out operator found again, and how often each rule did that."""
+    """Recompose every spelled-out operator of a saturated graph; return the graph and how often each rule did that."""
     fired: Counter[str] = Counter()
     for _ in range(MOST_STEPS):
         moves = find_tied(graph, RECOMPOSITION)
@@ -62,7 +62,7 @@ def recomposed(graph: Graph) -> tuple[Graph, Counter[str]]:
 
 
 def firings(graph: Graph, rules: Sequence[Rule] = RULES) -> dict[str, Any]:
-    """Blocks at each stage, and per rule the counts that are not all zero."""
+    """Count the blocks at each stage and, per rule, the matches and firings that are not all zero."""
     done = saturate(graph, SATURATING)
     fired: Counter[str] = Counter()
     for move in done.moves:
@@ -83,7 +83,7 @@ def firings(graph: Graph, rules: Sequence[Rule] = RULES) -> dict[str, Any]:
 
 
 def name_of(path: Path) -> str:
-    """The file's name without its suffixes; the folder of formats other than ONNX is told."""
+    """Return the file's name without its suffixes; for formats other than ONNX, the format follows in parentheses."""
     stem = path.name.partition(".")[0]
     return (
         stem if path.suffix == ".onnx" else f"{stem} ({'StableHLO' if '.mlir' in path.suffixes else 'torch'})"
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> tuple[Rule, ...]:
-    """The rules of the catalogue that are called so; ends where one is not there."""
+    """Return the rules of the catalog with these names; exit with an error if one does not exist or none are named."""
     known = {rule.name: rule for rule in RULES}
     for name in names:
         if name not in known:
@@ -132,7 +132,7 @@ def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> tuple[Rule,
 
 
 def document(known: dict[str, Any]) -> str:
-    """The figures as JSON, a line per graph."""
+    """Format the figures as JSON, one line per graph."""
     around = "".join(f"{json.dumps(k)}: {json.dumps(v)},\n" for k, v in surroundings().items() if k != "load")
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known))
     return f'{{{around}"graphs": {{\n{rows}\n}}}}\n'

@@ -1,4 +1,5 @@
-"""What choosing layouts is worth: the frontier with every tensor in its device's default layout, and with chosen ones.
+"""The benefit of choosing layouts: the frontier with every tensor in its device's default layout, and with chosen
+ones.
 
     python -m benchmarks.layout_choice --json FILE [--graph A.onnx ...] [--mesh tpu-v5e-4x4 galaxy-4x8] [--seconds 15]
 
@@ -35,7 +36,7 @@ MOVES = frozenset({"store_as", "read_as"})
 
 
 def compare(graph: Graph, mesh: Mesh, budget: Budget, seeds: Sequence[int]) -> dict[str, Any]:
-    """Hypervolumes of both kinds of search, one per seed, over one reference, and what was checked."""
+    """Compute the hypervolumes of both kinds of search, one per seed, over one reference, and check their plans."""
     results = {
         kind: [optimize(graph, mesh, OBJECTIVES, budget=budget, seed=s, layouts=kind) for s in seeds]
         for kind in LAYOUTS
@@ -62,7 +63,7 @@ def compare(graph: Graph, mesh: Mesh, budget: Budget, seeds: Sequence[int]) -> d
 
 
 def checked(result: Result, mesh: Mesh) -> dict[str, int]:
-    """Plans of a frontier, those that store a tensor otherwise, and those proven whose bytes are as counted."""
+    """Count a frontier's plans, those that store a tensor in another layout, those proven with bytes as counted."""
     plans = result.frontier
     good = 0
     for plan in plans:
@@ -74,7 +75,7 @@ def checked(result: Result, mesh: Mesh) -> dict[str, int]:
 
 
 def table_of(rows: Sequence[dict[str, Any]]) -> Table:
-    """Per graph and mesh: hypervolumes, the gain, the best time and peak memory, and what was checked."""
+    """Build a table by graph and mesh: hypervolumes, the gain, the best time and peak memory, and the checks."""
     table = Table("graph", "mesh", "native", "chosen", "gain", "best time", "least peak memory", "checked")
     for row in rows:
         volume = {k: f"{np.median(v):.4f}" for k, v in row["hypervolume"].items()}

@@ -1,4 +1,4 @@
-"""How fast layouts are packed and indexed, compared with the same copies written by hand in numpy.
+"""Speed of packing and indexing layouts, compared with the same copies written by hand in numpy.
 
     python -m benchmarks.layouts --json FILE [--size 4096] [--seconds 5]
 
@@ -38,11 +38,11 @@ class Case:
     order: tuple[int, ...]
 
     def pack(self, array: np.ndarray) -> np.ndarray:
-        """By hand: reshape, transpose, copy."""
+        """Pack by hand: reshape, transpose, copy."""
         return np.ascontiguousarray(array.reshape(self.split(len(array))).transpose(self.order))
 
     def unpack(self, packed: np.ndarray, n: int) -> np.ndarray:
-        """By hand: transpose back, copy."""
+        """Unpack by hand: transpose back, copy."""
         return np.ascontiguousarray(packed.transpose(np.argsort(self.order))).reshape(n, n)
 
 
@@ -81,7 +81,7 @@ CASES = (
 
 
 def measure(case: Case, n: int, seconds: float, rng: np.random.Generator) -> dict[str, Any]:
-    """The figures of one layout."""
+    """Measure one layout and return its figures."""
     layout = case.layout(n)
     array = rng.random((n, n), dtype=np.float32)
     by_hand, packed = case.pack(array), layout.pack(array)
@@ -119,7 +119,7 @@ def measure(case: Case, n: int, seconds: float, rng: np.random.Generator) -> dic
 
 
 def turns(actions: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The best time of each action, all taken in turns for so long, once at least."""
+    """Measure the best time of each action, all taken in turns for `seconds`, at least once."""
     best = dict.fromkeys(actions, float("inf"))
     stop = time.perf_counter() + seconds
     while best[next(reversed(best))] == float("inf") or time.perf_counter() < stop:
@@ -131,7 +131,7 @@ def turns(actions: dict[str, Callable[[], object]], seconds: float) -> dict[str,
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """One row in a sentence."""
+    """Format one row as a sentence."""
     strange = "" if row["equal"] else "; NOT EQUAL TO THE COPY BY HAND"
     return (
         f"{row['layout']}: pack {1e3 * row['pack_s']:.0f} ms ({row['pack_ratio']:.2f} of numpy's speed), "

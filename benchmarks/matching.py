@@ -1,12 +1,13 @@
-"""How long it takes to list all applicable moves of a program: from nothing, and after one move.
+"""Time to list all applicable moves of a program: from nothing, and after one move.
 
     python -m benchmarks.matching [FILE.onnx ...] [--json FILE] [--seconds 5] [--seed 0]
 
-"Cold" is the first listing in this process, with the whole catalogue, of a graph that was just imported.
+"Cold" is the first listing in this process, with the whole catalog, of a graph that was just imported.
 "After one move" applies a random move to the graph and brings the list up to date; the list is then compared
-with one made from nothing. "Again" does so once more: by then the surroundings are known, as they are in equal
+with one made from nothing. "Again" does so once more: by then the contexts are in the cache, as they are in equal
 layers and in most of a search. Plain moves (one place each) and tied ones (equal layers together, what a search
-chooses from) come from the same offers. Wall and processor time: on a busy machine only the second tells.
+chooses from) come from the same worklist of candidate moves. Wall and processor time are measured: on a busy machine
+only the second is meaningful.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Clock:
         self.cpu_ms: list[float] = []
 
     def time(self, work: Callable[[], T]) -> T:
-        """The work's result; its time is noted."""
+        """Run `work` and return its result; its time is recorded."""
         wall, cpu = time.perf_counter(), time.process_time()
         result = work()
         self.wall_ms.append(1e3 * (time.perf_counter() - wall))
@@ -46,7 +47,7 @@ class Clock:
         return result
 
     def figures(self) -> dict[str, float]:
-        """Medians and the slowest."""
+        """Return the median wall and processor times and the slowest processor time, in milliseconds."""
         return {
             "wall_ms": round(float(np.median(self.wall_ms)), 3),
             "cpu_ms": round(float(np.median(self.cpu_ms)), 3),
@@ -55,7 +56,7 @@ class Clock:
 
 
 def measure(graph: Graph, rules: Sequence[Rule], seconds: float, rng: np.random.Generator) -> dict[str, Any]:
-    """The figures of one program; `seconds` bounds the moves that are tried one after the other."""
+    """Measure one program and return its figures; `seconds` bounds the moves that are tried one after the other."""
     cold, listing, tied, applying, updating, again = (Clock() for _ in range(6))
     offers = cold.time(lambda: Offers.of(graph, rules))
     moves = listing.time(offers.moves)
@@ -96,7 +97,7 @@ def _after(
     clocks: tuple[Clock, Clock, Clock, Clock, Clock],
     compare: bool,
 ) -> bool:
-    """Apply a move and list again; whether the lists differ from those made from nothing (if compared)."""
+    """Apply a move and list again; return whether the lists differ from those made from nothing (if compared)."""
     applying, updating, again, listing, tied = clocks
     applied = applying.time(lambda: apply_all(offers.graph, [move]))
     current = updating.time(lambda: offers.after(applied.graph, applied.changes))

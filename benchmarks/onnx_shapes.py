@@ -1,4 +1,4 @@
-"""Whether our shapes and element types of an ONNX model's values are those that ONNX's own inference gives."""
+"""Comparison of our shapes and element types of an ONNX model's values with those that ONNX's own inference gives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tapestry.teg.importers.translate import translated_values
 
 
 def shape_differences(source: str | Path | Any) -> tuple[int, list[str]]:
-    """How many values ONNX infers a static shape for, and one line for each that has another one here.
+    """Count the values that ONNX infers a static shape for, and list a line for each whose type differs here.
 
-    Values that are only computed away (functions unfolded, nodes whose results nobody reads) do not count.
+    A type is shape and element type. Values that the import computes away (expanded functions, nodes whose results
+    nobody reads) do not count.
     """
     proto = onnx.load(source, load_external_data=False) if isinstance(source, (str, Path)) else source
     inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=False, data_prop=True).graph

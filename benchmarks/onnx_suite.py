@@ -3,11 +3,11 @@
     python -m benchmarks.onnx_suite [--only TEXT] [--verbose]
 
 Each case is a small model with inputs and expected outputs. It matches if the imported graph is valid and its values
-are those expected: floats within the case's tolerances, everything else exactly. It may be refused where the importer
-says why. Anything else is a failure. A case is native if its graph holds no fixed block.
+are those expected: floats within the case's tolerances, everything else exactly. It may be refused if the importer
+states a reason. Anything else is a failure. A case is native if its graph holds no fixed block.
 
-Where a case cannot come in without one, operands that are shapes by their looks (see `bindings`) are bound as
-constants to the values of the case.
+If a case cannot be imported without a fixed block, or at all, operands that look like shapes (see `bindings`) are
+bound as constants to the values of the case.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MATCHED, REFUSED, WRONG, CRASHED = "matched", "refused", "wrong", "crashed"
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """What became of a case; `reason` where it did not match, `bound` the operands taken from its data."""
+    """The outcome of a case; `reason` if it did not match, `bound` are the operands taken from its data."""
 
     name: str
     state: str
@@ -63,7 +63,7 @@ class CaseOutcome:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """The figures of a run: total = matched + refused + failures; `native` of those matched."""
+    """The figures of a run: total = matched + refused + failures; `native` counts among those matched."""
 
     total: int
     matched: int
@@ -75,7 +75,7 @@ class SuiteResult:
 
 @dataclass(frozen=True)
 class NodeCase:
-    """A case as arrays by name; `foreign` says which of its values are no tensors."""
+    """A case as arrays by name; `foreign` names its values that are not tensors."""
 
     name: str
     model: Any
@@ -87,7 +87,7 @@ class NodeCase:
 
 
 def load_cases(only: str = "") -> Iterator[NodeCase]:
-    """The node cases that the installed onnx package generates, those whose names contain `only`."""
+    """Yield the node cases that the installed onnx package generates, those whose names contain `only`."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         found = load_model_tests(kind="node")
@@ -112,7 +112,7 @@ def load_cases(only: str = "") -> Iterator[NodeCase]:
 
 
 def _array(value: Any) -> np.ndarray | None:
-    """A value of a case as an array; None for sequences, optionals and text."""
+    """Convert a value of a case to an array; None for sequences, optionals and text."""
     if isinstance(value, onnx.TensorProto):
         return None if value.data_type == onnx.TensorProto.STRING else numpy_helper.to_array(value)
     if value is None or isinstance(value, list):
@@ -122,7 +122,7 @@ def _array(value: Any) -> np.ndarray | None:
 
 
 def bindings(case: NodeCase) -> Iterator[tuple[str, ...]]:
-    """Which operands to bind as constants, one attempt after the other: none, whole numbers, then all small ones."""
+    """Yield the operands to bind as constants, one set after the other: none, whole numbers, then all small ones."""
     yield ()
     small = [n for n, a in case.inputs.items() if a.ndim <= 1 and a.size <= SHAPE_LIKE_ELEMENTS]
     whole = tuple(n for n in small if case.inputs[n].dtype.kind in "iub")
@@ -131,7 +131,7 @@ def bindings(case: NodeCase) -> Iterator[tuple[str, ...]]:
 
 
 def bound(case: NodeCase, names: Sequence[str]) -> Any:
-    """The case's model with these inputs as initializers."""
+    """Return the case's model with these inputs as initializers."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     kept = [i for i in model.graph.input if i.name not in names]
@@ -142,7 +142,7 @@ def bound(case: NodeCase, names: Sequence[str]) -> Any:
 
 
 def try_case(case: NodeCase) -> CaseOutcome:
-    """Import with as few operands bound as it takes to be native, else to come in at all; then compare."""
+    """Import a case with as few operands bound as it takes to be native, else to be imported at all; then compare."""
     best: tuple[Graph, tuple[str, ...]] | None = None
     refusal = ""
     try:
@@ -168,19 +168,19 @@ def try_case(case: NodeCase) -> CaseOutcome:
 
 
 def is_native(graph: Graph) -> bool:
-    """Whether operators of ours say all of it."""
+    """Return whether operators of ours express the whole graph."""
     return all(b.operator != "onnx" for b in graph.blocks)
 
 
 def run(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
-    """The outputs by name, at the shapes of the model."""
+    """Evaluate the graph and return its outputs by name, at the shapes of the model."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs)))
 
 
 def compare(case: NodeCase, found: Arrays) -> str:
-    """What is wrong with the outputs found, or nothing."""
+    """Describe what is wrong with the outputs found; empty if nothing is."""
     for name, wanted in case.outputs.items():
         got = found.get(name, found.get(f"{name}.out"))
         if got is None:
@@ -211,7 +211,7 @@ def _difference(got: np.ndarray, wanted: np.ndarray, relative: float, absolute: 
 
 
 def run_suite(only: str = "", told: Callable[[CaseOutcome], None] = lambda _: None) -> SuiteResult:
-    """All node cases, or those whose names contain `only`; each outcome is told as it comes."""
+    """Run all node cases, or those whose names contain `only`; report each outcome to `told` as it is found."""
     outcomes = []
     for case in load_cases(only):
         outcome = try_case(case)
@@ -229,7 +229,7 @@ def run_suite(only: str = "", told: Callable[[CaseOutcome], None] = lambda _: No
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the suite; 1 if anything failed."""
+    """Run the suite; return 1 if anything failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

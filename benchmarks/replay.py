@@ -1,6 +1,6 @@
-"""An epoch of an island once more, with a witness: which plans were judged, and some of them with their costs.
+"""Replay of an epoch of an island with a witness: the plans that were evaluated, and some of them with their costs.
 
-`record_epoch` makes the moves of `optimizer.island.run_epoch` in the same order from the same random stream;
+`record_epoch` makes the moves of `optimizer.island.run_epoch` in the same order from the same random number generator;
 that it does is checked by comparing the archives both leave.
 """
 
@@ -30,9 +30,10 @@ from tapestry.optimizer.variation import vary
 
 
 class Witness(NamedTuple):
-    """`digests` of all plans judged; genes and costs of those whose number is in `wanted` (ascending).
+    """A record of an epoch: `digests` of all evaluated plans; genes and costs of those in `wanted` (ascending
+    numbers).
 
-    `place` holds the number of plans judged and of plans kept so far.
+    `place` holds the number of plans evaluated and of plans kept so far.
     """
 
     place: np.ndarray
@@ -44,13 +45,13 @@ class Witness(NamedTuple):
     costs: np.ndarray
 
     def plan(self, i: int) -> Genes:
-        """Kept plan `i`."""
+        """Return kept plan `i`."""
         rows = (self.strategies[i], self.prefetch[i], self.regather[i])
         return Genes(*(row.astype(np.int64) for row in rows))
 
 
 def new_witness(space: PlanSpace, judged: int, kept: int, rng: np.random.Generator) -> Witness:
-    """For `judged` plans, `kept` of them chosen at random."""
+    """Build an empty witness for `judged` plans, `kept` of them chosen at random."""
     kept = min(kept, judged)
     return Witness(
         np.zeros(2, np.int64),
@@ -65,7 +66,7 @@ def new_witness(space: PlanSpace, judged: int, kept: int, rng: np.random.Generat
 
 @njit(cache=True)
 def record_epoch(space, state, search, archive, goal, stream, rule_weight, seen, evaluations, witness):
-    """`run_epoch` with a witness; returns how many plans were judged."""
+    """Run `run_epoch` with a witness; return how many plans were evaluated."""
     parent = _new_plan(archive)
     child = _new_plan(archive)
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])

@@ -3,11 +3,11 @@
     python -m benchmarks.rewriting --graphs PATH... [--json FILE] [--page docs/rewriting-benchmark.md]
 
 Both sides start from the program that our terminating rules simplify. egglog saturates within limits; from its
-e-graph the cheapest program is taken greedily and by an acyclic integer program, once by time and once by
-bytes. Our search gets the same rules and, in a second run, the whole catalogue. What comes out is judged
-by the plain cost model on one device: predictions of one model on both sides, no measurements of a device.
+e-graph the cheapest program is extracted greedily and by an acyclic integer program, once by time and once by
+bytes. Our search gets the same rules and, in a second run, the whole catalog. The results are evaluated
+by the reference cost model on one device: predictions of one model on both sides, no measurements of a device.
 
-Every graph has a process of its own, so that one that dies takes no other with it; `--jobs` says how many at once.
+Every graph has a process of its own, so that one that dies takes no other with it; `--jobs` is how many run at once.
 Graphs that FILE already holds, with the same limits, are left out: a run that was stopped goes on.
 """
 
@@ -103,7 +103,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _document(given: argparse.Namespace, limits: Sequence[Limits]) -> dict[str, Any]:
-    """What the figures were measured with."""
+    """Return the settings that the figures are measured with."""
     return {
         "benchmark": "rewriting",
         "device": one_device(given.mesh).device.name,
@@ -120,7 +120,7 @@ def _document(given: argparse.Namespace, limits: Sequence[Limits]) -> dict[str, 
 
 
 def _kept(path: Path | None, document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The graphs that a file of the same setting holds; those that failed are tried again."""
+    """Read the graphs that a file of the same settings holds; those that failed are left out, to be tried again."""
     if path is None or not path.exists():
         return {}
     known = json.loads(path.read_text())
@@ -134,7 +134,7 @@ def _kept(path: Path | None, document: Mapping[str, Any]) -> dict[str, list[dict
 
 
 def _compared(paths: Sequence[Path], given: argparse.Namespace) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The results as they come, each from a process of its own."""
+    """Yield the results as they come, each from a process of its own."""
     with ThreadPoolExecutor(max_workers=max(1, given.jobs)) as pool:
         waiting = {pool.submit(_process, path, given): path.stem for path in paths}
         for done in as_completed(waiting):
@@ -167,7 +167,7 @@ def _process(path: Path, given: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _alone(given: argparse.Namespace, limits: Sequence[Limits]) -> None:
-    """One graph, in this process."""
+    """Compare on one graph, in this process."""
     size = int(given.memory_gib * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     mesh = one_device(given.mesh)

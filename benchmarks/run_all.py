@@ -42,7 +42,7 @@ OPTIONS = {
 
 
 def run(name: str, seconds: float, options: Sequence[str]) -> dict[str, Any]:
-    """The document one benchmark writes.
+    """Run one benchmark and return the document it writes.
 
     Raises:
         subprocess.CalledProcessError: the benchmark failed.
@@ -56,12 +56,12 @@ def run(name: str, seconds: float, options: Sequence[str]) -> dict[str, Any]:
 
 
 def run_all(longer: float, options: Mapping[str, Sequence[str]] = OPTIONS) -> dict[str, Any]:
-    """Every benchmark's document by name."""
+    """Run every benchmark; return the documents by name."""
     return {name: run(name, longer * seconds, options[name]) for name, seconds in SECONDS.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run them all and store the figures."""
+    """Run all benchmarks and store the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What the search adds to its seeds: hypervolume of seeds only, search only, and both.
+"""Contribution of the search over its seeds: hypervolume of seeds only, search only, and both.
 
     python -m benchmarks.search_quality --json FILE [--graph A.onnx ...] [--seconds 10] [--repeats 3] [--mesh ...]
 
@@ -34,7 +34,7 @@ KINDS: Mapping[str, Mapping[str, bool]] = {
 
 
 def compare(graph: Graph, mesh: Mesh, budget: Budget, repeats: int, **options: Any) -> dict[str, Any]:
-    """Hypervolumes by kind, one per repeat, over the common reference; `options` go to `optimize`."""
+    """Compute the hypervolumes by kind, one per repeat, over the common reference; `options` go to `optimize`."""
     results: dict[str, list[Result]] = {}
     for kind, flags in KINDS.items():
         seeds = range(repeats if flags["search"] else 1)
@@ -62,7 +62,7 @@ def compare(graph: Graph, mesh: Mesh, budget: Budget, repeats: int, **options: A
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Median hypervolume per graph and kind, with the range over repeats."""
+    """Build a table of the median hypervolume per graph and kind, with the range over repeats."""
     table = Table("graph", *KINDS, "the search adds")
     for row in rows:
         cells = [

@@ -1,9 +1,9 @@
-"""How soon the API answers while a search uses every core, beside the same service at rest.
+"""Latency of the API while a search uses every core, compared with the same service at rest.
 
     python -m benchmarks.service_latency [--seconds 20] [--json FILE]
 
 A service of its own is started on an empty database; a run of GPT-2 small is made so that there is a frontier
-to read. Then one client asks for the list of runs, a run and its frontier in turn, ten times a second, first
+to read. Then one client requests the list of runs, a run and its frontier in turn, ten times a second, first
 at rest, then during a search with one island per core. Figures are milliseconds; the ratio is of the p95.
 """
 
@@ -34,7 +34,7 @@ SAID = "listens on "
 
 @contextmanager
 def service(folder: Path) -> Iterator[httpx.Client]:
-    """A client of a service that was started for this."""
+    """Run a service on a new database in `folder`; yield a client of it."""
     command = [sys.executable, "-m", "tapestry.service.cli", "serve", "--port", "0", "--log-level", "error"]
     command += ["--database-url", f"sqlite:///{folder / 'bench.db'}"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -50,7 +50,7 @@ def service(folder: Path) -> Iterator[httpx.Client]:
 
 
 def submit(client: httpx.Client, graph_id: str, seconds: float, seed: int) -> str:
-    """Queue a run; returns its id."""
+    """Queue a run; return its id."""
     body = {"graph_id": graph_id, "mesh": MESH, "budget": {"seconds": seconds}, "seed": seed}
     return str(client.post("/v1/runs", json=body).raise_for_status().json()["id"])
 
@@ -62,7 +62,7 @@ def wait_until(client: httpx.Client, run_id: str, phases: Sequence[str]) -> None
 
 
 def answers(client: httpx.Client, run_id: str, seconds: float) -> dict[str, list[float]]:
-    """Milliseconds per answer, by what was asked for."""
+    """Measure the milliseconds per answer, by request."""
     paths = {"runs": "/v1/runs", "run": f"/v1/runs/{run_id}", "frontier": f"/v1/runs/{run_id}/frontier"}
     took: dict[str, list[float]] = {name: [] for name in paths}
     until = time.monotonic() + seconds
@@ -76,13 +76,13 @@ def answers(client: httpx.Client, run_id: str, seconds: float) -> dict[str, list
 
 
 def summary(took: Sequence[float]) -> dict[str, float]:
-    """Count and percentiles in milliseconds."""
+    """Compute the count, the percentiles and the maximum in milliseconds."""
     p50, p95, p99 = np.percentile(took, (50, 95, 99))
     return {"count": len(took), "p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "max_ms": max(took)}
 
 
 def measure(seconds: float) -> dict[str, Any]:
-    """The whole comparison; `seconds` for each of its two halves."""
+    """Run the whole comparison, with `seconds` for each of its two halves."""
     with tempfile.TemporaryDirectory(prefix="tapestry-bench-") as folder, service(Path(folder)) as client:
         with find_models([MODEL])[0].open("rb") as file:
             graph = client.post("/v1/graphs/import", files={"file": file}).raise_for_status().json()
@@ -110,7 +110,7 @@ def measure(seconds: float) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print, and store the figures where asked."""
+    """Measure, print, and store the figures if a file is requested."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What all benchmarks share: the models that come with the project, and what a figure was measured on."""
+"""Utilities of all benchmarks: the models that come with the project, and the system a figure was measured on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("numpy", "numba", "llvmlite", "deap", "moocore", "onnx")
 
 
 def find_models(names: Sequence[str]) -> list[Path]:
-    """Files of the named models that come with the project, in the order of the names.
+    """Find the files of the named models that come with the project, in the order of the names.
 
     Raises:
         FileNotFoundError: there is none of some name.
@@ -30,7 +30,7 @@ def find_models(names: Sequence[str]) -> list[Path]:
 
 
 def surroundings() -> dict[str, Any]:
-    """Date, versions and the kind of machine, without its name; `load` is the average of the last minute."""
+    """Return the date, versions and the kind of machine, without its name; `load` is the average of the last minute."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
@@ -44,7 +44,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's model, where the system says it, with the features that date it."""
+    """Return the processor's model, where the system reports it, with the family and model numbers that date it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -56,7 +56,7 @@ def _processor() -> str:
 
 
 def write(path: Path | None, document: dict[str, Any]) -> None:
-    """Write a benchmark's figures with their surroundings as JSON, where a file was asked for."""
+    """Write a benchmark's figures with their surroundings as JSON, if a file is requested."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(surroundings() | document, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""How much of a graph's work can be split: flops and bytes in blocks that a proof shows to split at least four ways.
+"""The splittable share of a graph's work: flops and bytes in blocks that a proof shows to split at least four ways.
 
 A block counts when some dimension of its signature splits over four devices and `verify` proves the result, or
 when its whole index space has fewer than four points. Bytes are reads and writes; sources, sinks and views are free.
@@ -33,7 +33,7 @@ Types = tuple[TensorType, ...]
 
 @dataclass
 class Shardable:
-    """Work by kind, and which operators' blocks do not split, with the bytes they move."""
+    """The work of a graph by kind, and the operators whose blocks do not split, with the bytes they move."""
 
     flops: float = 0.0
     split_flops: float = 0.0
@@ -53,7 +53,7 @@ class Shardable:
 
 
 def shardable(graph: Graph) -> Shardable:
-    """The work of a graph, and how much of it splits."""
+    """Compute the work of a graph, and how much of it splits."""
     total = Shardable()
     for block in graph.blocks:
         inputs, outputs = graph.input_types(block), graph.output_types(block)
@@ -72,7 +72,7 @@ def shardable(graph: Graph) -> Shardable:
 
 @lru_cache(maxsize=65536)
 def block_work(definition: Definition, inputs: Types, outputs: Types) -> tuple[float, int]:
-    """Flops, and bytes read and written, of one whole block."""
+    """Compute the flops, and the bytes read and written, of one whole block."""
     work = operator_named(definition.operator).work(definition, inputs, outputs)
     if work.kind == "none":
         return 0.0, 0
@@ -84,7 +84,7 @@ def block_work(definition: Definition, inputs: Types, outputs: Types) -> tuple[f
 
 @lru_cache(maxsize=65536)
 def splits(definition: Definition, inputs: Types, outputs: Types) -> bool:
-    """Whether some dimension splits four ways, proven by `verify`; tiny index spaces need not."""
+    """Return whether some dimension splits four ways, proven by `verify`; True unproven for tiny index spaces."""
     signature = definition.signature
     if signature is None:
         return False
@@ -99,7 +99,7 @@ def splits(definition: Definition, inputs: Types, outputs: Types) -> bool:
 
 
 def proven(definition: Definition, inputs: Types, outputs: Types, dim: int) -> bool:
-    """Whether the block alone, split over four devices along one dimension, is a correct sharding of itself."""
+    """Return whether the block alone, split over four devices along one dimension, is a correct sharding of itself."""
     assert definition.signature is not None
     builder = GraphBuilder("block")
     sites = [builder.source(f"in{k}", t.shape, t.dtype) for k, t in enumerate(inputs)]

@@ -1,8 +1,8 @@
-"""Plans as a specialist would write them by hand: one recipe per scheme, laid over an imported graph.
+"""Plans as a specialist would write them by hand: one recipe per scheme, applied to an imported graph.
 
 A recipe names dimensions by what a person knows of the model (its sequence, heads, hidden width, batch,
-rows); blocks that carry the first of them are split there over the whole machine, the others stay whole, and
-sources lie as their first reader needs them. Nothing here uses the search.
+rows); blocks that have the first of them are split there over the whole mesh, the others stay whole, and
+sources are sharded as their first reader needs them. Nothing here uses the search.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Wish = Callable[[Block, int], bool]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A scheme by name, and what it splits, the most wanted first."""
+    """A scheme by name, and the dimensions it splits, the most preferred first."""
 
     name: str
     wishes: tuple[Wish, ...]
 
 
 def of_size(size: int) -> Wish:
-    """The first dimension of a block that has this size."""
+    """Build the wish for the first dimension of a block that has this size."""
 
     def wish(block: Block, k: int) -> bool:
         sizes = [d.size for d in block.signature.dims] if block.signature is not None else []
@@ -39,13 +39,13 @@ def of_size(size: int) -> Wish:
 
 
 def image_rows(block: Block, k: int) -> bool:
-    """The rows of images: the third dimension of blocks over `[batch, channels, rows, columns]`."""
+    """Return whether dimension `k` is the rows of images: the third over `[batch, channels, rows, columns]`."""
     names = [d.name for d in block.signature.dims] if block.signature is not None else []
     return names[k] == "y0" or (names[:4] == ["d0", "d1", "d2", "d3"] and k == 2)
 
 
 def tensor_parallel(heads: int, hidden: int, vocabulary: int) -> Recipe:
-    """Megatron's scheme: heads, then the hidden width of the feed-forward block, then the vocabulary.
+    """Build Megatron's scheme: split heads, then the hidden width of the feed-forward block, then the vocabulary.
 
     Source: Shoeybi et al., Megatron-LM, arXiv:1909.08053, section 3.
     """
@@ -53,7 +53,7 @@ def tensor_parallel(heads: int, hidden: int, vocabulary: int) -> Recipe:
 
 
 def tensor_and_sequence_parallel(heads: int, hidden: int, vocabulary: int, sequence: int) -> Recipe:
-    """The same, with everything between split along the sequence.
+    """Build the tensor-parallel scheme, with everything between split along the sequence.
 
     Source: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
     arXiv:2205.05198, section 4.2.
@@ -63,12 +63,12 @@ def tensor_and_sequence_parallel(heads: int, hidden: int, vocabulary: int, seque
 
 
 def data_parallel(batch: int) -> Recipe:
-    """Every block split along the batch, parameters on every device."""
+    """Build the scheme that splits every block along the batch, with parameters on every device."""
     return Recipe("data parallel", (of_size(batch),))
 
 
 def spatial() -> Recipe:
-    """Images split along their rows, halos exchanged.
+    """Build the scheme that splits images along their rows, with halos exchanged.
 
     Source: Dryden et al., Improving Strong-Scaling of CNN Training by Exploiting Finer-Grained Parallelism,
     IPDPS 2019.
@@ -77,7 +77,7 @@ def spatial() -> Recipe:
 
 
 def lay(recipe: Recipe, graph: Graph, mesh: MeshShape) -> Placements:
-    """The recipe's placements on the whole of `mesh`."""
+    """Compute the recipe's placements on the whole of `mesh`."""
     axes = tuple(s.name for s in mesh.sub_axes)
     placed = {
         b.site: Placement(_strategy(recipe.wishes, b, axes))
@@ -103,7 +103,7 @@ def _strategy(wishes: Sequence[Wish], block: Block, axes: tuple[str, ...]) -> St
 
 
 def _where_read(graph: Graph, source: Block, placed: dict[str, Placement]) -> Strategy:
-    """What the first reader of a source needs, where that is a plain split; whole otherwise."""
+    """Infer a source's strategy: the sharding its first reader needs, where that is a plain split; whole otherwise."""
     tensor = source.outputs[0]
     rank = len(graph.tensors[tensor].shape)
     for block in graph.blocks:

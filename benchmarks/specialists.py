@@ -1,11 +1,11 @@
-"""Does the frontier hold its own against specialists? Hand-made plans, verified, against a search's frontier.
+"""Comparison of the frontier with specialists: hand-made plans, verified, against a search's frontier.
 
     python -m benchmarks.specialists --json FILE [--seconds 20] [--only MODEL] [--no-values]
 
 Each plan is proven and counted on the simulator at full size, and runs there with seeded numbers, its outputs
 compared with the unsharded reference; models too large for that run as their tiny twin under the same recipe.
-A plan holds its own against a specialist's when it is no worse in any of the searched objectives. The
-specialist's plan is of the graph as imported; beside it stands the same recipe on the simplified graph.
+A plan weakly dominates a specialist's when it is no worse in any of the searched objectives. The
+specialist's plan is of the graph as imported; the same recipe on the simplified graph is reported with it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tapestry.teg.sharding.mesh import MeshShape
 
 @dataclass(frozen=True)
 class Twin:
-    """A small model of the same architecture, the same recipes at its sizes, and devices enough for it."""
+    """A small model of the same architecture, the same recipes at its sizes, and the number of devices for it."""
 
     model: str
     recipes: tuple[Recipe, ...]
@@ -50,7 +50,7 @@ class Twin:
 
 @dataclass(frozen=True)
 class Case:
-    """A model and the recipes a specialist would try on it; a `twin` runs with numbers in its place."""
+    """A model and the recipes a specialist would try on it; a `twin` is executed with numbers in its place."""
 
     model: str
     recipes: tuple[Recipe, ...]
@@ -78,14 +78,14 @@ CASES = (
 
 
 def hand_made(recipe: Recipe, graph: Graph, mesh: Mesh) -> Plan:
-    """A recipe's plan with its costs by the plain model."""
+    """Build a recipe's plan, with its costs by the reference cost model."""
     placements = lay(recipe, graph, MeshShape(mesh.axis_sizes))
     cost = costs_of(plain_cost(graph, placements, mesh).vector(), mesh)
     return Plan(graph, placements, (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
 
 
 def dominating(plan: Plan, result: Result) -> Plan | None:
-    """The plan of the frontier, if any, that is no worse in any searched objective; the fastest of them."""
+    """Find the fastest plan of the frontier that is no worse in any searched objective; None if there is none."""
     names = [o.name for o in result.objectives]
     found = [p for p in result.frontier if all(p.cost[n] <= plan.cost[n] for n in names)]
     return min(found, key=lambda p: p.cost["time_s"]) if found else None
@@ -94,7 +94,7 @@ def dominating(plan: Plan, result: Result) -> Plan | None:
 def compare(
     case: Case, mesh: Mesh, budget: Budget, seed: int, values: bool, islands: int | None = None
 ) -> list[dict[str, Any]]:
-    """One row per recipe: its costs, whether it verifies, and the plan of the frontier that holds against it."""
+    """Compare each recipe with the frontier: its costs, whether it verifies, and the plan that weakly dominates it."""
     graph = from_onnx(find_models([case.model])[0])
     simple = saturate(graph, [rule for rule in RULES if rule.saturating]).graph
     result = optimize(graph, mesh, budget=budget, seed=seed, islands=islands)
@@ -124,7 +124,7 @@ def compare(
 
 
 def _against(plan: Plan, result: Result) -> dict[str, Any]:
-    """A specialist's plan beside the plan of the frontier that holds against it, or the nearest one."""
+    """Compare a specialist's plan with the plan of the frontier that weakly dominates it, or else the nearest one."""
     names = [o.name for o in result.objectives]
     holder = dominating(plan, result)
     return {
@@ -137,7 +137,7 @@ def _against(plan: Plan, result: Result) -> dict[str, Any]:
 
 
 def _twins(twin: Twin, mesh: Mesh, seed: int) -> Mapping[str, Verification]:
-    """Each recipe executed on the twin, on so many devices of the mesh's fastest axis."""
+    """Execute each recipe on the twin, on `twin.devices` devices of the mesh's fastest axis."""
     graph = from_onnx(find_models([twin.model])[0])
     small = mesh.part(
         (*((name, 1) for name, _ in mesh.axis_sizes[:-1]), (mesh.axis_sizes[-1][0], twin.devices))
@@ -153,7 +153,7 @@ def _twins(twin: Twin, mesh: Mesh, seed: int) -> Mapping[str, Verification]:
 
 
 def _nearest(plan: Plan, result: Result) -> dict[str, Any] | None:
-    """The plan of the frontier whose worst ratio to this plan is smallest, and its ratios."""
+    """Find the plan of the frontier whose worst ratio to this plan is smallest, and its ratios; None without plans."""
     ratios = [
         {o.name: p.cost[o.name] / max(plan.cost[o.name], 1e-12) for o in result.objectives}
         for p in result.frontier
@@ -188,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def text_of(row: Mapping[str, Any]) -> str:
-    """A row as a small table: the specialist's costs beside those of the plan that holds against it."""
+    """Format a row as a small table: the specialist's costs next to those of the plan that weakly dominates it."""
     verified = row["verified"] if row["twin_verified"] is None else row["twin_verified"]
     ran = "counted only"
     if verified["values"]["executed"]:

@@ -1,11 +1,11 @@
-"""How many whole plans are judged per second on one core, layers untied.
+"""Throughput of plan evaluation: whole plans per second on one core, layers untied.
 
     python -m benchmarks.throughput --json FILE [--graphs A.onnx ...] [--mesh dgx-h100] [--seconds 5]
 
 A candidate is a distinct plan: varied, costed (shared copies, memory, schedule, all ten objectives) and
-offered to the archive. Every graph is measured as imported, which is the main figure, and as simplified by
-the saturating rules. After the clock has stopped the same epochs run again with a witness: how many of the
-plans were different, and a random sample of them is costed by the plain model, which must agree on every
+submitted to the archive. Every graph is measured as imported, which is the main figure, and as simplified by
+the saturating rules. After the clock has stopped the same epochs run again with a witness: it counts the distinct
+plans, and a random sample of the plans is costed by the reference cost model, which must agree on every
 integer cost.
 """
 
@@ -55,7 +55,7 @@ ALONE = 3  # plans that the plain model costs without knowing earlier copies: it
 
 @dataclass(frozen=True)
 class Island:
-    """A compiled graph, all its layers untied, with the seeds planted; `goal` judges all ten objectives."""
+    """A compiled graph, all its layers untied, with the seeds in its archive; `goal` evaluates all ten objectives."""
 
     space: PlanSpace
     search: SearchSpace
@@ -65,7 +65,7 @@ class Island:
 
 @dataclass(frozen=True)
 class Run:
-    """What was timed: random streams by epoch, plans judged, wall and processor seconds of each epoch."""
+    """The timings of a run: random number generators, plans evaluated, wall and processor seconds of each epoch."""
 
     streams: list[np.ndarray]
     judged: list[int]
@@ -78,7 +78,7 @@ class Run:
 
 
 def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0) -> dict[str, Any]:
-    """The figures of one graph."""
+    """Measure one graph and return its figures."""
     began = time.perf_counter()
     space = PlanSpace(graph, mesh)
     search = search_space(space, tied=False)
@@ -116,7 +116,7 @@ def measure(graph: Graph, mesh: Mesh, seconds: float, checks: int, seed: int = 0
 
 
 def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
-    """An island whose archive holds the seeds."""
+    """Build an island whose archive holds the seeds."""
     goal = goal_of(require_objectives(NAMES, mesh.device), all_constraints((), mesh), mesh, EPSILON)
     archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(NAMES), space.gene_count, space.edge_count)
     offer_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))
@@ -124,7 +124,7 @@ def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
 
 
 def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
-    """Epochs for so long, as a search would run them in one process."""
+    """Run epochs for `seconds`, as a search would run them in one process."""
     run = Run([], [], [], [])
     seen, statistics = np.zeros(SEEN_SIZE, np.uint64), new_statistics()
     space, stop = island.space, time.perf_counter() + seconds
@@ -154,7 +154,7 @@ def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
 def replay(
     island: Island, before: Archive, run: Run, kept: int, rng: np.random.Generator
 ) -> tuple[Witness, bool]:
-    """The same epochs again from the archive `before`; also whether they leave the archive the run left."""
+    """Run the epochs again from the archive `before`; return a witness, and whether they leave the run's archive."""
     space = island.space
     witness = new_witness(space, sum(run.judged), kept, rng)
     seen, state = np.zeros(SEEN_SIZE, np.uint64), new_state(space.space)
@@ -177,7 +177,7 @@ def replay(
 
 
 def check(island: Island, graph: Graph, mesh: Mesh, witness: Witness) -> tuple[int, float]:
-    """Plans on which the plain model disagrees on any cost; its median seconds for a plan by itself."""
+    """Count the plans whose costs differ from the reference cost model's; also return its median seconds per plan."""
     counted: Counted = {}
     wrong, alone = 0, []
     for i, cost in enumerate(witness.costs):
@@ -192,7 +192,7 @@ def check(island: Island, graph: Graph, mesh: Mesh, witness: Witness) -> tuple[i
 
 
 def rows_of(path: Path, mesh: Mesh, seconds: float, checks: int) -> list[dict[str, Any]]:
-    """Both structures of one model file."""
+    """Measure both structures of one model file, as imported and as simplified."""
     began = time.perf_counter()
     graph = from_onnx(path)
     imported_s = time.perf_counter() - began
@@ -210,7 +210,7 @@ def rows_of(path: Path, mesh: Mesh, seconds: float, checks: int) -> list[dict[st
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """One row in a sentence."""
+    """Format one row as a sentence."""
     strange = "" if row["replay_is_the_run"] else "; THE REPLAY IS NOT THE RUN"
     return (
         f"{row['graph']} ({row['structure']}): {row['blocks']} blocks, {row['candidates_per_s']:,} plans/s "

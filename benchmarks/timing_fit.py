@@ -1,4 +1,4 @@
-"""Fits the catalogue's efficiency constants to published measurements, and scores the catalogue against them.
+"""Fit of the catalog's efficiency constants to published measurements, and scores of the catalog against them.
 
     python -m benchmarks.timing_fit --data published.json --json FILE
 
@@ -39,7 +39,7 @@ Constants = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """One measured time and what a predictor is told: a block (flops, bytes, sizes) or a step (members, bytes)."""
+    """A measured time and the inputs of its predictor: a block (flops, bytes, sizes) or a step (members, bytes)."""
 
     group: str
     kind: str
@@ -93,7 +93,10 @@ def block_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
 
 
 def step_case(row: Row, told: Row, value: float, quantity: str) -> Case | None:
-    """A collective inside one node: of NVSwitch, or a LoudBox whose rings and lines are meshes of their own."""
+    """Build the case of a collective inside one node; None for other collectives.
+
+    The node has NVSwitch, or is a LoudBox whose rings and lines are meshes of their own.
+    """
     members = int(told["ranks"])
     mesh = MESHES.get(row["device_id"]) or LOUDBOX[told["topology"]]
     inside = told.get("nodes", 1) == 1 and told.get("ranks_per_node", members) == members
@@ -130,7 +133,7 @@ def read_cases(path: Path) -> list[Case]:
 def descend(
     loss: Callable[[Constants], float], grids: Mapping[str, np.ndarray], start: Constants
 ) -> Constants:
-    """Coordinate descent: each constant in turn over its grid, until nothing improves."""
+    """Minimize the loss by coordinate descent: each constant in turn over its grid, until nothing improves."""
     best, best_loss = dict(start), loss(start)
     improved = True
     while improved:
@@ -196,7 +199,7 @@ def fit_axis(name: str, cases: list[Case]) -> Constants:
 
 
 def score(cases: list[Case]) -> list[dict[str, object]]:
-    """Errors of the catalogue as it stands, per device, kind and group."""
+    """Compute the errors of the catalog in its present state, per device, kind and group."""
     axes = {name: load_mesh(name).axes[-1] for name in (*MESHES.values(), *LOUDBOX.values())}
     groups: dict[tuple[str, str, str], list[float]] = {}
     for case in cases:

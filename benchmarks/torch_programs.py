@@ -1,4 +1,4 @@
-"""Live PyTorch programs for a conformance run: exported here and now, with torch's own results to compare with."""
+"""Live PyTorch programs for a conformance run: exported at run time, with torch's own results to compare with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Live(NamedTuple):
 
 
 def _exported(torch: Any, module: Any, *arguments: Any) -> Live:
-    """A module through `torch.export`; the program brings its weights along."""
+    """Export a module through `torch.export`; its weights are supplied with the program."""
     program = torch.export.export(module.eval(), arguments)
     graph = from_torch(program)
     names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
@@ -55,7 +55,7 @@ def _transformer(torch: Any) -> Live:
 
 def _recurrent(torch: Any) -> Live:
     class Tagger(torch.nn.Module):  # type: ignore[misc]
-        """Words in, one score per tag and word out."""
+        """A bidirectional LSTM tagger: words in, one score per tag and word out."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -70,7 +70,7 @@ def _recurrent(torch: Any) -> Live:
 
 
 def _training_step(torch: Any) -> Live:
-    """Forward, cross-entropy, backward and SGD with momentum as one graph of core operators."""
+    """Trace forward, cross-entropy, backward and SGD with momentum as one graph of core operators."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def step(embedding: Any, head: Any, momentum: Any, words: Any, targets: Any) -> Any:
@@ -109,7 +109,7 @@ PROGRAMS: Mapping[str, Callable[[Any], Live]] = {
 
 
 def live(name: str) -> Live:
-    """The program called `name`, of fixed weights and inputs."""
+    """Build the program called `name`, with fixed weights and inputs."""
     import torch
 
     torch.manual_seed(0)

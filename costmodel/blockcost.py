@@ -1,4 +1,4 @@
-"""What a block costs under each of its strategies on each device: vectorised, from the operator's marginal work."""
+"""Costs of a block under each of its strategies on each device: vectorized, from the operator's marginal work."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from tapestry.teg.signature import Row, rows_of
 
 @dataclass(frozen=True)
 class BlockCosts:
-    """Per strategy `ticks` (slowest device) and `energy_pj` (sum over devices), `(strategies,)`; `flops`
-    `(strategies, devices)`.
+    """The costs of a block under each of its strategies.
+
+    `ticks` (slowest device) and `energy_pj` (sum over devices), `(strategies,)`; `flops` `(strategies, devices)`.
     """
 
     ticks: np.ndarray
@@ -35,9 +36,10 @@ class BlockCosts:
 
 
 class Storage(NamedTuple):
-    """What a block's part of one tensor takes: `logical_bytes` and, per order, `stored_bytes`, `(strategies, devices)`.
+    """The storage of a block's part of a tensor: `logical_bytes` and, by order, `stored_bytes`, `(strategies,
+    devices)`.
 
-    `chosen` names the order of every choice.
+    `chosen` names the dimension order of every choice.
     """
 
     logical_bytes: np.ndarray
@@ -55,10 +57,10 @@ def block_costs(
     compute_dtype: str | None = None,
     storage: Sequence[Storage] = (),
 ) -> BlockCosts:
-    """The costs of one class of blocks under all its strategies.
+    """Compute the costs of one class of blocks under all its strategies.
 
-    `storage` says per input and output what its part takes in memory, under every choice of orders; the rows
-    of the result are then those of every strategy with every choice.
+    `storage` holds per input and output the memory that its part takes, under every choice of dimension orders; the
+    rows of the result are then those of every strategy with every choice.
     """
     work = work_of(operator_named(definition.operator), definition, inputs, outputs)
     index = _index(definition, strategies, mesh)
@@ -102,7 +104,7 @@ def block_costs(
 
 
 def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarray | None:
-    """A resource that the program prices itself, for parts of `sizes` `(..., dims)`; None where it does not."""
+    """Evaluate a resource that the program prices itself, for parts of `sizes` `(..., dims)`; None if it does not."""
     cost = definition.costs.named(resource) if definition.costs is not None else None
     if cost is None:
         return None
@@ -111,7 +113,7 @@ def given(definition: Definition, resource: str, sizes: np.ndarray) -> np.ndarra
 
 
 def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Local m, n, k and batch of a contraction, from `sizes` `(..., dims)`; nothing for other kinds."""
+    """Compute the local m, n, k and batch of a contraction, from `sizes` `(..., dims)`; empty for other kinds."""
     if work.kind != "contraction" or not work.roles or definition.signature is None:
         return {}
     result = {role: np.ones(sizes.shape[:-1], dtype=np.int64) for role in ("m", "n", "k", "batch")}
@@ -123,7 +125,7 @@ def tile_sizes(definition: Definition, work: Work, sizes: np.ndarray) -> dict[st
 
 
 def _index(definition: Definition, strategies: Sequence[Strategy], mesh: MeshShape) -> np.ndarray:
-    """Index ranges `(strategies, devices, dims, 2)`."""
+    """Compute the index ranges `(strategies, devices, dims, 2)`."""
     dims = definition.signature.dims if definition.signature is not None else ()
     result = np.zeros((len(strategies), mesh.device_count, len(dims), 2), dtype=np.int64)
     known: dict[tuple[int, object], np.ndarray] = {}
@@ -139,7 +141,7 @@ def _index(definition: Definition, strategies: Sequence[Strategy], mesh: MeshSha
 def whole_block_bytes(
     definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
 ) -> int:
-    """Bytes that a block reads and writes when one device computes all of it; nothing for views and boundaries."""
+    """Count the bytes that a block reads and writes when one device computes all of it; 0 for views and boundaries."""
     work = operator_named(definition.operator).work(definition, inputs, outputs)
     dims = definition.signature.dims if definition.signature is not None else ()
     index = np.array([(0, d.size) for d in dims], dtype=np.int64).reshape(1, 1, len(dims), 2)
@@ -150,7 +152,7 @@ def whole_block_bytes(
 
 
 def _stored(parts: Sequence[np.ndarray], storage: Sequence[Storage], choice: int) -> np.ndarray:
-    """Bytes read and written in one choice of orders, `(strategies, devices)`."""
+    """Compute the bytes read and written in one choice of dimension orders, `(strategies, devices)`."""
     total = np.zeros_like(parts[0]) if parts else np.zeros((), np.int64)
     for part, stored in zip(parts, storage, strict=True):
         total = total + accessed_bytes(part, stored.stored_bytes[stored.chosen[choice]], stored.logical_bytes)
@@ -165,7 +167,7 @@ def _memory_parts(
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
 ) -> list[np.ndarray]:
-    """Bytes each device reads of every input and writes of every output, `(strategies, devices)` each."""
+    """Compute the bytes each device reads of every input and writes of every output, `(strategies, devices)` each."""
     signature = definition.signature
     if signature is None:
         return [np.full(sizes.shape[:-1], t.size_bytes, dtype=np.int64) for t in (*inputs, *outputs)]
@@ -184,7 +186,7 @@ def _memory_parts(
 
 
 def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:
-    """Elements of the projected boxes clipped to a tensor of `shape`, `(strategies, devices)`."""
+    """Count the elements of the projected boxes clipped to a tensor of `shape`, `(strategies, devices)`."""
     volume = np.ones(index.shape[:2], dtype=np.int64)
     for row, size in zip(rows, shape, strict=True):
         if row is None:
@@ -201,7 +203,7 @@ def _projected_volume(rows: Sequence[Row | None], shape: tuple[int, ...], index:
 
 
 def base_flops(graph: Graph) -> int:
-    """Flops of the abstract graph, unsharded."""
+    """Compute the flops of the abstract graph, unsharded."""
     return sum(
         _flops_of_block(block.definition, graph.input_types(block), graph.output_types(block))
         for block in graph.blocks

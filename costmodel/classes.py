@@ -13,7 +13,7 @@ from tapestry.costmodel.storedtables import StoredTable
 def device_classes(
     tables: Sequence[StoredTable], blocks: Sequence[BlockCosts], devices: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Devices that no table tells apart form a class.
+    """Group the devices that no table distinguishes into classes.
 
     Returns: devices per class `(classes,)`, a representative of each `(classes,)`, class of each device.
     """

@@ -18,7 +18,7 @@ COMPILED_PACKAGES = ("costmodel", "optimizer")
 
 
 def source_fingerprint(packages: Sequence[str] = COMPILED_PACKAGES) -> str:
-    """A short hash of the sources of packages (those with compiled code), and of numba's version."""
+    """Compute a short hash of the sources of packages (those with compiled code), and of numba's version."""
     home = Path(__file__).parent.parent
     digest = hashlib.sha256(numba.__version__.encode())
     for package in packages:
@@ -28,7 +28,7 @@ def source_fingerprint(packages: Sequence[str] = COMPILED_PACKAGES) -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept: `$TAPESTRY_CACHE`, else the user's cache folder."""
+    """Return the folder of compiled code: in `$TAPESTRY_CACHE`, else in the user's cache folder."""
     base = os.environ.get("TAPESTRY_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "tapestry" / source_fingerprint()
 

@@ -1,8 +1,8 @@
 """The compiled loops behind `costmodel.copytables`: closed formulas over boxes of devices.
 
-Specs come as small integers: `places` `(specs, sub-axes)` says which dimension a sub-axis splits (-1: it
+Specs are encoded as small integers: `places` `(specs, sub-axes)` is the dimension that a sub-axis splits (-1: it
 replicates, -2: it is partial), `granules` `(specs, rank)`. Boxes are `(specs, devices, rank, 2)`. `MeshArrays`
-travels as the tuple `mesh`.
+is passed as the tuple `mesh`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MeshArrays(NamedTuple):
 
 @njit(cache=True)
 def code(kind, members, stride):
-    """A round in one number: kind of exchange, group size, distance between neighbours."""
+    """Encode a round as one number: kind of exchange, group size, distance between neighbors."""
     return (kind << 40) | (members << 20) | stride
 
 
@@ -46,7 +46,7 @@ def _mixed(h, value):
 
 @njit(cache=True)
 def distinct_rows(rows):
-    """Number of each row of `(n, k)` among the distinct ones, and where each of those stands first."""
+    """Find the distinct rows of `(n, k)`: the position where each occurs first, and every row's number among them."""
     n, width = rows.shape
     size = 4
     while size < 2 * n:
@@ -81,10 +81,10 @@ def distinct_rows(rows):
 
 @njit(cache=True)
 def requests(places, whole, wish, wish_granule, constant):
-    """Which needs ask the terms of a partial made spec to be combined in the same way.
+    """Find the consumer specs that require the terms of a partial producer spec to be combined in the same way.
 
-    A need asks through the axes it adds (`wish` and its granule, where the made spec leaves the sub-axis
-    free) and through the `constant` ranges it reads of dimensions the made spec keeps `whole`.
+    A consumer spec determines its request through the axes it adds (`wish` and its granule, where the producer spec
+    leaves the sub-axis free) and through the `constant` ranges it reads of dimensions the producer spec keeps `whole`.
 
     Returns: number of the request per pair `(made, needed)`, -1 where nothing is partial; the first pair of
     each request `(requests, 2)`.
@@ -139,7 +139,7 @@ def _same_request(places, whole, wish, wish_granule, constant, a, b):
 
 @njit(cache=True)
 def middles(shape, held, places, granules, of, wish, wish_granule, whole, constant, mesh):
-    """The holding in which each request combines the terms, and which sub-axes it scatters.
+    """Compute the holding in which each request combines the terms, and the sub-axes that it scatters.
 
     Returns: holdings as rows (see `lay`) `(requests, sub-axes + 3 rank)`, `scattered` `(requests, sub-axes)`.
     """
@@ -170,7 +170,7 @@ def middles(shape, held, places, granules, of, wish, wish_granule, whole, consta
 
 @njit(cache=True)
 def _overfull(shape, row, mesh):
-    """Whether a dimension has more devices than elements."""
+    """Return whether a dimension has more devices than elements."""
     for k in range(shape.shape[0]):
         parts = 1
         for s in range(mesh.sizes.shape[0]):
@@ -183,7 +183,7 @@ def _overfull(shape, row, mesh):
 
 @njit(cache=True)
 def _describe(places, granules, row):
-    """A made spec without its partial terms as the row of a holding."""
+    """Fill `row` with a producer spec without its partial terms, as the row of a holding."""
     sub_count, rank = places.shape[0], granules.shape[0]
     row[:] = -1
     for k in range(rank):
@@ -196,7 +196,7 @@ def _describe(places, granules, row):
 
 @njit(cache=True)
 def made_holdings(places, granules):
-    """Made specs as rows of holdings, `(specs, sub-axes + 3 rank)`."""
+    """Convert producer specs to rows of holdings, `(specs, sub-axes + 3 rank)`."""
     rows = np.empty((places.shape[0], places.shape[1] + 3 * granules.shape[1]), np.int64)
     for p in range(places.shape[0]):
         _describe(places[p], granules[p], rows[p])
@@ -205,7 +205,7 @@ def made_holdings(places, granules):
 
 @njit(cache=True)
 def lay_all(shape, rows, mesh):
-    """Boxes `(holdings, devices, rank, 2)` of holdings given as rows."""
+    """Compute the boxes `(holdings, devices, rank, 2)` of holdings stated as rows."""
     boxes = np.empty((rows.shape[0], mesh.coordinates.shape[0], shape.shape[0], 2), np.int64)
     for r in range(rows.shape[0]):
         lay(shape, rows[r], mesh, boxes[r])
@@ -259,7 +259,7 @@ def _nested(outer, inner):
 
 @njit(cache=True)
 def reductions(shape, rows, scattered, places, of, mesh):
-    """Reduce-scatter steps, then all-reduce steps, fastest mesh axis first, of every request.
+    """Compute the reduce-scatter steps, then the all-reduce steps, fastest mesh axis first, of every request.
 
     Returns: traffic `(requests,)`, staging `(requests, devices)`, the most that any device receives and the
     code of each round `(requests, axes, REDUCE_ROUNDS)`; elements.
@@ -285,7 +285,7 @@ def reductions(shape, rows, scattered, places, of, mesh):
 
 @njit(cache=True)
 def _scatter(volume, scattered, mesh, staging, moved, meta):
-    """Reduce-scatter steps; returns the traffic, and whether no step has been made."""
+    """Compute the reduce-scatter steps; return the traffic, and whether no step has been made."""
     device_count, sub_count = mesh.coordinates.shape
     axis_count = mesh.axis_sizes.shape[0]
     later = scattered.copy()
@@ -323,7 +323,7 @@ def _scatter(volume, scattered, mesh, staging, moved, meta):
 
 @njit(cache=True)
 def _later_volume(volume, d, later, mesh):
-    """Elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
+    """Count the elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
     count, base = 1, d
     for s in range(later.shape[0]):
         if later[s]:
@@ -342,7 +342,7 @@ def _later_volume(volume, d, later, mesh):
 
 @njit(cache=True)
 def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
-    """All-reduce steps on slices of the flattened shard; returns the traffic."""
+    """Compute the all-reduce steps on slices of the flattened shard; return the traffic."""
     device_count, sub_count = mesh.coordinates.shape
     axis_count = mesh.axis_sizes.shape[0]
     chosen = np.zeros(sub_count, np.bool_)
@@ -382,7 +382,7 @@ def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
 
 @njit(cache=True)
 def stride_on_axis(chosen, a, mesh):
-    """Distance on mesh axis `a` between neighbours of a group along the `chosen` sub-axes."""
+    """Return the distance on mesh axis `a` between neighbors of a group along the `chosen` sub-axes."""
     stride = 1
     for r in range(chosen.shape[0]):
         s = chosen.shape[0] - 1 - r

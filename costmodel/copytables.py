@@ -1,8 +1,8 @@
-"""Tables of copies: what it costs to bring a tensor from each made spec to each needed spec.
+"""Tables of copy costs: the cost of bringing a tensor from each producer spec to each consumer spec.
 
-A copy first combines partial terms in a *holding* the need asks for, then fetches what is missing there. Few
-pairs differ in their reductions, and few holdings differ, so both are costed once and looked up per pair.
-The plain model (`costmodel.plain`) says the same thing slowly and is what tests compare with. One table
+A copy first combines partial terms in a *holding* that the consumer spec determines, then fetches what is missing
+there. Few pairs differ in their reductions, and few holdings differ, so both are costed once and looked up per pair.
+The reference cost model (`costmodel.plain`) computes the same values slowly and is what tests compare with. One table
 serves all tensors of equal shape, type and spec lists.
 """
 
@@ -32,9 +32,11 @@ from tapestry.teg.sharding.spec import Spec, Split, Window, chunk_bounds, volume
 
 @dataclass(frozen=True)
 class CopyTable:
-    """Per pair of specs: `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`;
-    `staging_ids` names rows of the distinct `staging_bytes` `(rows, devices)`, the first of which is zero;
-    buffer sizes `made_bytes` and `needed_bytes` `(specs, devices)`.
+    """The costs of copies per pair of specs.
+
+    `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`; `staging_ids` names rows of the distinct
+    `staging_bytes` `(rows, devices)`, the first of which is zero; buffer sizes `made_bytes` and `needed_bytes`
+    `(specs, devices)`.
     """
 
     ticks: np.ndarray
@@ -54,7 +56,7 @@ def copy_table(
     mesh: Mesh,
     layout: MeshShape,
 ) -> CopyTable:
-    """The table for tensors of `shape` and `item` bytes per element."""
+    """Build the table for tensors of `shape` and `item` bytes per element."""
     sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(layout)
     held, wanted = _lowered(made, shape, layout), _lowered(needed, shape, layout)
     reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
@@ -119,8 +121,10 @@ def _reduced(
 
 @dataclass(frozen=True)
 class _Fetched:
-    """Fetches per holding and need: whether the need lies within, or is, the holding; ticks; elements moved.
-    `volume` `(holdings, devices)`.
+    """Fetches per holding and consumer spec.
+
+    `nested` and `same`: the spec is within, or equal to, the holding; ticks; elements moved. `volume` `(holdings,
+    devices)`.
     """
 
     nested: np.ndarray
@@ -139,7 +143,7 @@ def _fetched(
     mesh: Mesh,
     arrays: MeshArrays,
 ) -> _Fetched:
-    """Fetches from the holdings `rows` where `holding` `(made, needed)` says that a pair uses them."""
+    """Compute the fetches from the holdings `rows` for the pairs that use them by `holding` `(made, needed)`."""
     used = np.zeros((len(rows), holding.shape[1]), dtype=np.bool_)
     used[holding, np.arange(holding.shape[1])] = True
     boxes = lay_all(shape, rows, arrays)
@@ -151,7 +155,7 @@ def _fetched(
 
 
 def mesh_arrays(mesh: MeshShape) -> MeshArrays:
-    """The mesh shape for compiled loops."""
+    """Convert the mesh shape to arrays for compiled loops."""
     sizes = np.array([s.size for s in mesh.sub_axes], dtype=np.int64)
     strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))], dtype=np.int64)
     names = [n for n, _ in mesh.axes]
@@ -163,7 +167,7 @@ def mesh_arrays(mesh: MeshShape) -> MeshArrays:
 
 @dataclass(frozen=True)
 class _Lowered:
-    """Specs as `costmodel.copyloops` reads them.
+    """Specs as the arrays that `costmodel.copyloops` reads.
 
     `ranges` `(specs, rank)` numbers equal columns of `boxes`; `constant` `(specs, rank, 2)` are ranges that all
     devices read, or -1.
@@ -178,7 +182,7 @@ class _Lowered:
 
     @property
     def windowed(self) -> np.ndarray:
-        """Per spec whether it has a window, `(specs,)`."""
+        """True for each spec that has a window, `(specs,)`."""
         return np.asarray(self.window.any(axis=1))
 
 
@@ -213,7 +217,7 @@ def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], layout: MeshShape) -
 
 
 def _bounds(size: int, split: Split, window: Window | None, layout: MeshShape) -> np.ndarray:
-    """Range of one dimension on every device, `(devices, 2)`."""
+    """Compute the range of one dimension on every device, `(devices, 2)`."""
     if window is None:
         return chunk_bounds(size, split, layout)
     return window_bounds(window, chunk_bounds(window.count, split, layout))
@@ -222,7 +226,7 @@ def _bounds(size: int, split: Split, window: Window | None, layout: MeshShape) -
 def _lengths(
     rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Tables of `overlaps` for every dimension, flat, as `fetches` reads them: lengths, base, both ranges."""
+    """Build the tables of `overlaps` for every dimension, flat, as `fetches` reads them: lengths, base, both ranges."""
     subs, rank = len(arrays.sizes), boxes.shape[2]
     tables = []
     base = np.zeros((rank, 3), dtype=np.int64)
@@ -242,7 +246,7 @@ def _lengths(
 
 
 def _wishes(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
-    """Per need and sub-axis the dimension it splits without a window (else -1) and its granule (else 1)."""
+    """Return per consumer spec and sub-axis the dimension split without a window (else -1) and its granule (else 1)."""
     split = np.maximum(wanted.places, 0)
     if wanted.window.shape[1] == 0:
         return np.full_like(split, -1), np.ones_like(split)
@@ -252,7 +256,7 @@ def _wishes(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
-    """Sum over rounds of the time of each; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
+    """Sum the times of the rounds; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
     total = np.zeros(moved.shape[:-2], dtype=np.int64)
     for a, axis in enumerate(mesh.axes):
         for r in range(moved.shape[-1]):

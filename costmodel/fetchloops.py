@@ -1,7 +1,7 @@
 """The compiled loops of fetches: each missing element once, from the nearest device that has it.
 
-Overlap is separable: how much of a need lies within what a block of devices holds is a product over tensor
-dimensions, and per dimension there are few different ranges. So lengths are tabled per dimension, and a
+Overlap is separable: the share of a consumer spec within the part that a block of devices holds is a product over
+tensor dimensions, and per dimension there are few different ranges. So lengths are tabulated per dimension, and a
 pair costs one product of short rows `(levels, devices)`. Level a counts the devices equal on the a slowest
 mesh axes, the last one the device alone.
 """
@@ -15,7 +15,7 @@ from tapestry.costmodel.copyloops import EXCHANGE, FETCH, FETCH_ROUNDS, GATHER, 
 
 
 def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Common length of ranges of one dimension, `(held, wanted, levels * devices)`.
+    """Compute the common lengths of ranges of one dimension, `(held, wanted, levels * devices)`.
 
     `held` `(held, devices, 2)`, `wanted` likewise; `block` are the sizes of the levels' blocks. With sub-axes
     in mesh order the ranges of a block's devices leave no gap, so their union is an interval.
@@ -36,14 +36,15 @@ def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndar
 
 @njit(cache=True)
 def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, crossing):
-    """What it takes to assemble every need from every holding it is `used` with.
+    """Compute the transfers that assemble every consumer spec from every holding it is `used` with.
 
     `lengths` are the tables of `overlaps`, flat; the row for dimension k, range i of the holding and range j
-    of the need starts at `base[k, 0] + i * base[k, 1] + j * base[k, 2]`; `held` `(holdings, rank)` and
+    of the consumer spec starts at `base[k, 0] + i * base[k, 1] + j * base[k, 2]`; `held` `(holdings, rank)` and
     `wanted` name the ranges. `team` and `crossing` are those of `teams`.
 
-    Returns: `nested` and `same` (the need lies within, is the holding), traffic, all `(holdings, needed)`; the
-    most that any device receives per round `(holdings, needed, axes, FETCH_ROUNDS)`; elements.
+    Returns: `nested` and `same` (the consumer spec is within, is equal to the holding), traffic, all
+    `(holdings, needed)`; the most that any device receives per round, `(holdings, needed, axes, FETCH_ROUNDS)`;
+    elements.
     """
     count, rank = held.shape
     need_count, axis_count, device_count = team.shape
@@ -93,9 +94,10 @@ def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team,
 
 @njit(cache=True)
 def teams(wanted, block):
-    """How many devices that differ on axes faster than a only need the same box; of those how many each axis separates.
+    """Count devices that differ on axes faster than a only and need the same box, and how many of them each axis
+    separates.
 
-    What crosses axis a is split among a team, whose members then read each other's parts: over the slowest
+    Data that crosses axis a is split among a team, whose members then read each other's parts: over the slowest
     axis on which two of them differ.
 
     Returns: the size `(needed, axes, devices)`, 1 on the fastest axis, and the others of the team by the axis
@@ -126,7 +128,7 @@ def teams(wanted, block):
 
 @njit(cache=True)
 def fetch_rounds(rows, used, places, granules, windowed, mesh):
-    """Kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
+    """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
 
     Replicas gather along the sub-axes that split nothing. Windows may be equal by accident where all
     sub-axes split something; the whole axis takes part then.

@@ -1,10 +1,10 @@
-"""The fast path: the cost of one plan from arrays, without a Python object per candidate.
+"""The fast path of the cost model: the cost of one plan from arrays, without a Python object per candidate.
 
 A plan is an integer vector of genes (strategy per slot and per source) plus a prefetch distance and a
-regather flag per edge. Everything a plan costs is a sum of what its tensors and its blocks contribute, plus
+regather flag per edge. A plan's cost is a sum of the contributions of its tensors and its blocks, plus
 two scans over the slots (clocks, memory). `evaluate` therefore moves from the plan it costed last to the
-next by taking back and adding the contributions that differ: integers, so the result is that of a full
-pass, bit for bit. `costmodel.plain` says the same slowly.
+next by subtracting and adding the contributions that differ: integers, so the result is that of a full
+pass, bit for bit. `costmodel.plain` computes the same slowly.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def evaluate(space, state, genes, prefetch, regather, cost):
 
 @njit(cache=True, _nrt=False)
 def _near(state, genes):
-    """Whether so few genes differ that replacing contributions beats adding them all up again."""
+    """Return whether so few genes differ that replacing contributions beats adding them all up again."""
     changed = 0
     for g in range(genes.shape[0]):
         changed += genes[g] != state.genes[g]
@@ -65,7 +65,7 @@ def _near(state, genes):
 
 @njit(cache=True, _nrt=False)
 def _fill(space, state, genes, prefetch, regather):
-    """Contributions of everything, from nothing."""
+    """Add the contributions of all blocks and tensors, starting from zero."""
     state.totals[:] = 0
     state.flops[:] = 0
     state.before[:] = 0
@@ -147,7 +147,7 @@ def _tensor(space, state, t, sign):
     """Add (or take back) a tensor: its buffer, the copies its readers share, and their lifetimes.
 
     Lifetimes end at 2 * slot while waiting, or at 2 * slot + 1 after the slot's block; FOREVER is added to
-    those of sinks, whose slot still says who read last.
+    those of sinks, whose slot still identifies the last reader.
     """
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
@@ -198,7 +198,7 @@ def _tensor(space, state, t, sign):
 
 @njit(cache=True, _nrt=False, inline="always")
 def _copy(space, state, row, relayout, size, issue, k, e, sign):
-    """One copy: its bytes from its issue on, staging until its reader's slot `k`, its place in the queue."""
+    """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its place in queue."""
     state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
     state.totals[ENERGY] += sign * (
         space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY]
@@ -229,7 +229,7 @@ def _copy(space, state, row, relayout, size, issue, k, e, sign):
 
 @njit(cache=True, _nrt=False, inline="always")
 def _buffer(space, state, t, p, last_use, last_seen, sign):
-    """The tensor's own buffer, from where it is made (sources: from the start) to its last use."""
+    """Add (or take back) the tensor's own buffer, from its producer (sources: from the start) to its last use."""
     classes = space.classes.shape[0]
     made_at = space.made_at[t]
     row = space.made_bytes_offset[t] + p

@@ -1,6 +1,6 @@
-"""What the kernel reads and keeps: a compiled space, the state of the plan costed last, and their columns.
+"""Arrays of the kernel: a compiled space, the state of the plan costed last, and their columns.
 
-The order of a plan's costs stands here too. `costmodel.planspace` fills a space, `costmodel.kernel` reads it.
+The order of a plan's costs is defined here too. `costmodel.planspace` fills a space, `costmodel.kernel` reads it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class State(NamedTuple):
 
 
 def new_state(space: Space) -> State:
-    """A state that holds no plan yet."""
+    """Build a state that holds no plan yet."""
     slots, edges, tensors = space.slot_count, len(space.edge_tensor), len(space.made_at)
     genes, classes = len(space.strategy_count), len(space.classes)
     keys = int((space.key_offset + space.needed_count).max(initial=0))

@@ -10,7 +10,7 @@ from tapestry.costmodel.kernelarrays import MEMORY_WASTE, PEAK, TOTAL
 
 @njit(cache=True, _nrt=False)
 def clock(space, state):
-    """Makespan in ticks: one compute stream, one link stream, copies issued slot by slot."""
+    """Compute the makespan in ticks: one compute stream, one link stream, copies issued slot by slot."""
     now, link = np.int64(0), np.int64(0)
     for k in range(space.slot_count):
         e = state.first_due[k]
@@ -26,7 +26,8 @@ def clock(space, state):
 
 @njit(cache=True, _nrt=False)
 def memory(space, state, cost):
-    """Peaks per class, their maximum and sum, and what is wasted at the first sample of the global peak.
+    """Compute the memory peaks per class, their maximum and sum, and the waste at the first sample of the global
+    peak.
 
     Samples count 2 * slot for the copies of a slot and 2 * slot + 1 for its outputs.
     """
@@ -49,7 +50,7 @@ def memory(space, state, cost):
 
 @njit(cache=True, _nrt=False)
 def _waste(space, state, sample):
-    """Live bytes over devices at a sample, minus logical bytes of distinct live tensors."""
+    """Compute the live bytes over devices at a sample, minus the logical bytes of distinct live tensors."""
     befores, durings = (sample >> 1) + 1, (sample + 1) >> 1
     total = np.int64(0)
     for c in range(space.classes.shape[0]):

@@ -1,8 +1,8 @@
-"""Which orders a block may read and leave its tensors in, on a device with a native tiled layout.
+"""Dimension orders in which a block may read and produce its tensors, on a device with a native tiled layout.
 
 Blocks that map elements one to one compute in lockstep: the same dimensions run along rows and columns of all
-their tensors. Contractions and reductions take each tensor in an order of its own. Everything may stay in the
-order of the program. Used by `costmodel.strategies` only.
+their tensors. Contractions and reductions take each tensor in a dimension order of its own. Everything may stay in the
+dimension order of the program. Used by `costmodel.strategies` only.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Dims = tuple[int, ...]
 
 
 class Orders(NamedTuple):
-    """The orders in which a block reads the roots of its inputs and leaves its outputs."""
+    """The dimension orders in which a block reads the roots of its inputs and produces its outputs."""
 
     reads: tuple[str, ...]
     makes: tuple[str, ...]
 
 
 class Stored(NamedTuple):
-    """A tensor as a block sees it: its stored shape and type, and the index dimension behind each dimension."""
+    """A tensor that a block reads or produces: its stored shape and type, and the index dimension of each dimension."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -41,7 +41,7 @@ class Stored(NamedTuple):
 
 
 def program_orders(inputs: int, outputs: int) -> Orders:
-    """Everything in the order of the program."""
+    """Return the choice that keeps every tensor in the dimension order of the program."""
     return Orders(("",) * inputs, ("",) * outputs)
 
 
@@ -53,7 +53,7 @@ def offered(
     outputs: Sequence[TensorType],
     native: Native,
 ) -> list[Orders]:
-    """The choices of a class of blocks, the program's own order first; `reads` are shape and rows of each root."""
+    """List the choices of a class of blocks, the program's own order first; `reads` are shape and rows of each root."""
     default = program_orders(len(inputs), len(outputs))
     signature = definition.signature
     if native.tiles is None or signature is None or not (inputs or outputs):
@@ -84,10 +84,10 @@ def offered(
 def _free(
     read: Sequence[Stored], made: Sequence[Stored], native: Native, roles: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
-    """Each tensor in any order offered for it, the least padded combinations first.
+    """Yield every combination of the tensors' candidate dimension orders, the least padded combinations first.
 
     Index dimensions of one role (rows, columns, reduced, batch) may run on as one along a tile's axis; those of
-    different roles may not, since the block tells them apart.
+    different roles may not, since the block distinguishes them.
     """
     options = []
     for tensor in (*read, *made):
@@ -102,14 +102,14 @@ def _free(
 
 
 def _apart(tensor: Stored, text: str, roles: Sequence[str]) -> bool:
-    """Whether columns and rows each run along index dimensions of one role, where there are roles."""
+    """Return whether columns and rows each run along index dimensions of one role; True where there are no roles."""
     order = parse_order(text, len(tensor.shape))
     along = ([tensor.dims[d] for d in dims if tensor.dims[d] >= 0] for dims in (order.columns, order.rows))
     return not roles or all(len({roles[dim] for dim in dims}) <= 1 for dims in along)
 
 
 def _lockstep(read: Sequence[Stored], made: Sequence[Stored], native: Native) -> Iterator[tuple[str, ...]]:
-    """The orders of the largest tensor, and the same index dimensions along rows and columns of the others."""
+    """Yield the orders of the largest tensor, with the same index dimensions along rows and columns of the others."""
     tensors = (*read, *made)
     anchor = max((*made, *read), key=lambda t: int(np.prod(t.shape, dtype=np.int64)))
     for text in offered_orders(native, anchor.shape, anchor.dtype):
@@ -120,7 +120,7 @@ def _lockstep(read: Sequence[Stored], made: Sequence[Stored], native: Native) ->
 
 
 def _induced(tensor: Stored, columns: Dims, rows: Dims) -> str:
-    """The order of a tensor whose columns and rows run along these index dimensions, as far as it has them."""
+    """Infer the dimension order of a tensor whose columns and rows run along these index dimensions it has."""
     along = {dim: d for d, dim in enumerate(tensor.dims) if dim >= 0 and tensor.shape[d] > 1}
     mine = tuple(along[dim] for dim in columns if dim in along)
     if not mine:

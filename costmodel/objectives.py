@@ -1,4 +1,4 @@
-"""The objectives: name, unit, direction and where each stands in a cost vector."""
+"""The objectives: name, unit, direction and the position of each in a cost vector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Objective:
     direction: str = "minimize"
 
     def missing(self, device: Device) -> str | None:
-        """The first figure that the device lacks for this objective."""
+        """Return the first figure that the device lacks for this objective; None if it lacks none."""
         if self.name == "energy_j":
             return device.missing_energy_figure
         return next((figure for figure in self.figures if getattr(device, figure) is None), None)
@@ -54,7 +54,7 @@ POSITION = {name: k for k, name in enumerate(NAMES)}
 
 
 def require_objectives(names: Sequence[str], device: Device) -> tuple[Objective, ...]:
-    """The objectives called `names`, checked against what is known about the device.
+    """Return the objectives called `names`, checked against the known figures of the device.
 
     Raises:
         ValueError: an unknown name (near names are listed), a repeated one, or a missing device figure.

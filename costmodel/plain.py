@@ -1,4 +1,4 @@
-"""The plain cost model: slow and obvious, over the unfolded program, one device at a time.
+"""The reference cost model: slow and obvious, over the expanded program, one device at a time.
 
 It is the oracle of the fast path. Bytes are counted with sets of coordinates rather than by formula, memory
 by keeping the live buffers in a dictionary.
@@ -30,7 +30,7 @@ from tapestry.teg.sharding.spec import boxes, volumes
 
 @dataclass
 class Tally:
-    """Costs as they are counted: bytes, flops, pJ and ticks, as integers."""
+    """The costs of a plan as they are counted: bytes, flops, pJ and ticks, as integers."""
 
     time_ticks: int = 0
     peak_memory_bytes: int = 0
@@ -44,7 +44,7 @@ class Tally:
     peak_per_device: list[int] = field(default_factory=list)
 
     def vector(self) -> np.ndarray:
-        """In the order of `costmodel.kernelarrays`."""
+        """Return the costs in the order of `costmodel.kernelarrays`."""
         return np.array(
             [
                 self.time_ticks,
@@ -72,7 +72,7 @@ def plain_cost(
     compute_dtype: str | None = None,
     counted: Counted | None = None,
 ) -> Tally:
-    """The cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`."""
+    """Compute the cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`."""
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
     used = mesh.part(program.mesh.axes)
     return _Plain(graph, program, used, compute_dtype, {} if counted is None else counted).run()
@@ -131,7 +131,7 @@ class _Plain:
         return self._totals(compute)
 
     def _last_uses(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Per buffer the last slot whose block reads it, and the last slot that waits for a copy of it."""
+        """Find per buffer the last slot whose block reads it, and the last slot that waits for a copy of it."""
         read: dict[str, int] = {}
         copied: dict[str, int] = {}
         for k, slot in enumerate(self.program.slots):
@@ -170,7 +170,7 @@ class _Plain:
         return [self._stored(buffer, box) for box in buffer.boxes]
 
     def _stored(self, buffer: Buffer, box: np.ndarray) -> int:
-        """Bytes that a box takes in the layout of a buffer."""
+        """Compute the bytes that a box takes in the layout of a buffer."""
         shape = np.maximum(box[:, 1] - box[:, 0], 0)
         return int(stored_bytes(self.native, buffer.layout, shape, buffer.dtype))
 
@@ -189,7 +189,7 @@ class _Plain:
             self.tally.memory_waste_bytes = sum(now) - logical
 
     def _copy(self, copy: CopyStep) -> Counts:
-        """Ticks, traffic in bytes and staging bytes per device of one copy."""
+        """Compute ticks, traffic in bytes and staging bytes per device of one copy."""
         source = self.program.buffers[copy.source]
         shape, item = self.graph.tensors[source.tensor].shape, item_bytes(source.dtype)
         key = (copy.plan, shape, item)
@@ -199,7 +199,7 @@ class _Plain:
         return ticks + self._relayout(source, self.program.buffers[copy.result]), traffic, staging
 
     def _relayout(self, source: Buffer, result: Buffer) -> int:
-        """Ticks of reading what a copy needs in one layout and writing it in another; counts energy."""
+        """Compute the ticks of reading a copy's data in one layout and writing it in another; count its energy."""
         if source.layout == result.layout:
             return 0
         slowest, device = 0, self.mesh.device
@@ -211,7 +211,7 @@ class _Plain:
         return slowest
 
     def _block(self, step: ComputeStep) -> int:
-        """Ticks of a block: those of its slowest device; counts flops and energy."""
+        """Compute the ticks of a block: those of its slowest device; count its flops and energy."""
         block = self.graph.by_site[step.site]
         inputs, outputs = self.graph.input_types(block), self.graph.output_types(block)
         work = work_of(operator_named(block.operator), block.definition, inputs, outputs)
@@ -260,7 +260,7 @@ class _Plain:
         return slowest
 
     def _accessed(self, size: int, buffer: Buffer, part: np.ndarray) -> int:
-        """Bytes behind `size` logical bytes of a part of a buffer, in proportion to its padding."""
+        """Compute the bytes behind `size` logical bytes of a part of a buffer, in proportion to its padding."""
         logical = int(np.prod(part[:, 1] - part[:, 0], dtype=np.int64)) * item_bytes(buffer.dtype)
         stored = self._stored(buffer, part)
         return int(accessed_bytes(np.array(size), np.array(stored), np.array(logical)))
@@ -278,7 +278,7 @@ class _Plain:
 
 
 class _CopyCounter:
-    """Counts one copy with sets: which elements a device holds, lacks, and from which level they come."""
+    """A counter of one copy with sets: the elements that a device holds or lacks, and the level they come from."""
 
     def __init__(self, plan: CopyPlan, shape: tuple[int, ...], item: int, mesh: Mesh) -> None:
         self.plan, self.shape, self.item, self.mesh = plan, shape, item, mesh
@@ -376,7 +376,7 @@ class _CopyCounter:
             self._time(name, around.kind, around.members, around.stride, gathered[name])
 
     def _reach(self, d: int, level: int) -> int:
-        """Elements `d` needs that are held by devices equal to it on the `level` slowest axes."""
+        """Count the elements that `d` needs and that are held by devices equal to it on the `level` slowest axes."""
         place = self.layout.axis_coordinates
         near = [m for m in range(self.layout.device_count) if (place[m, :level] == place[d, :level]).all()]
         near = [m for m in near if volumes(self.middle)[m] > 0]

@@ -1,7 +1,7 @@
 """PlanSpace: one graph structure x one mesh x one view, compiled to arrays.
 
 Blocks of one class share their strategies and costs, tensors of one class their copy tables, so equal
-layers cost nothing twice. `evaluate` costs a plan given as genes; `placements` and `genes_of` translate.
+layers cost nothing twice. `evaluate` costs a plan stated as genes; `placements` and `genes_of` translate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ Given = tuple[tuple[Strategy, ...], tuple[Orders, ...]]
 
 
 class PlanSpace:
-    """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only what that lists.
+    """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
+    there.
 
     Attributes: `slots` (blocks in issue order), `sources`, `families` per gene (slots, then sources),
     `edges` as `(slot, input position, root tensor)`.
@@ -141,7 +142,7 @@ class PlanSpace:
         return len(self.space.edge_tensor)
 
     def abstract_genes(self) -> Genes:
-        """Every device computes everything: the plan of the abstract graph."""
+        """Return the plan of the abstract graph, in which every device computes everything."""
         return Genes(
             np.zeros(self.gene_count, dtype=np.int64),
             np.zeros(self.edge_count, dtype=np.int64),
@@ -149,13 +150,13 @@ class PlanSpace:
         )
 
     def evaluate(self, genes: Genes) -> np.ndarray:
-        """Integer costs `(COSTS,)` as ordered in `costmodel.kernelarrays`."""
+        """Compute the integer costs `(COSTS,)` as ordered in `costmodel.kernelarrays`."""
         cost = np.zeros(COSTS, dtype=np.int64)
         evaluate(self.space, self.state, genes.strategies, genes.prefetch, genes.regather, cost)
         return cost
 
     def placements(self, genes: Genes) -> Placements:
-        """The plan as placements by site."""
+        """Convert the plan to placements by site."""
         blocks = {}
         edge = 0
         for g, block in enumerate(self.blocks):
@@ -178,7 +179,7 @@ class PlanSpace:
         return Placements(blocks, order=self.order, inputs=self.inputs, outputs=self.outputs)
 
     def genes_of(self, placements: Placements) -> Genes:
-        """Placements as genes.
+        """Convert placements to genes.
 
         Raises:
             ValueError: a placement's strategy, or its layouts, are not among those of this view.
@@ -205,7 +206,7 @@ class PlanSpace:
 
 
 class _Compiler:
-    """Builds the flat arrays of a space; tables are appended once per class."""
+    """A compiler of the flat arrays of a space; tables are appended once per class."""
 
     def __init__(self, owner: PlanSpace) -> None:
         self.owner = owner

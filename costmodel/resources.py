@@ -1,4 +1,4 @@
-"""The costs that a program brings along, for a plan: every part of every block priced from its own table, summed."""
+"""The costs supplied with the program, for a plan: every part of every block priced from its own table, summed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.teg.sharding.strategy import index_boxes
 
 
 def plan_resources(graph: Graph, placements: Placements, mesh: MeshShape) -> dict[str, Amount]:
-    """Amounts by resource over all devices, replicas included; empty where the program prices nothing."""
+    """Compute the amounts by resource over all devices, replicas included; empty where the program prices nothing."""
     return total(_priced(graph, placements, mesh.part(placements.devices)))
 
 

@@ -1,6 +1,6 @@
-"""What a class of blocks may choose for its tensors' layouts, and what its parts take under every choice.
+"""Layout choices of a class of blocks for its tensors, and the storage of its parts under every choice.
 
-Between `costmodel.layoutchoices` (which orders) and `costmodel.blockcost` (what they cost); used by PlanSpace.
+Between `costmodel.layoutchoices` (the dimension orders) and `costmodel.blockcost` (their costs); used by PlanSpace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tapestry.teg.sharding.strategy import Read
 
 
 class BlockKinds(NamedTuple):
-    """What all blocks of a class have in common: definition, roots' shapes and how they are read, types."""
+    """The common properties of all blocks of a class: definition, roots' shapes and how they are read, types."""
 
     definition: Definition
     reads: tuple[tuple[tuple[int, ...], Read], ...]
@@ -43,7 +43,7 @@ class StorageChoice:
     layouts: str = "chosen"
 
     def orders(self, kinds: BlockKinds) -> list[Orders]:
-        """The choices of orders, the program's own first."""
+        """List the choices of dimension orders, the program's own first."""
         definition, reads, inputs, outputs = kinds
         if self.layouts != "chosen":
             return [program_orders(len(inputs), len(outputs))]
@@ -52,7 +52,7 @@ class StorageChoice:
         return offered(definition, work, rows, inputs, outputs, self.native)
 
     def of_block(self, kinds: BlockKinds, family: StrategyFamily) -> list[Storage]:
-        """What the parts of inputs and outputs take; nothing to say where devices store no padding."""
+        """Compute the storage of the parts of inputs and outputs; empty where devices store no padding."""
         if self.native.tiles is None or not (kinds.inputs or kinds.outputs):
             return []
         stored = []

@@ -1,7 +1,8 @@
-"""What storing a tensor costs where devices offer several orders: padded sizes, and local copies between orders.
+"""Storage costs of a tensor where devices have several dimension orders: padded sizes, and local copies between
+orders.
 
-Kept apart from resharding (`costmodel.copytables`), so that orders do not multiply its tables. A copy into another
-order reads and writes the part that is needed once more, on the link stream like all copies.
+Kept apart from resharding (`costmodel.copytables`), so that dimension orders do not multiply its tables. A copy into
+another dimension order reads and writes the part that is needed once more, on the link stream like all copies.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tapestry.teg.sharding.spec import Spec, boxes
 
 @dataclass(frozen=True)
 class Placed:
-    """Specs and orders of a tensor; number `s * len(orders) + o` is spec `s` stored in order `o`."""
+    """Specs and dimension orders of a tensor; number `s * len(orders) + o` is spec `s` stored in order `o`."""
 
     specs: tuple[Spec, ...]
     orders: tuple[str, ...]
@@ -33,7 +34,7 @@ class Placed:
 
 
 def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh: MeshShape) -> np.ndarray:
-    """Shapes of the parts that devices hold or need in each spec, `(specs, devices, rank)`."""
+    """Compute the shapes of the parts that devices hold or need in each spec, `(specs, devices, rank)`."""
     found = np.zeros((len(specs), mesh.device_count, len(shape)), dtype=np.int64)
     for k, spec in enumerate(specs):
         box = boxes(spec, shape, mesh)
@@ -43,10 +44,11 @@ def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh: MeshShape) 
 
 @dataclass(frozen=True)
 class StoredTable:
-    """Resharding between specs, and what lies beside it: sizes of stored parts, and local copies between orders.
+    """Resharding between specs, sizes of stored parts, and local copies between dimension orders.
 
-    `made_bytes` and `needed_bytes` `(placed, devices)` are those of specs in their orders. `relayout_ticks` (-1: the
-    same order) and `relayout_energy_pj` `(made orders, placed needs)` are of storing what is needed anew.
+    `made_bytes` and `needed_bytes` `(placed, devices)` are those of specs in their dimension orders. `relayout_ticks`
+    (-1: the same order) and `relayout_energy_pj` `(made orders, placed needs)` are of storing the needed part in a new
+    order.
     """
 
     between: CopyTable
@@ -57,7 +59,7 @@ class StoredTable:
 
     @property
     def staging_bytes(self) -> np.ndarray:
-        """Distinct staging sizes `(rows, devices)`: parts on their way are not stored."""
+        """The distinct staging sizes `(rows, devices)`: parts in transit are not stored."""
         return self.between.staging_bytes
 
 
@@ -70,7 +72,7 @@ def stored_table(
     device: Device,
     mesh: MeshShape,
 ) -> StoredTable:
-    """The table for tensors of a type, whose resharding costs `between`."""
+    """Build the table for tensors of a type, whose resharding costs `between`."""
     same = np.full((len(made.orders), needed.count), -1, dtype=np.int64)
     if native.tiles is None:
         return StoredTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
@@ -98,5 +100,5 @@ def stored_table(
 
 
 def _sizes(native: Native, orders: Sequence[str], shapes: np.ndarray, kind: TensorType) -> np.ndarray:
-    """Stored bytes of parts in every order, `(specs, orders, devices)`."""
+    """Compute the stored bytes of parts in every dimension order, `(specs, orders, devices)`."""
     return np.stack([stored_bytes(native, order, shapes, kind.dtype) for order in orders], axis=1)

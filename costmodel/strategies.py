@@ -1,4 +1,4 @@
-"""The strategies of a block on a view: every way to lay logical axes on its index dimensions."""
+"""The strategies of a block on a view: every assignment of logical axes to its index dimensions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_FAMILY = 1024
 
 
 class PinError(ValueError):
-    """A pin that cannot be kept; `site` is the block or tensor that was pinned."""
+    """Error raised when a pin cannot be kept; `site` is the block or tensor that was pinned."""
 
     def __init__(self, site: str, why: str) -> None:
         super().__init__(f"pin {site!r}: {why}")
@@ -30,9 +30,10 @@ class PinError(ValueError):
 class StrategyFamily:
     """All strategies of one class of blocks on one view, with the specs they name.
 
-    `needed[k][s]` is what strategy `s` needs of the root of input `k`, `made[k][s]` the spec of output `k`.
+    `needed[k][s]` is the consumer spec of strategy `s` for the root of input `k`, `made[k][s]` the spec of output `k`.
     Every strategy comes with every choice of `orders`: gene value `s * len(orders) + o` is strategy `s` with
-    tensors in the orders `o`, of which 0 is the program's own. Instead of all of the view's, `strategies` may be given.
+    tensors in the dimension orders `o`, of which 0 is the program's own. `strategies` may be passed to replace all of
+    the view's.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class StrategyFamily:
         ]
 
     def _each(self, dims: Sequence[int], spec_of: Callable[[Strategy], Spec]) -> list[Spec]:
-        """The spec of every strategy, where only the splits of `dims` matter; each is made once."""
+        """Return the spec of every strategy, where only the splits of `dims` matter; each is built once."""
         known: dict[tuple[Split, ...], Spec] = {}
         result = []
         for strategy in self.strategies:
@@ -72,7 +73,7 @@ class StrategyFamily:
         return result
 
     def keep_pinned(self, site: str, pin: str) -> None:
-        """Keep only the strategies that leave (or, for a sink, take) the tensor in the spec of text `pin`.
+        """Keep only the strategies that produce (or, for a sink, consume) the tensor in the spec of text `pin`.
 
         Raises:
             PinError: the text is no spec, or no strategy of this view gives it.
@@ -96,18 +97,20 @@ class StrategyFamily:
 
     @property
     def count(self) -> int:
-        """How many values a gene of this family has."""
+        """The number of values of a gene of this family."""
         return len(self.strategies) * len(self.orders)
 
     @cached_property
     def positions(self) -> dict[tuple[Strategy, Orders], int]:
-        """The gene value of every strategy with every choice of orders."""
+        """The gene value of every strategy with every choice of dimension orders."""
         return {pair: k for k, pair in enumerate(product(self.strategies, self.orders))}
 
     @cached_property
     def laid(self) -> tuple[np.ndarray, np.ndarray]:
-        """Per strategy the index dimension that each logical axis lies along, -1 for none `(strategies, axes)`, and
-        whether any of its chunks has a granule `(strategies,)`.
+        """The index dimension that each logical axis splits in each strategy, and whether chunks have a granule.
+
+        The first array is `(strategies, axes)`, -1 for none; the second `(strategies,)` is True if any chunk has a
+        granule.
         """
         dims = np.full((len(self.strategies), len(self.view.axes)), -1, dtype=np.int64)
         for s, strategy in enumerate(self.strategies):
@@ -117,15 +120,16 @@ class StrategyFamily:
         return dims, np.array(granular, dtype=np.bool_)
 
     def at(self, value: int) -> tuple[Strategy, Orders]:
-        """What a gene value stands for."""
+        """Return the strategy and the dimension orders of a gene value."""
         strategy, orders = divmod(value, len(self.orders))
         return self.strategies[strategy], self.orders[orders]
 
 
 def enumerate_strategies(definition: Definition, granules: tuple[int, ...], view: View) -> list[Strategy]:
-    """Whole first, then every assignment of logical axes to splittable dimensions that are large enough.
+    """Enumerate strategies: whole first, then every assignment of logical axes to splittable, large enough
+    dimensions.
 
-    A dimension with an alternative granule is also offered in chunks of it where that changes the chunks.
+    A dimension with an alternative granule is also split in chunks of it where that changes the chunks.
     """
     signature = definition.signature
     if signature is None:
@@ -165,9 +169,10 @@ def _changes(size: int, parts: int, granule: int) -> bool:
 
 
 def aligned_granules(graph: Graph) -> Mapping[str, tuple[int, ...]]:
-    """Per block a granule for each index dimension that keeps chunks aligned under all strides downstream.
+    """Compute for each block a granule of each index dimension that keeps chunks aligned under all strides
+    downstream.
 
-    Walking back from the readers: a dimension read with stride s by a dimension of granule g wants s * g.
+    Granules propagate back from the readers: a dimension read with stride s by a dimension of granule g gets s * g.
     """
     wanted: dict[str, list[int]] = {}
     of_tensor: dict[str, list[int]] = {}

@@ -1,6 +1,6 @@
-"""The tables of a space laid end to end: copies, local copies between orders, sizes; each class of tensors once.
+"""The tables of a space, concatenated: copies, local copies between orders, sizes; each class of tensors once.
 
-Used by the compiler of `costmodel.planspace`; offsets that it hands out point into the arrays it makes.
+Used by the compiler of `costmodel.planspace`; the offsets that it returns point into the arrays it builds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TableCache:
 
 
 class TableRows:
-    """Numbers specs and orders, collects the tables of tensor classes, and writes them out."""
+    """A collector of the tables of tensor classes: it numbers specs and dimension orders, and writes the tables out."""
 
     def __init__(self, mesh: Mesh, shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
         self.mesh, self.shape, self.storage, self.cache = mesh, shape, storage, cache
@@ -51,7 +51,7 @@ class TableRows:
         self.relayout_row_count = 0
 
     def _distinct(self, lists: Sequence[list[Spec]]) -> tuple[Spec, ...]:
-        """The specs of lists that families own, each once; equal tuples are one object."""
+        """Return the specs of lists that families own, each once; equal tuples are one object."""
         key = tuple(dict.fromkeys(id(specs) for specs in lists))
         if key not in self.distinct_known:
             found = tuple(dict.fromkeys(s for specs in lists for s in specs))
@@ -59,12 +59,12 @@ class TableRows:
         return self.distinct_known[key]
 
     def placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> Placed:
-        """The specs of lists and the orders they come in, each once; equal ones are one object."""
+        """Return the specs of lists with their dimension orders, each once; equal ones are one object."""
         specs, known = self._distinct(lists), tuple(dict.fromkeys(orders))
         return self.placed_known.setdefault((id(specs), known), Placed(specs, known))
 
     def ids(self, specs: Sequence[Spec], orders: Sequence[str], among: Placed) -> int:
-        """Offset of the map gene value -> number among `among`; equal maps are stored once."""
+        """Return the offset of the map gene value -> number among `among`; equal maps are stored once."""
         known = (id(specs), id(among), tuple(orders))
         if known not in self.spec_id_known:
             position = {s: k for k, s in enumerate(among.specs)}
@@ -79,7 +79,7 @@ class TableRows:
         return self.spec_id_known[known]
 
     def table(self, kind: TensorType, made: Placed, needed: Placed) -> tuple[int, int, int, int]:
-        """Offsets of the pair rows, made sizes, needed sizes and relayout rows of a tensor class."""
+        """Return the offsets of the pair rows, producer sizes, consumer sizes and relayout rows of a tensor class."""
         known = (kind, id(made), id(needed))
         if known not in self.table_known:
             cache, key = self.cache, (kind, made, needed)
@@ -104,22 +104,22 @@ class TableRows:
         return self.table_known[known]
 
     def relayouts(self) -> np.ndarray:
-        """Ticks and energy of local copies between orders, `(rows, 2)`."""
+        """Collect ticks and energy of local copies between dimension orders, `(rows, 2)`."""
         rows = [np.stack([t.relayout_ticks, t.relayout_energy_pj], axis=-1) for t in self.tables]
         return np.concatenate([r.reshape(-1, 2) for r in rows])
 
     def pairs(self) -> np.ndarray:
-        """Ticks, traffic and energy of resharding, `(rows, 3)`."""
+        """Collect ticks, traffic and energy of resharding, `(rows, 3)`."""
         columns = [[getattr(t.between, name).ravel() for t in self.tables] for name in PAIR_COLUMNS]
         return np.column_stack([np.concatenate(column) for column in columns])
 
     def sizes(self, representative: np.ndarray) -> np.ndarray:
-        """Stored bytes of made and needed parts, `(rows, classes)`."""
+        """Collect the stored bytes of produced and consumed parts, `(rows, classes)`."""
         rows = [np.concatenate([t.made_bytes, t.needed_bytes]) for t in self.tables]
         return np.concatenate([r[:, representative] for r in rows])
 
     def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
+        """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
         rows = [t.staging_bytes[:, representative] for t in self.tables]
         zero = np.zeros((1, len(representative)), dtype=np.int64)
         distinct, ids = np.unique(np.concatenate([zero, *rows]), axis=0, return_inverse=True)

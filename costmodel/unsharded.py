@@ -1,8 +1,8 @@
-"""What a program costs on one device, at once: no strategies, no tables, nothing compiled.
+"""The cost of a program on one device, computed directly: no strategies, no tables, nothing compiled.
 
-The time is the sum of the blocks' times, the peak that of the live bytes in program order. This is what the
-plain cost model says of the same program on one device that stores rows: a search that rewrites many graphs asks here
-first, and compiles those that are worth it. Padded layouts and windows that read less than all are not looked at.
+The time is the sum of the blocks' times, the peak that of the live bytes in program order. This equals the
+reference cost model of the same program on one device that stores rows: a search that rewrites many graphs evaluates
+them here first, and compiles those that are worth it. Padded layouts and windows that read less than all are ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tapestry.teg.sharding.placement import ORDERS, issue_order
 
 
 class UnshardedCost(NamedTuple):
-    """Ticks of 1 ps, and bytes."""
+    """The cost of a program: ticks of 1 ps, and bytes."""
 
     time_ticks: int
     peak_memory_bytes: int
@@ -38,11 +38,11 @@ class UnshardedCosts:
         self._ticks: dict[tuple[Definition, tuple[TensorType, ...], tuple[int, ...]], int] = {}
 
     def cost(self, graph: Graph) -> UnshardedCost:
-        """Time and peak memory of the program, its blocks in program order."""
+        """Compute the time and peak memory of the program, its blocks in program order."""
         return UnshardedCost(self.time_ticks(graph), max(live_bytes(graph), default=0))
 
     def time_ticks(self, graph: Graph) -> int:
-        """The time of the program, in whatever order its blocks run."""
+        """Compute the time of the program, in whatever order its blocks run."""
         sizes, roots = _buffers(graph)
         total = 0
         for block in graph.blocks:
@@ -51,7 +51,7 @@ class UnshardedCosts:
         return total
 
     def _block(self, graph: Graph, block: Block, buffers: tuple[int, ...]) -> int:
-        """The ticks of a block that reads from buffers of these sizes in bytes."""
+        """Return the ticks of a block that reads from buffers of these sizes in bytes."""
         inputs = graph.input_types(block)
         key = (block.definition, inputs, buffers)
         if key not in self._ticks:
@@ -91,7 +91,7 @@ def _moved(
     outputs: Sequence[TensorType],
     buffers: Sequence[int],
 ) -> int:
-    """Bytes that a block reads and writes; of a repeated view only what is there."""
+    """Count the bytes that a block reads and writes; of a repeated view only those of its buffer."""
     if work.kind == "none" or 0 in extent.values():
         return 0
     moved = sum(t.size_bytes for t in outputs)
@@ -104,7 +104,7 @@ def _moved(
 
 
 def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
-    """Bytes of every buffer, and in which buffer each tensor lies: a view's is that of what it views."""
+    """Return the bytes of every buffer, and the buffer of each tensor: a view shares the buffer of its input."""
     sizes: dict[str, int] = {}
     roots: dict[str, str] = {}
     for block in graph.blocks:
@@ -116,7 +116,7 @@ def _buffers(graph: Graph) -> tuple[Mapping[str, int], Mapping[str, str]]:
 
 
 def live_bytes(graph: Graph, order: str = ORDERS[0]) -> list[int]:
-    """Bytes that live while each block works, in this issue order, after those of the sources.
+    """Compute the live bytes while each block works, in this schedule order, after those of the sources.
 
     Sources live from the beginning, sinks and lasting roles to the end.
     """

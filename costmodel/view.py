@@ -1,4 +1,4 @@
-"""A view regroups a mesh's sub-axes into at most three logical axes, over which strategies are enumerated."""
+"""Views: each regroups a mesh's sub-axes into at most three logical axes, over which strategies are enumerated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class View:
 
 
 def default_view(mesh: MeshShape) -> View:
-    """The finest view: neighbouring sub-axes are joined, within a mesh axis first, until three are left."""
+    """Build the finest view: neighboring sub-axes are joined, within a mesh axis first, until three are left."""
     groups: list[tuple[str, ...]] = [(s.name,) for s in mesh.sub_axes]
     owner = {s.name: s.axis for s in mesh.sub_axes}
     while len(groups) > LOGICAL_AXES:

@@ -8,7 +8,7 @@ from tapestry.teg.programs import Program
 
 
 def attention(batch: int = 4, tokens: int = 1024, heads: int = 16, width: int = 64) -> Program:
-    """Multi-head self-attention from hidden states to hidden states."""
+    """Build multi-head self-attention from hidden states to hidden states."""
     features = heads * width
     with tapestry.program("attention") as p:
         x = p.input("x", batch=batch, token=tokens, features=features)

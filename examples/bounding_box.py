@@ -1,7 +1,7 @@
-"""Where is the cat? A bounding box by index tensors: `python -m tapestry.examples.bounding_box [SECONDS]`.
+"""Bounding box of an object in an image, by index tensors: `python -m tapestry.examples.bounding_box [SECONDS]`.
 
-The whitepaper's example: coordinates become values, so that a shard still knows where in the image it is. The
-index tensor is generated where it is needed, and each device generates its own part.
+The whitepaper's example: coordinates become values, so that each shard has the positions of its elements in the image.
+The index tensor is generated where it is needed, and each device generates its own part.
 """
 
 import tapestry
@@ -10,7 +10,7 @@ from tapestry.teg.programs import Program
 
 
 def bounding_box(rows: int = 4096, columns: int = 4096, threshold: float = 0.5) -> Program:
-    """First and last row and column where the image is at least `threshold`; -1 where it is nowhere."""
+    """Build a program of the first and last row and column where the image is at least `threshold`; -1 if nowhere."""
     with tapestry.program("bounding_box") as p:
         image = p.input("image", row=rows, column=columns)
         cat = image >= threshold

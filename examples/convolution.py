@@ -1,4 +1,4 @@
-"""Convolutions, and how sparse ones become dense ones: `python -m tapestry.examples.convolution [SECONDS]`.
+"""Convolutions, and the rewriting of sparse ones to dense ones: `python -m tapestry.examples.convolution [SECONDS]`.
 
 The whitepaper's rewrite: a kernel with gaps reads every second element, so the even and the odd elements are two
 dense problems whose results interleave. A stride of two is the sum of two dense problems, one per half of the taps.
@@ -12,7 +12,7 @@ WEIGHT = {"out": 64, "channel": 32, "tap_y": 3, "tap_x": 3}
 
 
 def dense(batch: int = 16, size: int = 66) -> Program:
-    """Windows of 3 x 3, one step apart."""
+    """Build a convolution with windows of 3 x 3, one step apart."""
     with tapestry.program("dense") as p:
         x = p.input("x", batch=batch, channel=32, y=size, x=size)
         p.output("y", x.conv(p.parameter("w", **WEIGHT)))
@@ -20,7 +20,7 @@ def dense(batch: int = 16, size: int = 66) -> Program:
 
 
 def with_gaps(batch: int = 16, size: int = 68, *, rewritten: bool = False) -> Program:
-    """Taps two rows apart; rewritten: dense windows over the even and over the odd rows, interleaved."""
+    """Build a convolution with taps two rows apart; rewritten: dense windows over even and odd rows, interleaved."""
     with tapestry.program("gaps") as p:
         x = p.input("x", batch=batch, channel=32, y=size, x=size)
         w = p.parameter("w", **WEIGHT)
@@ -33,7 +33,7 @@ def with_gaps(batch: int = 16, size: int = 68, *, rewritten: bool = False) -> Pr
 
 
 def strided(batch: int = 16, size: int = 68, *, rewritten: bool = False) -> Program:
-    """Windows two rows apart; rewritten: even rows meet the even taps, odd rows the odd ones."""
+    """Build a convolution with windows two rows apart; rewritten: even rows meet even taps, odd rows the odd ones."""
     with tapestry.program("strided") as p:
         x = p.input("x", batch=batch, channel=32, y=size, x=size)
         w = p.parameter("w", **WEIGHT)

@@ -1,7 +1,7 @@
 """A finite-element simulation, heat in a plate of several materials: `python -m tapestry.examples.heat [SECONDS]`.
 
-Each step computes the next temperature of every point from its neighbours. Split over devices, a step needs only
-the border rows of the neighbouring devices; the temperature is state that is carried from run to run.
+Each step computes the next temperature of every point from its neighbors. Split over devices, a step needs only
+the border rows of the neighboring devices; the temperature is state that is carried from run to run.
 """
 
 import tapestry
@@ -10,7 +10,7 @@ from tapestry.teg.programs import Handle, Program
 
 
 def step(p: Program, heat: Handle, conductivity: Handle) -> Handle:
-    """The temperature a moment later; nothing flows over the border of the plate."""
+    """Compute the temperature a moment later; nothing flows over the border of the plate."""
     around = heat.pad(row=1, column=1, mode="edge")
     above, below = around[:-2, 1:-1], around[2:, 1:-1]
     left, right = around[1:-1, :-2], around[1:-1, 2:]
@@ -22,7 +22,7 @@ def step(p: Program, heat: Handle, conductivity: Handle) -> Handle:
 
 
 def simulation(rows: int = 4096, columns: int = 4096, steps: int = 4) -> Program:
-    """`steps` steps of a plate of `rows` x `columns` points."""
+    """Build a simulation of `steps` steps of a plate of `rows` x `columns` points."""
     with tapestry.program("heat") as p:
         heat = p.parameter("heat", row=rows, column=columns, role="buffer")
         conductivity = p.parameter("conductivity", row=rows, column=columns)

@@ -6,7 +6,7 @@ from tapestry.teg.programs import Program
 
 
 def linear(batch: int = 8192, inputs: int = 4096, outputs: int = 4096) -> Program:
-    """`y = relu(x @ w + b)`, dimensions matched by name."""
+    """Build `y = relu(x @ w + b)`, with dimensions matched by name."""
     with tapestry.program("linear") as p:
         x = p.input("x", batch=batch, features=inputs)
         w = p.parameter("w", features=inputs, out=outputs)

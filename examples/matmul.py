@@ -10,7 +10,7 @@ from tapestry.teg.programs import Program
 
 
 def in_one_block(rows: int = 2048, inner: int = 2048, columns: int = 2048) -> Program:
-    """The product as one contraction, whose index space has the same three dimensions."""
+    """Build the product as one contraction, whose index space has the same three dimensions."""
     with tapestry.program("matmul") as p:
         x = p.input("x", row=rows, inner=inner)
         w = p.input("w", inner=inner, column=columns)
@@ -19,7 +19,7 @@ def in_one_block(rows: int = 2048, inner: int = 2048, columns: int = 2048) -> Pr
 
 
 def as_product_and_sum(rows: int = 64, inner: int = 256, columns: int = 64) -> Program:
-    """Broadcast, multiply, add up."""
+    """Build the product by broadcasting, multiplying and adding up."""
     with tapestry.program("product_and_sum") as p:
         x = p.input("x", row=rows, inner=inner)
         w = p.input("w", inner=inner, column=columns)

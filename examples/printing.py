@@ -1,4 +1,4 @@
-"""What the examples print: how a program looks, and the best plans for a machine."""
+"""Output of the examples: the blocks of a program, and its best plans for a mesh."""
 
 import sys
 
@@ -10,7 +10,7 @@ MESH = "dgx-h100"
 
 
 def show(graph: Graph, seconds: float | None = None) -> None:
-    """The blocks of a graph, then the frontier that a short search finds on eight H100."""
+    """Print the blocks of a graph, then the frontier that a short search finds on eight H100."""
     for block in graph.blocks:
         dims = block.signature.dims if block.signature is not None else ()
         print(f"  {block.site:24} {block.operator:10} {', '.join(f'{d.name}={d.size}' for d in dims)}")

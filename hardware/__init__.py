@@ -1,4 +1,4 @@
-"""Where a program runs: devices, meshes, timing and the device simulator."""
+"""Hardware models: devices, meshes, timing and the device simulator."""
 
 if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.hardware: imported as hardware, its classes would exist twice")

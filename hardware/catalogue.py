@@ -1,4 +1,4 @@
-"""Devices and meshes from TOML: the catalogue that comes with Tapestry, and users' own files alike."""
+"""Devices and meshes from TOML: the catalog that comes with Tapestry, and users' own files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _tile(content: object, where: str) -> Tile:
 
 
 def device_from_dict(content: object, where: str = "device") -> Device:
-    """The device described by a table with the fields of `Device`; `where` opens every error message.
+    """Build the device described by a table with the fields of `Device`; `where` opens every error message.
 
     Raises:
         CatalogueError: a key is missing, unknown or of the wrong kind.
@@ -100,10 +100,10 @@ def _axis(content: object, where: str) -> MeshAxis:
 
 
 def mesh_from_dict(content: object, where: str = "mesh") -> Mesh:
-    """The mesh described by a table: `name`, `device` (a catalogue name or a whole device table) and `axes`.
+    """Build the mesh described by a table: `name`, `device` (a catalog name or a whole device table) and `axes`.
 
     Raises:
-        CatalogueError: a key is missing, unknown or of the wrong kind, or the device is not in the catalogue.
+        CatalogueError: a key is missing, unknown or of the wrong kind, or the device is not in the catalog.
     """
     table = Table(content, where)
     stated = table.get("device", "a device's name or table")
@@ -136,7 +136,7 @@ def _own_file(path: str) -> object:
 
 @cache
 def _shipped(folder: str) -> dict[str, object]:
-    """File name without ending -> content, of every TOML file in one folder of this package."""
+    """Read every TOML file in one folder of this package: file name without ending -> content."""
     entries = sorted(files("tapestry.hardware").joinpath(folder).iterdir(), key=lambda entry: entry.name)
     return {
         entry.name.removesuffix(".toml"): parsed(entry.read_text(encoding="utf-8"), f"{folder}/{entry.name}")
@@ -161,7 +161,7 @@ def _shipped_meshes() -> dict[str, Mesh]:
 
 
 def _toml_files(offered: Any) -> Sequence[Traversable]:
-    """The TOML files in a package of a plug-in, by name."""
+    """Find the TOML files in a package of a plug-in, by name."""
     if not isinstance(offered, ModuleType):
         raise Refused(
             f"expected a package with TOML files, got {type(offered).__name__}",
@@ -197,13 +197,13 @@ MESH_GROUP = Group("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda
 
 @once
 def device_plug_ins() -> Loaded[Device]:
-    """The devices of installed plug-ins (entry point group `tapestry.devices`), and what was left out."""
+    """Load the devices of installed plug-ins (entry point group `tapestry.devices`), and list what was left out."""
     return load(DEVICE_GROUP, _by_alias(_shipped_devices()))
 
 
 @once
 def mesh_plug_ins() -> Loaded[Mesh]:
-    """The meshes of installed plug-ins (entry point group `tapestry.meshes`), and what was left out."""
+    """Load the meshes of installed plug-ins (entry point group `tapestry.meshes`), and list what was left out."""
     return load(MESH_GROUP, _shipped_meshes())
 
 
@@ -233,17 +233,17 @@ def _by_alias(devices: Mapping[str, Device]) -> dict[str, Device]:
 
 
 def device_names(with_aliases: bool = False) -> tuple[str, ...]:
-    """Names of the devices in the catalogue, sorted; their aliases only where asked for."""
+    """Return the names of the devices in the catalog, sorted; their aliases only if requested."""
     return tuple(_by_alias(_devices()) if with_aliases else _devices())
 
 
 def mesh_names() -> tuple[str, ...]:
-    """Names of the meshes in the catalogue, sorted."""
+    """Return the names of the meshes in the catalog, sorted."""
     return tuple(_meshes())
 
 
 def load_device(name_or_path: str | PathLike[str]) -> Device:
-    """The device called so in the catalogue (or by an alias), or described by the TOML file at that path.
+    """Load the device of this name (or alias) in the catalog, or described by the TOML file at that path.
 
     Raises:
         CatalogueError: unknown name (near ones are listed), unreadable or wrong file.
@@ -259,7 +259,7 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
-    """The mesh called so in the catalogue, or described by the TOML file at that path.
+    """Load the mesh of this name in the catalog, or described by the TOML file at that path.
 
     Raises:
         CatalogueError: unknown name (near ones are listed), unreadable or wrong file.

@@ -1,4 +1,4 @@
-"""What a machine is: a device with its rates, and a mesh of devices with named axes. Values only."""
+"""Devices and meshes: a device with its rates, and a mesh of devices with named axes. Values only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VECTOR = "vector"  # a contraction dtype that a device computes on its vector un
 
 
 class MissingFigureError(ValueError):
-    """A device has no figure for what was asked; the message names the device, the figure and the remedy."""
+    """Error raised when a device lacks a requested figure; the message names the device, the figure and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Tile:
 
 @dataclass(frozen=True)
 class Device:
-    """One device: what it holds, how fast it works, draws and costs. None means not known.
+    """A device: its memory, rates, power and cost. None means not known.
 
     Tables are keyed by short dtype names (`fp32`, `bf16`, `bfp8`, ...), `joules_per_flop` also by `vector`.
-    `compute_dtype_default` says at which precision (or on the vector units: `vector`) the vendor contracts
-    a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
+    `compute_dtype_default` gives the precision (or `vector`, the vector units) that the vendor uses for contractions
+    of a dtype that has no peak. The efficiencies are the shares that kernels reach: contractions of their peak,
     contractions and moves of the memory's rate, vector kernels of both their rates. `layouts` names the physical
     layouts that its kernels work in, the default one first. `sources` gives the origin of every figure by field
     name. A device has one memory: a board with two chips is two devices.
@@ -78,7 +78,7 @@ class Device:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def require(self, name: str) -> float:
-        """The number in field `name`.
+        """Return the number in field `name`.
 
         Raises:
             MissingFigureError: the field is None, so an objective that needs it must be refused by name.
@@ -95,7 +95,7 @@ class Device:
 
     @property
     def missing_energy_figure(self) -> str | None:
-        """The first figure without which the energy of work on this device is not known; None if all are there.
+        """The name of the first missing figure needed for the energy of work on this device; None if none is missing.
 
         Flops need one for the vector units and for every precision with a peak.
         """
@@ -108,7 +108,7 @@ class Device:
         return None
 
     def contraction_dtype(self, dtype: str) -> str:
-        """The precision at which a contraction of `dtype` runs: its own, else the vendor's default.
+        """Return the precision at which a contraction of `dtype` runs: its own, else the vendor's default.
 
         `dtype` may be spelled as in graphs (`float32`) or in device files (`fp32`). The answer is a key of
         `peak_flops_per_s`, or `vector`.
@@ -128,12 +128,13 @@ class Device:
         )
 
     def contraction_flops_per_s(self, dtype: str) -> float:
-        """Peak rate of contractions of `dtype`, flop/s; errors as `contraction_dtype`."""
+        """Return the peak rate of contractions of `dtype`, flop/s; errors as `contraction_dtype`."""
         precision = self.contraction_dtype(dtype)
         return self.vector_flops_per_s if precision == VECTOR else self.peak_flops_per_s[precision]
 
     def flop_joules(self, dtype: str) -> float:
-        """Energy of one flop of a contraction in `dtype`, or on the vector units if `dtype` is `vector`, J.
+        """Return the energy of one flop of a contraction in `dtype`, or on the vector units if `dtype` is `vector`,
+        J.
 
         Raises:
             MissingFigureError: no figure for that precision.
@@ -149,7 +150,7 @@ class Device:
 
 @dataclass(frozen=True)
 class MeshAxis:
-    """`size` devices along one named direction of a mesh, and the links between them.
+    """An axis of a mesh: `size` devices along one named direction, and the links between them.
 
     `bandwidth_bytes_per_s` is per direction: on `switch`, `tree` and `ring` all that one device can receive at
     once; on `torus` and `line` one link, of which a device has two. `latency_s` is paid per round of a
@@ -172,7 +173,7 @@ class MeshAxis:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Equal devices on named axes, slowest axis first."""
+    """A mesh of equal devices on named axes, slowest axis first."""
 
     name: str
     device: Device
@@ -180,16 +181,16 @@ class Mesh:
 
     @property
     def axis_sizes(self) -> tuple[tuple[str, int], ...]:
-        """(name, size) per axis, slowest first: the mesh shape that sharding works with."""
+        """The pairs (name, size) of the axes, slowest first: the mesh shape that sharding works with."""
         return tuple((axis.name, axis.size) for axis in self.axes)
 
     @property
     def device_count(self) -> int:
-        """Number of devices: the product of the axes' sizes."""
+        """The number of devices: the product of the axes' sizes."""
         return prod(axis.size for axis in self.axes)
 
     def part(self, axis_sizes: tuple[tuple[str, int], ...]) -> Mesh:
-        """The machine seen by a plan that leaves the rest idle: the same axes with fewer devices.
+        """Return the submesh used by a plan that leaves the rest idle: the same axes with fewer devices.
 
         Part of a torus is a line: its ends are not joined. Links that reduce are for whole axes.
         """
@@ -199,7 +200,7 @@ class Mesh:
         return replace(self, axes=tuple(_shortened(axis, sizes[axis.name]) for axis in self.axes))
 
     def axis(self, name: str) -> MeshAxis:
-        """The axis called `name`.
+        """Return the axis called `name`.
 
         Raises:
             KeyError: there is none; the message lists the axes.

@@ -1,4 +1,4 @@
-"""TOML tables read key by key: every error says where in the file it is, and unknown keys are refused."""
+"""TOML tables read key by key: every error gives its position in the file, and unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tapestry.hardware.mesh import SHORT_DTYPES
 
 
 class CatalogueError(ValueError):
-    """An unknown name, or a file that is no device or mesh; the message says where and what to do."""
+    """Error raised for an unknown name, or a file that is no device or mesh; its message gives place and remedy."""
 
 
 class Table:
-    """One table of a file, read key by key; knows its place, so that every error can say it."""
+    """A table of a file, read key by key, with its place in the file for error messages."""
 
     def __init__(self, content: object, where: str) -> None:
         if not isinstance(content, Mapping):
@@ -95,19 +95,19 @@ class Table:
         return {name: table.text(name) for name in table.content}
 
     def finish(self) -> None:
-        """Refuses keys that nobody asked for: a misspelt optional field would otherwise be ignored."""
+        """Raise `CatalogueError` for keys that were not read: a misspelled optional field would else be ignored."""
         for key in self.content:
             if key not in self.asked:
                 raise CatalogueError(f"{self.at(str(key))}: unknown key{near_names(str(key), self.asked)}")
 
 
 def shown(value: object) -> str:
-    """A value and its kind, cut where it is long."""
+    """Format a value and its type, truncated where it is long."""
     return f"{type(value).__name__} {value!r}"[:80]
 
 
 def near_names(name: str, known: list[str] | tuple[str, ...]) -> str:
-    """What a misspelt name may mean, as the end of a message."""
+    """Format suggestions for a misspelled name, as the end of a message."""
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     return (
         f"; did you mean {' or '.join(close)}?" if close else f"; known are {', '.join(sorted(set(known)))}"
@@ -115,7 +115,7 @@ def near_names(name: str, known: list[str] | tuple[str, ...]) -> str:
 
 
 def checked_number(value: object, where: str, expected: str, zero: bool) -> float:
-    """A finite number above zero, or zero where that is allowed."""
+    """Check that a value is a finite number above zero, or zero where that is allowed; return it as a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CatalogueError(f"{where}: expected {expected}, got {shown(value)}")
     if not isfinite(value) or value < 0 or (value == 0 and not zero):
@@ -124,7 +124,7 @@ def checked_number(value: object, where: str, expected: str, zero: bool) -> floa
 
 
 def parsed(text: str, where: str) -> object:
-    """The content of a TOML file."""
+    """Parse a TOML file; raise `CatalogueError` if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,4 +1,4 @@
-"""Seconds, joules and dollars: the one place where work becomes time, for cost model and simulator alike.
+"""Seconds, joules and dollars: the one module that converts work to time, for cost model and simulator alike.
 
 Pure functions over numpy arrays, which broadcast. Rates are computed in float64 and rounded up once: time
 to integer ticks of 1 ps, energy to integer pJ. More work never takes less time.
@@ -39,7 +39,7 @@ def _rounded_up(value: ArrayLike, unit: str) -> Ticks:
 
 
 def ticks(time_s: ArrayLike) -> Ticks:
-    """Seconds, any shape -> whole ticks of 1 ps, rounded up, int64.
+    """Convert seconds, any shape, to whole ticks of 1 ps, rounded up, int64.
 
     Raises:
         ValueError: negative, not a number, or beyond 53 days.
@@ -48,7 +48,7 @@ def ticks(time_s: ArrayLike) -> Ticks:
 
 
 def seconds(time_ticks: ArrayLike) -> Floats:
-    """Ticks of 1 ps, any shape -> seconds, float64."""
+    """Convert ticks of 1 ps, any shape, to seconds, float64."""
     return np.asarray(np.asarray(time_ticks, dtype=np.float64) / TICKS_PER_S)
 
 
@@ -58,7 +58,7 @@ def _contraction_s(
     flops: Floats,
     sizes: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike] | None,
 ) -> Floats:
-    """Seconds of arithmetic. With sizes (m, n, k, batch): whole tiles, in whole waves over the cores."""
+    """Compute seconds of arithmetic. With sizes (m, n, k, batch): whole tiles, in whole waves over the cores."""
     rate = device.contraction_flops_per_s(precision) * device.contraction_efficiency
     plain = flops / rate
     if sizes is None:
@@ -87,7 +87,7 @@ def block_ticks(
     compute_dtype: str | None = None,
     parts: Sequence[PartAmounts] = (),
 ) -> Ticks:
-    """Ticks that one device takes for one block: roofline max(arithmetic, memory) plus launch overhead.
+    """Compute the ticks that one device takes for one block: roofline max(arithmetic, memory) plus launch overhead.
 
     `kind` is `contraction` (matrix units, at `compute_dtype` or else at the device's precision for
     `dtype`), `vector` (vector units), `move` (memory only), `none` (no work at all: a view) or `fused`
@@ -135,7 +135,7 @@ def block_ticks(
 
 
 def _part_s(device: Device, part: PartAmounts, compute_dtype: str | None) -> Floats:
-    """Seconds of arithmetic of one part of a fused block."""
+    """Compute the seconds of arithmetic of one part of a fused block."""
     flops = np.asarray(part.flops, np.float64)
     if part.kind != "contraction":
         return np.asarray(flops / (device.vector_flops_per_s * device.vector_efficiency))
@@ -146,7 +146,7 @@ def _part_s(device: Device, part: PartAmounts, compute_dtype: str | None) -> Flo
 
 
 def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tuple[int, float]:
-    """(latencies paid in sequence, bytes on the busiest link per byte received), by topology."""
+    """Return (latencies paid in sequence, bytes on the busiest link per byte received), by topology."""
     scattered = kind in {"all_to_all", "fetch"}  # who sends to whom is not a ring's neighbourhood
     phases = 2 if kind == "all_reduce" else 1
     if axis.topology == "switch":
@@ -173,12 +173,12 @@ def _rounds_and_load(axis: MeshAxis, kind: str, members: int, stride: int) -> tu
 def step_ticks(
     axis: MeshAxis, kind: str, members: int, max_received_bytes: ArrayLike, stride: int = 1
 ) -> Ticks:
-    """Ticks of one step of a collective or fetch among groups of `members` devices on one mesh axis.
+    """Compute the ticks of one step of a collective or fetch among groups of `members` devices on one mesh axis.
 
     `max_received_bytes`, any shape, is the most that any device receives in the step. For n bytes of full
     tensor that is (p-1)/p n for `all_gather` and `reduce_scatter`, and 2(p-1)/p n for `all_reduce`, which
     is both phases. In `all_to_all` and `fetch` the senders are not known here: the bytes are taken as
-    coming evenly from all members. `stride` is the distance on the axis between neighbours of a group (2
+    coming evenly from all members. `stride` is the distance on the axis between neighbors of a group (2
     for every second device); the groups in between share the links of a ring, torus or line. Zero bytes, or
     one member, take 0 ticks.
 
@@ -226,7 +226,7 @@ def energy_pj(
     kind: str = "contraction",
     parts: Sequence[PartAmounts] = (),
 ) -> Ticks:
-    """Energy of work in pJ, rounded up, without idle power: flops, memory bytes, bytes received.
+    """Compute the energy of work in pJ, rounded up, without idle power: flops, memory bytes, bytes received.
 
     `dtype` is the compute dtype of a `contraction`; other kinds of blocks count at the vector units' figure, and
     the `parts` of a `fused` one each at its own.
@@ -260,7 +260,7 @@ def _flop_joules(device: Device, dtype: str, kind: str) -> float:
 
 
 def idle_pj(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Ticks:
-    """Energy in pJ, rounded up, that `device_count` devices draw by being on (1 W x 1 ps = 1 pJ).
+    """Compute the energy in pJ, rounded up, that `device_count` devices draw by being on (1 W x 1 ps = 1 pJ).
 
     Raises:
         MissingFigureError: the idle power is not known; `energy_j` is to be refused.
@@ -270,7 +270,7 @@ def idle_pj(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> T
 
 
 def price_usd(device: Device, device_count: ArrayLike, time_ticks: ArrayLike) -> Floats:
-    """Price in USD of `device_count` devices for `time_ticks`, float64.
+    """Compute the price in USD of `device_count` devices for `time_ticks`, float64.
 
     Raises:
         MissingFigureError: the price is not known; `price_usd` is to be refused.

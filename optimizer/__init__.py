@@ -1,4 +1,4 @@
-"""How we search: plans, fronts, islands, moves and budgets."""
+"""The search: plans, fronts, islands, moves and budgets."""
 
 if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.optimizer: imported as optimizer, its classes would exist twice")

@@ -1,4 +1,4 @@
-"""A finished plan without one step of its history: that step is left out, and with it whatever builds on it."""
+"""Ablation of a finished plan: a step of its history is left out, together with the later steps that build on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOKING = frozenset({"follow"})
 
 
 class Without(NamedTuple):
-    """What is left of a plan, and which of the later moves were left out too, in whole or at some places."""
+    """The rest of a plan after ablation, and the later moves that were left out too, in whole or at some places."""
 
     state: State
     gone_with: tuple[int, ...]
@@ -29,10 +29,10 @@ class Without(NamedTuple):
 def without(
     before: State, moves: Sequence[Move], rest: Sequence[tuple[int, Move]], finished: State, shape: MeshShape
 ) -> Without:
-    """The finished plan without these moves; `rest` are those behind them, with their numbers in the history.
+    """Remove these moves from the finished plan; `rest` are the moves after them, with their numbers in the history.
 
     A later move builds on them where it does not fit without them, or places a block that is another one then.
-    Blocks that are there again, for which nothing was decided, compute where their neighbours do.
+    Restored blocks, for which nothing was decided, are placed as their neighbors are.
     """
     later = [move for _, move in rest]
     if not any(is_structural(m) for m in (*moves, *later)) and not any(m.rule in LOOKING for m in later):
@@ -53,7 +53,7 @@ def without(
 
 
 def _made(state: State, move: Move, finished: Graph, shape: MeshShape) -> tuple[State, bool]:
-    """The state after a move at the places where it still means what it meant, and whether that is everywhere."""
+    """Apply a move at the places where it keeps its meaning; return the state, and whether these are all its places."""
     graph, placements = state
     is_placing = not is_structural(move) and move.rule not in PLAN_WIDE
     places = [p for p in move.places if not is_placing or _is_the_same(p, graph, finished)]
@@ -72,13 +72,13 @@ def _made(state: State, move: Move, finished: Graph, shape: MeshShape) -> tuple[
 
 
 def _is_the_same(site: str, graph: Graph, finished: Graph) -> bool:
-    """Whether a block has the index space that it has in the finished plan, if it is there."""
+    """Return whether a block has the index space that it has in the finished plan, if it is there."""
     here, there = graph.by_site.get(site), finished.by_site.get(site)
     return here is not None and (there is None or here.signature == there.signature)
 
 
 def _legal(graph: Graph, placements: Placements, shape: MeshShape) -> Placements:
-    """The placements without those that make no legal plan of this graph."""
+    """Remove the placements that are not legal for this graph."""
     if not check_placements(graph, placements, shape):
         return placements
     kept = {
@@ -92,7 +92,7 @@ def _legal(graph: Graph, placements: Placements, shape: MeshShape) -> Placements
 def _undone(
     before: Placements, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
 ) -> Placements:
-    """The finished placements, but what these moves touched is as before, and as the rest changes that."""
+    """Restore the finished placements that `moves` touched as in `before`, then apply what `rest` changes there."""
     options = {name for m in moves if m.rule in PLAN_WIDE for name in m.places}
     sites = {site for m in moves if m.rule not in PLAN_WIDE for site in m.places}
     blocks = {site: p for site, p in finished[1].blocks.items() if site not in sites}

@@ -1,7 +1,7 @@
-"""Blocks that nothing was decided for, placed as their neighbours are: what they read and make stays where it is.
+"""Placement propagation: blocks without a decision are placed as their neighbors are, so that tensors stay in place.
 
-Each input and output that a neighbour has split asks for a split of the index dimension that runs along it; the
-largest tensor is heard first. What would make no legal plan stays whole on every device.
+Each input and output that a neighbor has split proposes a split of the index dimension that runs along it; the
+largest tensor comes first. A block without a legal placement stays whole on every device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Wish = tuple[int, int, tuple[str, ...]]
 def placed_alongside(
     graph: Graph, placements: Placements, sites: Collection[str], mesh: MeshShape
 ) -> Placements:
-    """The placements with these blocks placed too: in program order along what they read, then back along readers."""
+    """Propagate placements to these blocks too: in program order along their inputs, then back along readers."""
     waiting = [block for block in graph.blocks if block.site in sites and block.signature is not None]
     for order in (waiting, waiting[::-1]):
         for block in order:
@@ -39,7 +39,7 @@ def placed_alongside(
 
 
 def _agreed(block: Block, wishes: list[Wish]) -> Strategy:
-    """One split per index dimension at most, and each axis once; those who come first are heard."""
+    """Choose at most one split per index dimension, using each axis once; the first wishes take precedence."""
     allowed = splittable(block.signature)
     splits, taken = [WHOLE] * len(allowed), set[str]()
     for _, dim, axes in wishes:
@@ -50,7 +50,7 @@ def _agreed(block: Block, wishes: list[Wish]) -> Strategy:
 
 
 def _wishes(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish]:
-    """What the placed makers of what a block reads, and the placed readers of what it makes, ask for."""
+    """Yield the splits proposed by the placed producers of a block's inputs and the placed readers of its outputs."""
     for position in range(len(block.inputs)):
         read = read_of(graph, block.site, position)
         maker, made = graph.producers[read.root], graph.tensors[read.root]

@@ -1,4 +1,4 @@
-"""The front: an epsilon-dominance archive in arrays, with a pool of plans that break a bound.
+"""The Pareto archive: an epsilon-dominance archive in arrays, with a pool of plans that break a bound.
 
 Lower is better everywhere. An archive keeps at most one plan per box of the epsilon grid, and the best plan
 of every objective whatever its box (Laumanns et al., Combining convergence and diversity, 2002).
@@ -38,7 +38,7 @@ class Archive(NamedTuple):
 
 
 def new_archive(capacity: int, pool: int, objectives: int, genes: int, edges: int) -> Archive:
-    """An empty archive."""
+    """Create an empty archive."""
     return Archive(
         np.zeros(2, np.int64),
         np.zeros((capacity, objectives)),
@@ -60,13 +60,13 @@ def new_archive(capacity: int, pool: int, objectives: int, genes: int, edges: in
 
 @njit(cache=True)
 def cell(value, epsilon):
-    """Grid cell of one objective: logarithmic, so that epsilon is relative."""
+    """Compute the grid cell of one objective: logarithmic, so that epsilon is relative."""
     return np.int64(-1) if value <= 0.0 else np.int64(np.floor(np.log(value) / np.log1p(epsilon)))
 
 
 @njit(cache=True)
 def insert(archive, value, epsilon, raw, genes, prefetch, regather, digest):
-    """Offer a feasible plan; True if it entered. Plans it dominates leave."""
+    """Insert a feasible plan unless it is dominated; return True if it was inserted. Plans it dominates are removed."""
     count = archive.size[0]
     m = value.shape[0]
     for i in range(count):  # most newcomers are no better than some member, and go at once
@@ -129,7 +129,7 @@ def _dominates(a, b):
 
 @njit(cache=True)
 def _covered(archive, i, kept, value, box, count):
-    """Whether member `i` must leave for a newcomer: dominated, or in a dominated box without being an extreme.
+    """Return whether member `i` must leave for a newcomer: dominated, or in a dominated box without being an extreme.
 
     The first `kept` members stay; of several that are equally good at an objective one is its extreme.
     """
@@ -153,7 +153,7 @@ def _covered(archive, i, kept, value, box, count):
 
 @njit(cache=True)
 def _expendable(archive, value):
-    """The last member of a full archive that is not the only best one at some objective, newcomer included."""
+    """Find the last member of a full archive that is not the only best one at some objective, newcomer included."""
     count, m = archive.value.shape
     for r in range(count):
         i = count - 1 - r
@@ -183,7 +183,7 @@ def _move(archive, i, k):
 
 @njit(cache=True)
 def insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest):
-    """Offer a plan that breaks a bound by `violation` (relative, summed); the pool keeps the smallest."""
+    """Insert a plan that breaks a bound by `violation` (relative, summed); the pool keeps the smallest."""
     count = archive.size[1]
     for i in range(count):
         if archive.pool_digest[i] == digest:

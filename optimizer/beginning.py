@@ -1,4 +1,4 @@
-"""How a search begins: compiled for every part of the machine, with its first plans, or where another one stopped."""
+"""Initialization of a search: compilation for every submesh, with the first plans, or resumption from a checkpoint."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ LIBRARIES = ("numpy", "numba", "moocore", "deap")
 def begin(
     state: SearchState, graph: Graph, seeds: bool, budget: Budget, plans: Sequence[Plan], report: Report
 ) -> None:
-    """Compile the graph, simplified, for every machine, and as given for the whole one; plant the first plans.
+    """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
 
-    The budget bounds the evaluations spent on rewriting ahead and on seeds; on one device, where rewriting ahead is
+    The budget bounds the evaluations spent on presearch and on seeds; on one device, where presearch is
     most of the search, its time too.
 
     Raises:
@@ -88,23 +88,23 @@ def begin(
 
 
 def _is_alone(state: SearchState) -> bool:
-    """Whether the machine is one device: there is nothing to place, and rewriting ahead is most of the search."""
+    """Return whether the mesh is one device: there is nothing to place, and presearch is most of the search."""
     return state.machines[0].mesh.device_count == 1
 
 
 def _plant_abstract(variant: Variant) -> int:
-    """Plant the plan in which every device does everything."""
+    """Insert the plan in which every device does everything."""
     return plant(variant, variant.space.abstract_genes().strategies[None, :])
 
 
 def _rewritten(
     state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
 ) -> list[tuple[Machine, Sounded]]:
-    """The best of many rewritten graphs, as judged on one device of the machine: the search begins with them too.
+    """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
 
-    On one device, be it a part of the machine, there is nothing to place, and that is most of the search. Where
-    there are more, the judgement leaves out how things are shared and sent, so a few that stand out join the
-    program as it was given, on the whole machine only: on every part they would take the evaluations of others.
+    On one device, be it a submesh, there is nothing to place, and that is most of the search. Where there are
+    more, the evaluation ignores sharding and communication, so only a few spread over the front join the
+    original program, on the whole mesh only: on every submesh they would take the evaluations of others.
     """
     whole, structural = state.machines[0], state.structural
     is_alone = _is_alone(state)
@@ -127,18 +127,18 @@ def _rewritten(
 
 
 def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:
-    """At most so many of a front, its ends among them."""
+    """Select at most `most` graphs of a front, its ends among them."""
     return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
 
 
 def _joining(state: SearchState, machine: Machine, sounded: Sounded) -> Variant:
-    """A rewritten graph on a machine as a variant of the search."""
+    """Build a variant of the search from a rewritten graph on a mesh."""
     number = 1 + max(v.number for v in state.variants)
     return new_variant(number, machine, sounded.graph, sounded.moves, state.settings)
 
 
 def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
-    """Bring back the state that was saved; the variants are rewritten and compiled again.
+    """Restore the state that was saved; rewrite and compile the variants again.
 
     Raises:
         StaleCheckpoint: it is of another search, or of another release.
@@ -191,7 +191,7 @@ def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
 
 
 def _fits(variant: Variant, saved: Archive) -> bool:
-    """Whether saved rows have the form of the variant's, and genes that compiled code may use as indices."""
+    """Return whether saved rows have the form of the variant's, and genes that compiled code may use as indices."""
     for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.size, strict=True):
         for name in names:
             own, rows = getattr(variant.archive, name), getattr(saved, name)
@@ -210,7 +210,7 @@ def fingerprint_of(
     objectives: Sequence[Objective],
     constraints: Sequence[Constraint],
 ) -> dict[str, str]:
-    """What a checkpoint of this search depends on, by what a reader would call it."""
+    """Collect everything that a checkpoint of this search depends on, by readable names."""
     request = {
         "objectives": [o.name for o in objectives],
         "constraints": [(c.objective, c.bound) for c in constraints],
@@ -231,7 +231,7 @@ def fingerprint_of(
 
 @cache
 def _release() -> str:
-    """All code whose change would change a search."""
+    """Compute a digest of all code whose change would change a search."""
     return _digest([source_fingerprint(PACKAGES), *(version(name) for name in LIBRARIES)])
 
 

@@ -1,7 +1,7 @@
-"""A search between two rounds as a value: what is needed to go on as if nothing had happened.
+"""Checkpoints: a search between two rounds as a value, sufficient to resume it without a difference.
 
-Graphs are not kept: the structural moves of a variant lead to it again, and what is compiled for it is compiled
-again. What its arrays mean depends on the program's own code and on what was asked; the fingerprint says so.
+Graphs are not kept: the structural moves of a variant lead to its graph again, which is compiled again. The meaning
+of the arrays depends on the program's own code and on the request; the fingerprint records both.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that nobody can go on from."""
+    """Error raised when a search cannot resume from a checkpoint."""
 
 
 class StaleCheckpoint(CheckpointError):
-    """A checkpoint of another release, or of another search: intact, but its arrays mean nothing here."""
+    """Error raised for a checkpoint of another release or search: intact, but its arrays have no meaning here."""
 
 
 @dataclass(frozen=True, eq=False)
 class SavedVariant:
-    """A variant without what can be computed again: how it came about, and the used rows of its archive.
+    """A variant without recomputable data: its history of moves, and the used rows of its archive.
 
-    `machine` counts the machines of the search, `structure` is what the moves must lead to, `taken` the offers
-    of structural moves that are gone, each as its place in the list at that time.
+    `machine` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
+    candidate structural moves already used, each as its index in the list at that time.
     """
 
     number: int
@@ -53,7 +53,7 @@ class SavedVariant:
 class Checkpoint:
     """The complete state of a search between two rounds.
 
-    `stopped` says why the search has ended, or is empty; `islands` and `seed` are those it must go on with.
+    `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
     """
 
     fingerprint: Mapping[str, str]
@@ -79,7 +79,7 @@ class Checkpoint:
     variants: tuple[SavedVariant, ...]
 
     def to_bytes(self) -> bytes:
-        """Compressed and with a checksum; `from_bytes` reads it back, bit for bit."""
+        """Serialize the checkpoint, compressed and with a checksum; `from_bytes` reads it back, bit for bit."""
         return frame(MAGIC, self._header(), self._arrays())
 
     def _header(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Checkpoint:
 
     @staticmethod
     def from_bytes(content: bytes) -> Checkpoint:
-        """The checkpoint that `to_bytes` wrote.
+        """Deserialize a checkpoint that `to_bytes` wrote.
 
         Raises:
             CheckpointError: the bytes are damaged, of another version, or no checkpoint at all.
@@ -130,7 +130,7 @@ class Checkpoint:
 
 
 def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
-    """The state as a value; `rng` is the generator's state from before the round that is under way."""
+    """Return the state as a value; `rng` is the generator's state from before the current round."""
     structural = state.structural
     return Checkpoint(
         fingerprint=dict(state.fingerprint),
@@ -169,7 +169,7 @@ def _saved(variant: Variant, state: SearchState) -> SavedVariant:
 
 
 def used_rows(archive: Archive) -> Archive:
-    """A copy of an archive without the rows that hold nothing."""
+    """Copy an archive without its unused rows."""
     front, pool = (int(n) for n in archive.size)
     rows = {name: getattr(archive, name)[:front].copy() for name in FRONT_FIELDS}
     rows |= {name: getattr(archive, name)[:pool].copy() for name in POOL_FIELDS}

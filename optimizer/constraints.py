@@ -1,4 +1,4 @@
-"""Bounds on objectives, written as people write them: `peak_memory_bytes<=60GiB`."""
+"""Bounds on objectives, in a readable notation: `peak_memory_bytes<=60GiB`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORM = re.compile(r"^\s*([A-Za-z_]+)\s*<=?\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([
 
 @dataclass(frozen=True)
 class Constraint:
-    """`objective <= bound`, the bound in the objective's unit."""
+    """A bound `objective <= bound`, in the objective's unit."""
 
     objective: str
     bound: float
@@ -33,14 +33,14 @@ class Constraint:
         return f"{self.objective}<={self.bound:.12g}{'' if self.unit == 'flop' else self.unit}"
 
     def excess(self, value: float) -> float:
-        """By how much `value` breaks the bound, relative to it; beyond a bound of zero, one and the value."""
+        """Compute the relative excess of `value` over the bound; for a bound of zero, one plus the value."""
         if value <= self.bound:
             return 0.0
         return value / self.bound - 1.0 if self.bound > 0 else 1.0 + value
 
 
 def parse_constraint(text: str) -> Constraint:
-    """A constraint from its text.
+    """Parse a constraint.
 
     Raises:
         ValueError: the text has another form, or names an unknown objective or unit.
@@ -68,7 +68,7 @@ def parse_constraint(text: str) -> Constraint:
 
 
 def all_constraints(given: Sequence[Constraint | str], mesh: Mesh) -> tuple[Constraint, ...]:
-    """The given constraints and, unless one bounds it already, the device's capacity."""
+    """Return the given constraints and, unless one bounds it already, the device's capacity."""
     parsed = tuple(parse_constraint(c) if isinstance(c, str) else c for c in given)
     if any(c.objective == "peak_memory_bytes" and c.bound <= mesh.device.memory_bytes for c in parsed):
         return parsed

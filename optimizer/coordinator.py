@@ -1,9 +1,9 @@
 """The coordinator of a search: islands over variants, one round after the other.
 
 Rounds are synchronous. In a round every island runs an epoch on one variant; meanwhile the coordinator
-shows the state from before the round and tries a structural move. Everything a round does follows from the
+publishes the state from before the round and tries a structural move. Everything a round does follows from the
 seed, the number of islands and the evaluations so far, so a run is reproduced by its reported evaluations on
-any executor, and goes on from a checkpoint as if it had never stopped.
+any executor, and resumes from a checkpoint as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
 
 
 class Coordinator:
-    """Drives the rounds of a search whose state has begun; variants for the workers lie in `folder`."""
+    """A driver of the rounds of an initialized search; the variants for the workers are stored in `folder`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Coordinator:
         self.files: dict[int, VariantFile] = {}
 
     def loop(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
-        """Rounds until the budget is spent, the front stands still, or somebody asks to stop."""
+        """Run rounds until the budget is spent, the front stops improving, or a stop is requested."""
         self.state.stopped = ""
         try:
             self._warm_up(executor)
@@ -58,7 +58,7 @@ class Coordinator:
             self.state.stopped = "interrupted"
 
     def finish(self) -> None:
-        """Show the state that the search ends with."""
+        """Publish the state that the search ends with."""
         self.publisher.offer(self.state, self._rng_state(), self.budget, is_last=True)
 
     def _rng_state(self) -> Mapping[str, Any]:
@@ -99,7 +99,7 @@ class Coordinator:
         return Epoch(self._file(variant), variant.archive, variant.machine.goal, weight, stream, evaluations)
 
     def _file(self, variant: Variant) -> VariantFile:
-        """A variant's arrays where the workers find them, written when they are first needed."""
+        """Return the file of a variant's arrays for the workers, written when it is first needed."""
         if variant.number not in self.files:
             token = f"{self.folder.name}-{variant.number}"
             space, search = variant.space.space, variant.search
@@ -134,7 +134,7 @@ class Coordinator:
         self.state.rounds += 1
 
     def _tasks(self, left: int | None) -> list[tuple[Variant, Epoch]]:
-        """The epochs of a round, at most `left` evaluations together."""
+        """Build the epochs of a round, at most `left` evaluations together."""
         tasks: list[tuple[Variant, Epoch]] = []
         planned = 0
         for variant in [self._choose_variant() for _ in range(self.state.islands)]:
@@ -155,9 +155,9 @@ class Coordinator:
         self.state.statistics.improved[:] += result.statistics.improved
 
     def _choose_variant(self) -> Variant:
-        """Variants in proportion to what they hold of the common front, each at least now and then.
+        """Choose a variant at random by its share of the common front; each is chosen at least now and then.
 
-        A machine of one device has a single plan per graph: nothing to search, only to rewrite.
+        A mesh of one device has a single plan per graph: nothing to search, only to rewrite.
         """
         variants = self.state.variants
         share = np.array([1.0 + 2.0 * s for s in self.state.shares()])
@@ -174,7 +174,7 @@ class Coordinator:
         return None if child is None else (child, rule)
 
     def _consider(self, child: Variant, rule: str) -> None:
-        """Keep a child that adds to the common front; a variant that holds nothing of it makes room."""
+        """Keep a child that adds to the common front; drop a variant that holds nothing of it if there are too many."""
         state = self.state
         values, _ = state.all_values()
         n = int(child.archive.size[0])
@@ -192,7 +192,7 @@ class Coordinator:
 
 
 def structural_period(variant: Variant, rounds: int) -> int:
-    """Rounds between structural moves: compiling a large graph takes about as long as several epochs.
+    """Return the rounds between structural moves: compiling a large graph takes about as long as several epochs.
 
     While epochs are still shorter than the graph warrants, every round has one.
     """
@@ -202,12 +202,12 @@ def structural_period(variant: Variant, rounds: int) -> int:
 
 
 def opening_evaluations(rounds: int) -> int:
-    """Evaluations of an epoch after so many rounds, at most: they double every few rounds."""
+    """Return the maximum evaluations of an epoch after so many rounds: they double every few rounds."""
     return FIRST_EVALUATIONS << min(rounds // OPENING_ROUNDS, 16)
 
 
 def epoch_evaluations(variant: Variant) -> int:
-    """Evaluations of an epoch, about half a second's worth: a function of the space alone."""
+    """Estimate the evaluations of an epoch, about half a second's worth: a function of the space alone."""
     slots, classes = len(variant.space.slots), len(variant.space.space.classes)
     estimate_ns = 8000 + slots * (16 + 3 * classes)
     return int(np.clip(0.4e9 / estimate_ns, 256, 16384))

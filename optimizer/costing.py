@@ -1,6 +1,6 @@
 """Exact costs of plans that differ in structure and in placements, as those of a history of moves do.
 
-Plans of one structure are compiled to one `PlanSpace`, which knows just the strategies and layouts that they use;
+Plans of one structure are compiled to one `PlanSpace` of just the strategies and layouts that they use;
 equal blocks and tensors share their tables across structures.
 """
 
@@ -28,10 +28,10 @@ State = tuple[Graph, Placements]
 
 
 class Costing:
-    """Costs on one machine.
+    """The costs of plans on one mesh.
 
-    `compiled` says whether structures are compiled (False: the plain model does it all); by default where that
-    pays. The costs are the same.
+    `compiled` selects whether structures are compiled (False: the reference cost model does it all); by default where
+    that pays. The costs are the same.
     """
 
     def __init__(self, mesh: Mesh, compute_dtype: str | None = None, compiled: bool | None = None) -> None:
@@ -43,9 +43,9 @@ class Costing:
     def costs(
         self, plans: Sequence[State], on_plan: Callable[[int], None] = lambda done: None
     ) -> list[dict[str, float]]:
-        """Of each plan every objective the device has figures for: what a search would say of it.
+        """Compute for each plan every objective the device has figures for, equal to the costs of a search.
 
-        `on_plan(done)` hears how many are costed. The placements must fit the graphs and the machine.
+        `on_plan(done)` is called with the number of plans costed. The placements must fit the graphs and the mesh.
         """
         found: dict[int, dict[str, float]] = {}
         for numbers in self._alike(plans):
@@ -64,7 +64,7 @@ class Costing:
         return [found[k] for k in range(len(plans))]
 
     def _alike(self, plans: Sequence[State]) -> list[list[int]]:
-        """The plans of one structure in one issue order on one part of the machine, by their numbers."""
+        """Group the plans of one structure in one issue order on one submesh, by their numbers."""
         structures: dict[int, str] = {}
         classes: dict[tuple[str, ...], list[int]] = {}
         for k, (graph, placements) in enumerate(plans):
@@ -79,7 +79,7 @@ class Costing:
         return costs_of(tally.vector(), self.mesh.part(self.shape.part(placements.devices).axes))
 
     def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
-        """The graph compiled for these plans."""
+        """Compile the graph for these plans."""
         part = self.shape.part(plans[0].devices)
         return PlanSpace(
             replace(graph, data={}) if graph.data else graph,
@@ -93,7 +93,7 @@ class Costing:
 
 
 def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
-    """Per block the strategies and orders that the plans give it."""
+    """Collect for each block the strategies and orders that the plans give it."""
     used: dict[str, Given] = {}
     for block in graph.blocks:
         strategies: dict[Strategy, None] = {}
@@ -111,5 +111,5 @@ def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
 
 
 def differences(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What each objective gained (positive: it costs more)."""
+    """Compute the increase of each objective (positive: it costs more)."""
     return {name: value - before[name] for name, value in after.items()}

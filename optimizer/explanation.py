@@ -1,6 +1,6 @@
-"""How a plan came about, step by step: after each move what the program costs on the plan's machine so far.
+"""Explanation of a plan step by step: the cost of the program on the plan's mesh after each move.
 
-The first costs are those of the program as it was handed in, nothing placed: every device computes everything.
+The first costs are those of the original program, nothing placed: every device computes everything.
 The last are the plan's. In between a step is costed with the placements that exist by then.
 """
 
@@ -32,15 +32,15 @@ Report = Callable[[int, int], None]
 
 
 class StaleHistory(ValueError):
-    """A history that cannot be replayed here: which move of how many, why, and what to do."""
+    """Error raised when a history cannot be replayed: the number of the move, the reason, and the remedy."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One move, or several saturating ones in a row; `first` is the number of the first of them, from 0.
+    """A move, or several saturating ones in a row; `first` is the number of the first of them, from 0.
 
-    `cost` is what the program costs after it, `effect` what it changed. `without` is what the finished plan
-    would cost more (less, where negative) without it (None: nobody asked); `gone_with` numbers the later moves that
+    `cost` is the cost of the program after it, `effect` its change. `without` is how much more the finished plan
+    would cost (less, where negative) without it (None: not requested); `gone_with` numbers the later moves that
     build on it and are left out then too, in whole or at some of their places.
     """
 
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The steps of a plan, from the costs of the given program (`start`) on."""
+    """The steps of a plan, from the costs of the original program (`start`) on."""
 
     start: Mapping[str, float]
     steps: tuple[Step, ...]
@@ -63,7 +63,7 @@ class Explanation:
 
     @property
     def cost(self) -> Mapping[str, float]:
-        """What the plan costs."""
+        """The cost of the plan."""
         return self.steps[-1].cost if self.steps else self.start
 
 
@@ -79,8 +79,8 @@ def explain(
 ) -> Explanation:
     """Replay a plan's history on the program it starts from (`searched`), and cost it after every step.
 
-    `single` makes a step of each saturating move, too. `ablation` costs the plan without each step as well.
-    `on_step(done, total)` hears how many of the programs on the way are costed.
+    `single` puts each saturating move in a step of its own, too. `ablation` costs the plan without each step as well.
+    `on_step(done, total)` is called with the number of programs costed.
 
     Raises:
         StaleHistory: a move does not fit, or its rule is not known here.
@@ -115,13 +115,13 @@ def explain(
 
 
 def first_line(rule: str) -> str:
-    """The first line of a rule's description; empty for a rule that is not known here."""
+    """Return the first line of a rule's description; empty for a rule that is not known here."""
     docs = {r.name: r.doc for r in PLACEMENT} | {name: r.doc for name, r in catalogue().items()}
     return OPTION_DOC if rule == "set_option" else docs.get(rule, "").partition("\n")[0]
 
 
 def _grouped(moves: Sequence[Move], single: bool) -> list[tuple[int, tuple[Move, ...]]]:
-    """The moves of each step, with the number of the first."""
+    """Group the moves into steps, with the number of the first move of each."""
     rules = catalogue()
 
     def kind(numbered: tuple[int, Move]) -> int:
@@ -134,7 +134,7 @@ def _grouped(moves: Sequence[Move], single: bool) -> list[tuple[int, tuple[Move,
 
 
 def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, count: int) -> State:
-    """The state after the moves of one step."""
+    """Apply the moves of one step to a state; raise `StaleHistory` if one does not fit."""
     graph, placements = state
     for k, move in enumerate(moves, start=first + 1):
         try:
@@ -145,7 +145,7 @@ def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, co
 
 
 def _cure(move: Move) -> str:
-    """What to do about a move that does not fit."""
+    """Suggest a remedy for a move that does not fit."""
     if is_structural(move) and move.rule not in catalogue():
         return (
             "`tapestry rules` lists those that are known, `tapestry plugins` what is installed; install the plug-in "

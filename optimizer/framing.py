@@ -1,4 +1,4 @@
-"""Arrays and a JSON header as bytes that tell when they are damaged. Nothing in them is ever executed."""
+"""Serialization of arrays and a JSON header to bytes with a checksum. Nothing in them is ever executed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DTYPES = frozenset({"bool", "int8", "int16", "int64", "uint64", "float64"})
 
 
 class FramingError(ValueError):
-    """Bytes that `frame` did not write, or not like this."""
+    """Error raised for bytes that `frame` did not write, or that were changed."""
 
 
 def frame(magic: bytes, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """`magic`, a checksum, then compressed: the header, the form of each array, the arrays."""
+    """Serialize `magic`, a checksum, then compressed: the header, the form of each array, the arrays."""
     forms = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({"header": header, "arrays": forms}, separators=(",", ":")).encode()
     content = b"".join(
@@ -32,7 +32,7 @@ def frame(magic: bytes, header: Mapping[str, Any], arrays: Mapping[str, np.ndarr
 
 
 def unframe(magic: bytes, content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays that `frame` was given.
+    """Deserialize the header and the arrays that `frame` wrote.
 
     Raises:
         FramingError: the bytes begin with another magic, were changed, or hold something else.

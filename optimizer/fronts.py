@@ -1,4 +1,4 @@
-"""Pure array functions on fronts: merging archives, crowding, hypervolume. Lower is better everywhere."""
+"""Pure array functions on fronts: merging archives, crowding distance, hypervolume. Lower is better everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPREAD_POINTS = 8192
 
 @njit(cache=True)
 def merge(target, source, epsilon):
-    """Offer everything in `source` to `target`, in order; returns how many plans entered the front."""
+    """Insert all plans of `source` into `target`, in order; return how many plans entered the front."""
     entered = 0
     for i in range(source.size[0]):
         entered += insert(
@@ -45,7 +45,7 @@ def merge(target, source, epsilon):
 
 
 class _Individual(list[float]):
-    """A front member as DEAP's operators see it."""
+    """A front member in the form of DEAP's operators."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(values)
@@ -75,14 +75,14 @@ def weigh_parents(archive: Archive) -> None:
 
 
 def nondominated(values: np.ndarray) -> np.ndarray:
-    """Mask `(n,)` of rows of `(n, m)` that no other row dominates; of equal rows the first stays."""
+    """Compute the mask `(n,)` of rows of `(n, m)` that no other row dominates; of equal rows the first stays."""
     if len(values) == 0:
         return np.zeros(0, dtype=bool)
     return np.asarray(moocore.is_nondominated(values, keep_weakly=False), dtype=bool)
 
 
 def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
-    """Share of the box `[0, reference]` that the rows of `(n, m)` dominate.
+    """Compute the share of the box `[0, reference]` that the rows of `(n, m)` dominate.
 
     Exact up to five objectives, else by quasi-random sampling (deterministic).
     """
@@ -97,7 +97,7 @@ def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
 
 
 def thin(values: np.ndarray, limit: int, kept: Sequence[int] = ()) -> list[int]:
-    """Rows of the non-dominated front of `(n, m)`, at most `limit`, sorted by the first objective.
+    """Select rows of the non-dominated front of `(n, m)`, at most `limit`, sorted by the first objective.
 
     `kept` rows of the front first, however many, then the best of every objective, then greedily the row that
     dominates most of what is not dominated yet, on evenly spread points of the front's box in logarithmic scale.
@@ -113,13 +113,13 @@ def thin(values: np.ndarray, limit: int, kept: Sequence[int] = ()) -> list[int]:
 
 
 def log_scaled(values: np.ndarray) -> np.ndarray:
-    """Rows of `(n, m)` in the box they span, `[0, 1]` per objective, on a logarithmic scale."""
+    """Scale rows of `(n, m)` to the box they span, `[0, 1]` per objective, on a logarithmic scale."""
     logs = np.log(values + 1e-9)
     return np.asarray((logs - logs.min(axis=0)) / np.maximum(logs.max(axis=0) - logs.min(axis=0), 1e-12))
 
 
 def dominated_points(scaled: np.ndarray) -> np.ndarray:
-    """Which evenly spread points of the unit box each row of `(n, m)` dominates: `(n, points)`."""
+    """Compute which evenly spread points of the unit box each row of `(n, m)` dominates: `(n, points)`."""
     points = spread_points(SPREAD_POINTS, scaled.shape[1])
     mask = np.ones((len(scaled), len(points)), dtype=bool)
     for j in range(scaled.shape[1]):
@@ -128,7 +128,7 @@ def dominated_points(scaled: np.ndarray) -> np.ndarray:
 
 
 def most_volume(dominated: np.ndarray, chosen: Sequence[int], count: int) -> list[int]:
-    """`count` more rows of `dominated` `(n, points)`, one by one that which adds most to those `chosen`."""
+    """Select `count` more rows of `dominated` `(n, points)`, one by one that which adds most to those `chosen`."""
     covered = dominated[list(chosen)].any(axis=0)
     taken = list(chosen)
     for _ in range(count):
@@ -140,8 +140,10 @@ def most_volume(dominated: np.ndarray, chosen: Sequence[int], count: int) -> lis
 
 
 def spread_points(count: int, dims: int) -> np.ndarray:
-    """Evenly spread points of the unit box `(count, dims)`: the additive recurrence of the generalised golden
-    ratio (Roberts, The unreasonable effectiveness of quasirandom sequences, 2018).
+    """Generate evenly spread points of the unit box `(count, dims)`.
+
+    Additive recurrence of the generalized golden ratio (Roberts, The unreasonable effectiveness of quasirandom
+    sequences, 2018).
     """
     ratio = 2.0
     for _ in range(64):

@@ -1,4 +1,4 @@
-"""From the program that was handed in to the one that is searched."""
+"""Canonicalization of the original program to the one that is searched."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tapestry.teg.sharding.foreign import is_explicit, recover_foreign
 
 
 def searched(graph: Graph) -> Graph:
-    """The program that a search works on: of an explicit graph what it shards, and nothing that nobody observes.
+    """Return the program that a search works on: what an explicit graph shards, without unobserved values.
 
-    The same object where there is nothing to change.
+    The same object is returned where there is nothing to change.
 
     Raises:
-        ValueError: an explicit graph whose shards do not verify.
+        ValueError: the shards of an explicit graph do not verify.
     """
     return prune(recover_foreign(graph) if is_explicit(graph) else graph)

@@ -1,4 +1,4 @@
-"""One island: epochs of parent selection, variation, evaluation and archiving, all in numba.
+"""An island of the search: epochs of parent selection, variation, evaluation and archiving, all in numba.
 
 An epoch is a function of its state alone (archive, generator, statistics), so it gives the same result on
 any executor. Ranking between epochs uses DEAP's NSGA-II vocabulary.
@@ -26,7 +26,7 @@ SEEN_SIZE = 1 << 18
 
 
 class Goal(NamedTuple):
-    """What is minimised, as linear forms of the integer costs: values = weights @ raw; bounds likewise."""
+    """The minimized objectives as linear forms of the integer costs: values = weights @ raw; bounds likewise."""
 
     weights: np.ndarray  # (objectives, COSTS)
     epsilon: np.ndarray  # (objectives,)
@@ -35,14 +35,14 @@ class Goal(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Per rule: times applied, plans that entered the archive."""
+    """The statistics of each rule: times applied, plans that entered the archive."""
 
     applied: np.ndarray
     improved: np.ndarray
 
 
 def new_statistics() -> Statistics:
-    """Nothing applied yet."""
+    """Create statistics with all counts zero."""
     return Statistics(np.zeros(len(RULES), np.int64), np.zeros(len(RULES), np.int64))
 
 
@@ -66,7 +66,7 @@ def judge(goal, raw, value):
 
 @njit(cache=True)
 def offer(archive, goal, raw, value, genes, prefetch, regather, digest):
-    """Judge an evaluated plan and put it where it belongs; True if it entered the front."""
+    """Evaluate a costed plan's objectives and insert it in the front or the pool; return True for the front."""
     violation = judge(goal, raw, value)
     if violation > 0.0:
         insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest)
@@ -107,7 +107,7 @@ def _copy_plan(source, target):
 
 @njit(cache=True)
 def _select(stream, archive, parent):
-    """Copy a parent from the front (by weight) or, more rarely, the pool; returns its hash."""
+    """Copy a parent from the front (by weight) or, more rarely, the pool; return its hash."""
     front, pool = archive.size[0], archive.size[1]
     if front == 0 or (pool > 0 and unit(stream) < POOL_SHARE):
         i = between(stream, 0, pool)
@@ -120,7 +120,7 @@ def _select(stream, archive, parent):
 
 @njit(cache=True, _nrt=False, inline="always")
 def score(goal, violation, value):
-    """What a descent or a best response lowers: the product of the objectives; broken bounds come first."""
+    """Compute what a descent or a best response lowers: the product of the objectives; broken bounds come first."""
     total = 1e3 * violation
     for j in range(value.shape[0]):
         total += np.log(value[j] + (1.0 if goal.weights[j].max() >= 1.0 else 1e-12))
@@ -129,7 +129,8 @@ def score(goal, violation, value):
 
 @njit(cache=True)
 def _descend(space, state, search, archive, goal, stream, plan, child, raw, value, digest, evaluations):
-    """Settle a plan's layouts: of every tied class in turn all choices of orders are tried and offered, the best kept.
+    """Optimize a plan's layouts: for every tied class in turn, try and insert all choices of orders, and keep the
+    best.
 
     Returns the evaluations, at most about `evaluations`, and how many plans entered the front.
     """
@@ -164,9 +165,9 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
 
 @njit(cache=True)
 def run_epoch(space, state, search, archive, goal, stream, rule_weight, statistics, seen, evaluations):
-    """Evaluate about `evaluations` new plans (fewer only if variation finds none); returns how many.
+    """Evaluate about `evaluations` new plans (fewer only if variation finds none); return how many.
 
-    Where devices offer several orders, a share of them settles the layouts of plans of the front.
+    Where devices support several orders, a share of them optimizes the layouts of plans of the front.
     """
     parent = _new_plan(archive)
     child = _new_plan(archive)
@@ -209,7 +210,7 @@ def run_epoch(space, state, search, archive, goal, stream, rule_weight, statisti
 
 @njit(cache=True)
 def offer_all(space, state, archive, goal, genes, prefetch, regather):
-    """Evaluate and offer many plans (rows); returns how many entered the front."""
+    """Evaluate and insert many plans (rows); return how many entered the front."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     entered = 0
     for i in range(genes.shape[0]):
@@ -221,6 +222,6 @@ def offer_all(space, state, archive, goal, genes, prefetch, regather):
 
 
 def front_arrays(archive: Archive) -> tuple[np.ndarray, np.ndarray]:
-    """Values `(n, m)` and raw costs `(n, COSTS)` of the front."""
+    """Return the values `(n, m)` and raw costs `(n, COSTS)` of the front."""
     n = int(archive.size[0])
     return archive.value[:n].copy(), archive.raw[:n].copy()

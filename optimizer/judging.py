@@ -1,4 +1,4 @@
-"""Rewritten graphs judged as they stand on one device, and which of them none beats."""
+"""Evaluation of rewritten graphs on one device, and the non-dominated ones among them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Rewrite = Callable[[Graph, Move], Saturated | None]
 
 @dataclass(frozen=True, eq=False)
 class Sounded:
-    """A graph, the moves that lead to it, and what it costs on one device when its blocks run in this issue order.
+    """An evaluated graph: the moves that lead to it, and its cost on one device in this issue order of its blocks.
 
-    `live` are the bytes that live while its blocks work, most first. `origin` are the offers of the graph that it
-    was made of, which `changes` tells apart from its own.
+    `live` are the bytes that live while its blocks work, most first. `origin` are the candidate moves of the graph
+    that it was derived from; `changes` distinguishes its own from those.
     """
 
     graph: Graph
@@ -39,16 +39,16 @@ class Sounded:
     changes: Changes | None = None
 
     def offers(self, rules: Sequence[Rule]) -> Offers:
-        """All moves of this graph."""
+        """Return all candidate moves of this graph."""
         if self.origin is None or self.changes is None:
             return Offers.of(self.graph, rules)
         return self.origin.after(self.graph, self.changes)
 
 
 class Judge:
-    """Rewrites graphs, judges what comes out and keeps the `front` that none beats in time and memory.
+    """An evaluator that rewrites graphs and keeps the non-dominated `front` in time and memory.
 
-    At most `most` graphs are judged, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
+    At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
     may be worth rewriting further. Each graph has the issue order, of those given, in which it needs the least memory.
     """
 
@@ -65,31 +65,31 @@ class Judge:
 
     @property
     def has_more(self) -> bool:
-        """Whether another graph may be judged."""
+        """True if another graph may be evaluated."""
         return self.judged < self.most and time.perf_counter() < self.until_s
 
     def start(self, graph: Graph, moves: tuple[Move, ...]) -> Sounded:
-        """The graph that everything is made of."""
+        """Evaluate the graph that all others are derived from."""
         start = self._sounded(graph, moves, None, None, self.costs.time_ticks(graph))
         self._longest = SLOWEST * max(1, start.cost.time_ticks)
         return self._kept(start)
 
     def rewritten(self, graph: Graph, move: Move) -> Saturated | None:
-        """What a move makes of a graph, counted; None where it leads nowhere or the limit is met."""
+        """Apply a move to a graph and count the evaluation; None where the move fails or the limit is reached."""
         made = self.rewrite(graph, move) if self.has_more else None
         self.judged += made is not None
         return made
 
     def judge(self, parent: Sounded, move: Move, offers: Offers) -> Sounded | None:
-        """What a move makes of a graph, where it fits and is new; on the front and in the queue if it belongs there."""
+        """Evaluate the result of a move, if it fits and is new; add it to front and queue if it belongs there."""
         return self._child(parent, move, offers, None)
 
     def judge_further(self, child: Sounded, move: Move) -> Sounded | None:
-        """What another move of the graph that a child was made of makes of the child, as `judge`."""
+        """Apply another move of a child's origin to the child, and evaluate the result as `judge` does."""
         return None if child.origin is None else self._child(child, move, child.origin, child.changes)
 
     def _child(self, parent: Sounded, move: Move, origin: Offers, before: Changes | None) -> Sounded | None:
-        """What a move makes of a graph that came of the `origin` by the changes `before`; None unless it is new."""
+        """Apply a move to a graph derived from `origin` by `before`, and evaluate the result; None unless it is new."""
         made = self.rewritten(parent.graph, move)
         if made is None:
             return None
@@ -99,9 +99,9 @@ class Judge:
         return child if len(self._seen) > known else None
 
     def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded | None:
-        """A rewritten graph judged; where it is new, on the front and in the queue if it belongs there.
+        """Evaluate a rewritten graph; where it is new, add it to the front and the queue if it belongs there.
 
-        None where it is slower than anybody wants it.
+        Returns None where it is slower than the limit.
         """
         try:
             time_ticks = self.costs.time_ticks(graph)
@@ -135,7 +135,7 @@ class Judge:
         return child
 
     def is_promising(self, sounded: Sounded) -> bool:
-        """Whether no graph of the front takes as little memory and is faster by more than the allowance."""
+        """Return whether no graph of the front takes as little memory and is faster by more than the allowance."""
         return not any(
             other.cost.time_ticks * ALLOWANCE < sounded.cost.time_ticks
             and other.cost.peak_memory_bytes <= sounded.cost.peak_memory_bytes
@@ -144,7 +144,7 @@ class Judge:
 
 
 def _fingerprint(sounded: Sounded) -> tuple[UnshardedCost, int]:
-    """Equal for graphs that cost the same and consist of the same definitions: one of them is enough."""
+    """Return a key that is equal for graphs of the same cost and the same definitions: one of them is enough."""
     counts: dict[Definition, int] = {}
     for block in sounded.graph.blocks:
         counts[block.definition] = counts.get(block.definition, 0) + 1

@@ -1,4 +1,4 @@
-"""The entry to the search: checks what is asked, prepares the machine, runs the coordinator, reports."""
+"""The entry point of the search: checks the request, prepares the mesh, runs the coordinator, reports."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def optimize(
     checkpoint_s: float = 1.0,
     should_stop: Callable[[], bool] | None = None,
 ) -> Result:
-    """Search the plans of `graph` on `mesh`; returns the frontier over `objectives`.
+    """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
 
-    Of an explicit graph the program that it shards is searched; what nobody observes is pruned first.
+    For an explicit graph the program that it shards is searched; values that no sink observes are pruned first.
     Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds` counts
     the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle, "all" does
     not. `inputs="replicated"` and `outputs="gathered"` fix the boundary; `layouts="native"` stores every tensor in
@@ -79,10 +79,10 @@ def optimize(
     "interrupted").
 
     `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
-    objectives; what this machine has not becomes the nearest that it has. `on_checkpoint` is called about every
+    objectives; choices that this mesh lacks become the nearest that it has. `on_checkpoint` is called about every
     `checkpoint_s` seconds with the state between two rounds, while the islands work on the next, and once at the
-    end; what it raises ends the search. `resume` goes on from such a state as if it had never stopped, its time
-    and evaluations counted in `budget`.
+    end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
+    stopped, its time and evaluations counted in `budget`.
 
     Raises:
         ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
@@ -125,7 +125,7 @@ def optimize(
 
 
 def _bounds(constraints: Sequence[str | Constraint], mesh: Mesh) -> tuple[Constraint, ...]:
-    """The constraints, on objectives that the machine has figures for."""
+    """Build the constraints, on objectives that the device has figures for."""
     bounds = all_constraints(constraints, mesh)
     for bound in bounds:
         require_objectives([bound.objective], mesh.device)
@@ -145,7 +145,7 @@ def _settings(
 
 
 def _islands(asked: int | None) -> int:
-    """How many islands: one per core unless told."""
+    """Return the number of islands: one per core unless specified."""
     count = asked if asked is not None else os.cpu_count() or 1
     if count < 1:
         raise ValueError(f"a search needs at least one island, not {count}")
@@ -153,7 +153,7 @@ def _islands(asked: int | None) -> int:
 
 
 def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
-    """Reports what comes before the first round."""
+    """Build a function that reports the phases before the first round."""
 
     def report(phase: str) -> None:
         if on_progress is not None:
@@ -169,7 +169,7 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 
 def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
-    """Refuse pins of sites that the graph lacks or that have no placement.
+    """Check that pins are of sites that the graph has and that have a placement.
 
     Raises:
         ValueError: the first such pin.
@@ -182,10 +182,10 @@ def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
 
 
 def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
-    """Refuse pins that no strategy of their block leads to on this machine.
+    """Check that a strategy of its block leads to each pin on this mesh.
 
     Raises:
-        PinError: the first such pin, and what would be possible.
+        PinError: the first pin that cannot be met, and the possible ones.
     """
     PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
 
@@ -193,7 +193,7 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 def _machines(
     graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
 ) -> tuple[Machine, ...]:
-    """The mesh and, unless all of it must work, its parts; the mesh again for every issue order that may pay."""
+    """Build the mesh and, unless all of it is required, its submeshes; the mesh again per issue order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
     kinds = [(devices, ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
     kinds += [(kinds[0][0], order) for order in ORDERS[1:] if _may_pay(order, graph)]
@@ -207,7 +207,7 @@ def _machines(
 
 
 def _may_pay(order: str, graph: Graph) -> bool:
-    """Early updates where there are any, other orders where they save memory on one device."""
+    """Return whether an order may pay: early updates if there are any, others if they save memory on one device."""
     if order == "update-early":
         return bool(graph.carried)
     return max(live_bytes(graph, order)) < max(live_bytes(graph))

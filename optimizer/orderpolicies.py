@@ -1,7 +1,7 @@
-"""Whole-program choices of physical layouts, found by agreement: neighbours settle on orders that fit each other.
+"""Whole-program choices of physical layouts, found by agreement: neighbors converge on orders that fit each other.
 
-A layout pays only if the blocks around a tensor share it, so single changes rarely help. A policy starts from an
-order wished for every tensor and lets blocks and tensors follow each other until they agree. Used by seeds and by
+A layout pays only if the blocks around a tensor share it, so single changes rarely help. A policy starts from a
+preferred order for every tensor and lets blocks and tensors follow each other until they agree. Used by seeds and by
 the search's own moves.
 """
 
@@ -21,7 +21,7 @@ WISHES = 3  # policies that start from the first, second and third order offered
 
 
 def order_policies(space: PlanSpace) -> np.ndarray:
-    """Per policy the choice of orders of every gene, `(policies, genes)`; the first is the program's own order."""
+    """Compute each policy's choice of orders per gene, `(policies, genes)`; the first is the program's own order."""
     rows = [np.zeros(space.gene_count, dtype=np.int64)]
     if any(len(family.orders) > 1 for family in space.families):
         rows += [_Agreement(space, wish).settle() for wish in range(1, WISHES + 1)]
@@ -29,7 +29,7 @@ def order_policies(space: PlanSpace) -> np.ndarray:
 
 
 class _Agreement:
-    """Orders wished for tensors, orders chosen by blocks."""
+    """The preferred orders of tensors, and the orders chosen by blocks."""
 
     def __init__(self, space: PlanSpace, wish: int) -> None:
         self.space = space
@@ -47,7 +47,7 @@ class _Agreement:
         self.known: dict[object, int] = {}
 
     def settle(self) -> np.ndarray:
-        """The blocks' choices once they agree, or after some rounds."""
+        """Iterate the blocks' choices until they agree, or for some rounds; return them."""
         chosen = self._choices()
         for _ in range(ROUNDS):
             self._follow(chosen)
@@ -58,7 +58,7 @@ class _Agreement:
         return chosen
 
     def _choices(self) -> np.ndarray:
-        """Per gene the choice of orders that meets most of what is wished, by bytes."""
+        """Choose for each gene the orders that meet most of the preferred ones, by bytes."""
         chosen = np.zeros(self.space.gene_count, dtype=np.int64)
         for g, (block, family) in enumerate(zip(self.space.blocks, self.space.families, strict=True)):
             if len(family.orders) == 1:
@@ -74,7 +74,7 @@ class _Agreement:
         return chosen
 
     def _follow(self, chosen: np.ndarray) -> None:
-        """Every tensor wishes for the order that most of its maker and readers chose."""
+        """Set every tensor's preferred order to the one that most of its producer and readers chose."""
         votes: dict[str, Counter[str]] = {tensor: Counter() for tensor in self.wanted}
         for g, (block, family) in enumerate(zip(self.space.blocks, self.space.families, strict=True)):
             orders = family.orders[chosen[g]]
@@ -91,5 +91,5 @@ class _Agreement:
 
 
 def _met(orders: Orders, wanted: tuple[str, ...], weights: list[int]) -> int:
-    """Bytes of the tensors that a choice stores as wished."""
+    """Compute the bytes of the tensors that a choice stores in the preferred order."""
     return sum(w for o, t, w in zip((*orders.reads, *orders.makes), wanted, weights, strict=True) if o == t)

@@ -1,4 +1,4 @@
-"""Plans and results: values that a search returns and everybody else reads."""
+"""Plans and results: values that a search returns and all other modules read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tapestry.teg.sharding.placement import Placements
 
 @dataclass(frozen=True)
 class Budget:
-    """When a search stops: after so many seconds, so many evaluations, or the first of both.
+    """A limit on a search: seconds, evaluations, or whichever of both is reached first.
 
     Raises:
         ValueError: neither is given, or one is not positive.
@@ -39,7 +39,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Plan:
-    """One executable plan: the rewritten graph, its placements, how it came about and what it costs.
+    """An executable plan: the rewritten graph, its placements, its history of moves and its cost.
 
     `moves` replay from the abstract graph: structural moves first, then placements. `cost` holds every
     objective the device has figures for, in its unit.
@@ -53,14 +53,14 @@ class Plan:
 
     @property
     def id(self) -> str:
-        """A name derived from what the plan is: equal plans have equal ids."""
+        """A name derived from the plan's content: equal plans have equal ids."""
         text = json.dumps([m.to_json() for m in self.moves], sort_keys=True)
         return hashlib.sha256((self.graph.structural_hash + text).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Why no plan is feasible: the bound that is broken, by how much, and the plan that comes nearest."""
+    """The reason why no plan is feasible: the bound that is broken, by how much, and the plan that comes nearest."""
 
     constraint: Constraint
     value: float
@@ -78,7 +78,7 @@ class Shortfall:
 
 @dataclass(frozen=True)
 class Progress:
-    """A report while searching.
+    """A report on a running search.
 
     `hypervolume` is relative to 1.1 times the worst of the first round's front; `best` the least value of
     each objective so far, `fraction` the share of the budget that is spent.
@@ -95,10 +95,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Result:
-    """What a search found: the frontier (mutually non-dominated, feasible) and how it was found.
+    """The result of a search: the frontier (mutually non-dominated, feasible) and the statistics of the search.
 
-    `rules` counts per rule how often it was applied and led to the front; `refused` says why a rule was not used
-    any more. `started_from` counts the plans of earlier searches that it began with.
+    `rules` counts per rule how often it was applied and led to the front; `refused` gives the reason why a rule was not
+    used any more. `started_from` counts the plans of earlier searches that it began with.
     """
 
     graph: Graph

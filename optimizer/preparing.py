@@ -1,4 +1,4 @@
-"""Folding into parameters: rewrites by which less is left for every run once parameters are prepared.
+"""Folding into parameters: rewrites that leave less work for every run once parameters are prepared.
 
 A scale behind a convolution or contraction goes into its weights where these depend on parameters alone
 (`rewrites.preparation`); into an activation it goes only where that, too, leaves less work.
@@ -30,21 +30,22 @@ Left = tuple[int, int]
 
 
 def folding_rules() -> tuple[Rule, ...]:
-    """The rules that move work from what is computed in every run to parameters."""
+    """Return the rules that move work from values computed in every run to parameters."""
     return (*FOLDING, rule_named("shift_through_conv"), rule_named("norm_affine_into_contract"))
 
 
 def left_for_every_run(graph: Graph) -> Left:
-    """Flops, then blocks, of what does not depend on parameters alone."""
+    """Count the flops, then the blocks, that do not depend on parameters alone."""
     parts = prepared(graph)
     program = graph if parts is None else parts.program
     return base_flops(program), len(program.blocks)
 
 
 def folded(graph: Graph, rules: Sequence[Rule], simplifying: Sequence[Rule] = ()) -> Saturated:
-    """Make the moves of these rules that leave fewer flops and no more blocks for every run, best first at each place.
+    """Apply the moves of these rules that leave fewer flops and no more blocks for every run, best first at each
+    place.
 
-    What a move leaves is told after simplifying where it changed something. It ends because the flops that are left
+    The remaining work is counted after simplifying where a move changed something. It ends because the remaining flops
     fall; a rule that fails is as if it did not fit.
 
     Raises:
@@ -65,7 +66,7 @@ def folded(graph: Graph, rules: Sequence[Rule], simplifying: Sequence[Rule] = ()
 def _first_better(
     graph: Graph, offered: Iterable[Move], simplifying: Sequence[Rule], left: Left, tried: set[Move]
 ) -> tuple[Left, Saturated] | None:
-    """Of the first place where a choice leaves less, the choice that leaves least; what does not is noted as tried."""
+    """Find the first place where a choice leaves less work, and its best choice; note the other choices as tried."""
     for _, choices in groupby(offered, key=lambda move: (move.rule, move.place)):
         found: list[tuple[Left, Saturated]] = []
         for move in choices:

@@ -1,4 +1,4 @@
-"""A pool of processes for the islands: it outlives its workers, and its workers do not outlive it."""
+"""A pool of processes for the islands: it is rebuilt when workers die, and its workers end with it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ ATTEMPTS = 3
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold back signals of this thread: a worker that is started meanwhile never hears them, not even before it
-    can say that it ignores them."""
+    """Block signals of this thread, so that a worker started meanwhile never receives them before it ignores them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     try:
         yield
@@ -32,8 +31,10 @@ def _signals_held() -> Iterator[None]:
 
 @contextmanager
 def _program_hidden() -> Iterator[None]:
-    """Keep the program that runs from workers that are started meanwhile: they need none of it, and a script
-    without a guard of its own would be run again by each of them."""
+    """Hide the main program from workers started meanwhile, which need none of it.
+
+    A script without a main guard would otherwise be run again by each of them.
+    """
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -43,7 +44,7 @@ def _program_hidden() -> Iterator[None]:
 
 
 def _enter_service(lifeline: Connection) -> None:
-    """What a worker does first: leave signals to its owner, and watch for the owner's end.
+    """Initialize a worker: leave signals to its owner, and watch for the owner's end.
 
     Ctrl-C and SIGTERM often reach a whole group of processes; the owner keeps the front, or drains, and ends
     its workers itself.
@@ -54,7 +55,7 @@ def _enter_service(lifeline: Connection) -> None:
 
 
 def _end_with_owner(lifeline: Connection) -> None:
-    """Wait until the owner has died, or has let go of this pool; then end, whatever is being done."""
+    """Wait until the owner has died, or has released this pool; then exit at once."""
     owner = parent_process()
     wait([lifeline, *([owner.sentinel] if owner is not None else [])])
     os._exit(0)
@@ -69,7 +70,7 @@ class _Pool:
     far_end: Connection
 
     def let_go(self) -> None:
-        """End workers that are still there: they do not hear SIGTERM, with which a broken pool ends them."""
+        """End workers that are still there: they ignore SIGTERM, with which a broken pool ends them."""
         self.lifeline.close()
         self.far_end.close()
 
@@ -82,7 +83,8 @@ def _new_pool(count: int) -> _Pool:
 
 
 class ProcessIslands(Executor):
-    """A pool of processes that outlives its workers: when one is killed, the pool is rebuilt and tasks go again.
+    """A pool of processes that outlives its workers: when one is killed, the pool is rebuilt and tasks are
+    resubmitted.
 
     Tasks must be pure functions. A task that brings its worker down `ATTEMPTS` times fails. When the owner of
     the pool dies, however it dies, its workers end too.
@@ -96,9 +98,9 @@ class ProcessIslands(Executor):
         self._is_closed = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run in a worker; as `concurrent.futures.Executor.submit`, but that a running task may be cancelled too.
+        """Run a task in a worker, like `concurrent.futures.Executor.submit`; a running task may be cancelled too.
 
-        It is then finished all the same, and nobody hears of it.
+        It is then finished all the same, and its result is dropped.
         """
         outer: Future[T] = Future()
         with self._change:
@@ -149,7 +151,7 @@ class ProcessIslands(Executor):
         broken.let_go()
 
     def _settle(self) -> None:
-        """A worker is done with a task; after a shutdown the last one takes the workers with it."""
+        """Count a task as done; after a shutdown the last one ends the workers."""
         with self._change:
             self._in_hand -= 1
             self._change.notify_all()
@@ -160,14 +162,14 @@ class ProcessIslands(Executor):
             self._pool.let_go()
 
     def abandon(self) -> None:
-        """End the workers now, whatever they do; tasks in hand fail."""
+        """End the workers now, whatever they do; tasks in progress fail."""
         with self._change:
             self._is_closed = True
         self._pool.let_go()
         self._pool.executor.shutdown(wait=True, cancel_futures=True)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As `concurrent.futures.Executor.shutdown`; tasks that run are finished, then the workers end."""
+        """Shut down like `concurrent.futures.Executor.shutdown`; running tasks are finished, then the workers end."""
         with self._change:
             self._is_closed = True
         self._pool.executor.shutdown(wait=False, cancel_futures=cancel_futures)

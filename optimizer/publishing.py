@@ -1,7 +1,7 @@
-"""Which plans of a search are shown while it runs: a frontier that only gets better under its readers' eyes.
+"""The plans of a search that are shown while it runs: a frontier that only improves.
 
-What was shown once leaves only for something shown that is no worse in any objective. A limit on the number
-shown holds newcomers back, never what is there. Lower is better everywhere.
+A plan once shown is removed only for a shown one that is no worse in any objective. A limit on the number
+shown holds newcomers back, never plans already shown. Lower is better everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TELLING_GAIN = (
 def publish(
     shown: np.ndarray, candidates: np.ndarray, limit: int, is_last: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What becomes visible, and what leaves for it: rows of `candidates` `(n, m)` and of `shown` `(k, m)`.
+    """Select the rows to show and the rows to remove for them: rows of `candidates` `(n, m)` and of `shown` `(k, m)`.
 
     Whatever shown row a candidate dominates leaves for one that dominates it; of several candidates those enter
     that replace most. Then the best of every objective enters, and free places up to `limit` are filled as
@@ -48,7 +48,7 @@ def publish(
 
 
 def _no_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Which rows of `a` are no worse than which of `b` in every objective: `(len(a), len(b))`."""
+    """Compute which rows of `a` are no worse than which of `b` in every objective: `(len(a), len(b))`."""
     mask = np.ones((len(a), len(b)), dtype=bool)
     for j in range(b.shape[1]):
         mask &= a[:, j, None] <= b[None, :, j]
@@ -56,7 +56,7 @@ def _no_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _replacements(replaces: np.ndarray, volume: np.ndarray) -> list[int]:
-    """Few rows that together replace all that any row does: most first, of equals that with most new volume."""
+    """Select few rows that together replace all that any row does: most first, of equals that with most new volume."""
     wanted = replaces.any(axis=0)
     covered = np.zeros(volume.shape[1], dtype=bool)
     chosen: list[int] = []
@@ -71,7 +71,7 @@ def _replacements(replaces: np.ndarray, volume: np.ndarray) -> list[int]:
 
 
 def _extremes(values: np.ndarray, visible: np.ndarray) -> list[int]:
-    """Per objective the row of `values` that is better at it than all that is visible, if there is one."""
+    """Find for each objective the row of `values` that is better at it than all visible rows, if there is one."""
     best = visible.min(axis=0, initial=np.inf)
     found = []
     for j in range(values.shape[1]):

@@ -1,4 +1,4 @@
-"""From genes to plans: costs in their units, placements, and the moves that replay them."""
+"""Conversion of genes to plans: costs in their units, placements, and the moves that replay them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TINY = 1e-300  # zeros have a logarithm too
 def goal_of(
     objectives: Sequence[Objective], constraints: Sequence[Constraint], mesh: Mesh, epsilon: float
 ) -> Goal:
-    """Objectives and bounds as linear forms of the kernel's integer costs."""
+    """Build the objectives and bounds as linear forms of the kernel's integer costs."""
     return Goal(
         np.array([_form(o.name, mesh) for o in objectives]),
         np.full(len(objectives), epsilon),
@@ -38,7 +38,7 @@ def goal_of(
 
 
 def _form(name: str, mesh: Mesh) -> np.ndarray:
-    """The weights that turn integer costs into the objective's unit."""
+    """Compute the weights that convert integer costs to the objective's unit."""
     form = np.zeros(COSTS)
     device, count = mesh.device, mesh.device_count
     if name == "time_s":
@@ -54,7 +54,7 @@ def _form(name: str, mesh: Mesh) -> np.ndarray:
 
 
 def costs_of(raw: np.ndarray, mesh: Mesh) -> dict[str, float]:
-    """Every objective the device has figures for, in its unit; bytes and flops as whole numbers."""
+    """Compute every objective the device has figures for, in its unit; bytes and flops as whole numbers."""
     cost: dict[str, float] = {}
     for objective in OBJECTIVES:
         if objective.missing(mesh.device) is not None:
@@ -73,7 +73,7 @@ def costs_of(raw: np.ndarray, mesh: Mesh) -> dict[str, float]:
 
 
 def plan_of(variant: Variant, index: int, constraints: Sequence[Constraint]) -> Plan:
-    """Member `index` of a variant's front as a plan."""
+    """Build a plan from member `index` of a variant's front."""
     archive, machine = variant.archive, variant.machine
     genes = genes_at(archive, index)
     placements = replace(variant.space.placements(genes), devices=machine.devices)
@@ -90,9 +90,9 @@ def plan_of(variant: Variant, index: int, constraints: Sequence[Constraint]) -> 
 def frontier_of(
     variants: Sequence[Variant], constraints: Sequence[Constraint], anchors: np.ndarray | None = None
 ) -> tuple[Plan, ...]:
-    """The common front of all variants, thinned to a readable size that keeps its extremes and its volume.
+    """Build the common front of all variants, thinned to a readable size that keeps its extremes and its volume.
 
-    What comes nearest to `anchors` `(n, m)`, values of plans that were given, stays in any case.
+    The members nearest to `anchors` `(n, m)`, values of plans that were given, stay in any case.
     """
     members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
     values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
@@ -101,7 +101,7 @@ def frontier_of(
 
 
 def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
-    """Per anchor the non-dominated row of `values` that is worse by the smallest factor, if it is worse at all."""
+    """Find per anchor the non-dominated row of `values` that is worse by the smallest factor, if worse at all."""
     front = np.flatnonzero(nondominated(values))
     logs = np.log(values[front] + TINY)
     worst = (logs[:, None, :] - np.log(anchors + TINY)[None]).max(axis=2)
@@ -109,7 +109,7 @@ def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
 
 
 def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint]) -> Shortfall | None:
-    """The infeasible plan that comes nearest to the bounds, and the bound it breaks most."""
+    """Find the infeasible plan nearest to the bounds, and the bound it breaks most; None without such a plan."""
     pools = [
         (float(v.archive.pool_violation[i]), n, i)
         for n, v in enumerate(variants)
@@ -132,14 +132,14 @@ def shortfall_of(variants: Sequence[Variant], constraints: Sequence[Constraint])
 
 
 def values_of(costs: Sequence[Mapping[str, float]], objectives: Sequence[Objective]) -> np.ndarray:
-    """Objective values `(plans, objectives)`."""
+    """Build the array of objective values `(plans, objectives)`."""
     return np.array([[c[o.name] for o in objectives] for c in costs], dtype=np.float64).reshape(
         len(costs), len(objectives)
     )
 
 
 class Costed(Protocol):
-    """Anything with costs by objective: a plan of a search, of the store, or of a document."""
+    """An object with costs by objective: a plan of a search, of the store, or of a document."""
 
     @property
     def cost(self) -> Mapping[str, float]: ...
@@ -149,7 +149,7 @@ C = TypeVar("C", bound=Costed)
 
 
 def knee(frontier: Sequence[C], objectives: Sequence[Objective]) -> C:
-    """The plan nearest to the ideal point once every objective is scaled to [0, 1] on a logarithmic scale.
+    """Find the plan nearest to the ideal point, with every objective scaled to [0, 1] on a logarithmic scale.
 
     Raises:
         ValueError: the frontier is empty.

@@ -1,4 +1,4 @@
-"""Which structural rules a search may use."""
+"""Choice of the structural rules that a search may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEE = "see `tapestry rules`, and `tapestry plugins` if it is one of a plug-in"
 
 
 def choose_rules(names: Sequence[str] | None) -> tuple[Rule, ...]:
-    """The rules called `names`; all of them when None.
+    """Return the rules called `names`; all of them when None.
 
     Raises:
         ValueError: an unknown name; near names are listed.

@@ -1,4 +1,4 @@
-"""What mutation needs to know about a PlanSpace, as arrays: strategies by digit, groups, ties, best fits."""
+"""The search's view of a PlanSpace for mutation, as arrays: strategies by digit, groups, ties, best fits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tapestry.optimizer.ties import Ties, dimension_groups, edge_ties, gene_ties
 
 
 class SearchSpace(NamedTuple):
-    """Arrays beside `costmodel.kernelarrays.Space`.
+    """The arrays of the search that complement `costmodel.kernelarrays.Space`.
 
-    A gene value's digits say, per logical axis, which index dimension it splits (-1: none); `lookup` finds the
-    strategy of given digits, apart from the choice of orders. `fit[key]` is the maker's gene value that gives
-    what is needed most tightly without a copy, for the shared-copy keys of `Space` (-1: none).
+    A gene value's digits give, per logical axis, the index dimension it splits (-1: none); `lookup` finds the
+    strategy of given digits, apart from the choice of orders. `fit[key]` is the producer's gene value that provides
+    the consumer spec most tightly without a copy, for the shared-copy keys of `Space` (-1: none).
     """
 
     axes: int
@@ -44,7 +44,7 @@ class SearchSpace(NamedTuple):
 
 
 def search_space(space: PlanSpace, *, tied: bool = True) -> SearchSpace:
-    """Compile the search's view of `space`; `tied=False` makes every gene its own class."""
+    """Compile the search's view of `space`; `tied=False` puts every gene into a class of its own."""
     arrays = space.space
     genes = gene_ties(space) if tied else ties_from_labels(np.arange(space.gene_count))
     edges = edge_ties(space, genes) if tied else ties_from_labels(np.arange(space.edge_count))
@@ -117,7 +117,7 @@ def _choosable(space: PlanSpace, genes: Ties) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fits(space: PlanSpace) -> np.ndarray:
-    """Per shared-copy key the maker's value whose spec and order serve it as a view with the smallest buffer."""
+    """Find per shared-copy key the producer's value whose spec and order serve as a view with the smallest buffer."""
     arrays = space.space
     fit = np.full(int((arrays.key_offset + arrays.needed_count).max(initial=0)), -1, dtype=np.int64)
     known: dict[tuple[int, int, int, int], np.ndarray] = {}
@@ -132,7 +132,7 @@ def _fits(space: PlanSpace) -> np.ndarray:
 
 
 def _fit(space: PlanSpace, t: int, values: int) -> np.ndarray:
-    """The same for the keys of one tensor, whose maker's gene has so many values."""
+    """Compute `_fits` for the keys of one tensor, whose producer's gene has `values` values."""
     arrays = space.space
     n, specs = int(arrays.needed_count[t]), int(arrays.needed_specs[t])
     if n == 0:

@@ -1,7 +1,7 @@
-"""First plans, found by propagation: lay logical axes along dimension groups in an order of preference.
+"""Initial plans, found by propagation: logical axes are assigned to dimension groups in an order of preference.
 
-A group is what runs along one logical dimension of the model, whatever it is called; preferring the batch
-gives data parallelism, heads then hidden width give tensor parallelism, and so on. Nothing is looked up by
+A group holds the dimensions that run along one logical dimension of the model, whatever it is called; preferring the
+batch gives data parallelism, heads then hidden width give tensor parallelism, and so on. Nothing is looked up by
 name.
 """
 
@@ -23,10 +23,10 @@ LONGEST_PREFERENCE = 3
 
 
 def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.ndarray:
-    """Strategy genes of the seeds, `(seeds, genes)`, each once, in order of preference.
+    """Build the strategy genes of the seeds, `(seeds, genes)`, each once, in order of preference.
 
-    The abstract plan comes first; every other seed comes with sources where they are read, and again with
-    sources spread over all axes.
+    The abstract plan comes first; every other seed has its sources sharded as their readers need them, and again
+    spread over all axes.
     """
     groups = search.group_dim.shape[1]
     axes = search.axes
@@ -52,7 +52,7 @@ def seed_plans(space: PlanSpace, search: SearchSpace, limit: int = 4096) -> np.n
 
 
 def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
-    """Every plan with tensors in the program's order, and again by one of the policies of orders, in turn."""
+    """Return every plan with tensors in the program's order, and again by one of the policies of orders, in turn."""
     others = len(search.policies) - 1
     if others == 0:
         return plans
@@ -66,7 +66,7 @@ def stored_seeds(plans: np.ndarray, search: SearchSpace) -> np.ndarray:
 
 @njit(cache=True)
 def propagate_all(space, search, preferences, rows):
-    """Fill two rows of genes per preference: sources where they are read, and spread over all axes."""
+    """Fill two rows of genes per preference: sources placed as they are read, and sources spread over all axes."""
     for n in range(preferences.shape[0]):
         propagate(space, search, preferences[n], rows[2 * n])
         rows[2 * n + 1] = rows[2 * n]
@@ -75,7 +75,7 @@ def propagate_all(space, search, preferences, rows):
 
 @njit(cache=True)
 def propagate(space, search, preference, genes):
-    """Per slot and axis take the first preferred group the block has room for; sources follow their readers."""
+    """Choose for each slot and axis the first preferred group that the block can take; sources follow their readers."""
     for g in range(space.slot_count):
         s = np.int64(0)
         for a in range(search.axes):
@@ -100,7 +100,7 @@ def propagate(space, search, preference, genes):
 
 @njit(cache=True)
 def spread_sources(space, search, genes):
-    """Sources use every axis: idle ones go to the dimension that takes them, the last first."""
+    """Shard sources over every axis: idle axes split the last dimension that accepts them."""
     for t in range(space.source_count):
         g = space.made_gene[t]
         s = np.int64(genes[g])
@@ -116,7 +116,7 @@ def spread_sources(space, search, genes):
 
 
 def genes_rows(strategies: np.ndarray, space: Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Strategy rows with no prefetch and no regather, in the archive's types."""
+    """Build strategy rows with no prefetch and no regather, in the archive's types."""
     edges = len(space.edge_tensor)
     rows = len(strategies)
     return strategies.astype(np.int16), np.zeros((rows, edges), np.int8), np.zeros((rows, edges), np.int8)

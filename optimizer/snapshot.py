@@ -1,4 +1,4 @@
-"""What a search shows of itself while it runs: its front, plans on demand, and a checkpoint to go on from."""
+"""Snapshots of a running search: its front, plans on demand, and a checkpoint to resume from."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tapestry.optimizer.variants import Variant
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A search between two rounds; a value that stays as it is while the search goes on.
+    """A search between two rounds; a value that does not change while the search continues.
 
     `values` `(n, m)` is the common front of feasible plans over all variants, mutually non-dominated and not
-    thinned; `plan(i)` builds row `i`. `rules` says per rule how often it was applied and how often it helped.
-    `is_last` marks the end of the search, `stopped` then why it ended.
+    thinned; `plan(i)` builds row `i`. `rules` counts per rule how often it was applied and how often it helped.
+    `is_last` marks the end of the search, `stopped` is then the reason why it ended.
     """
 
     progress: Progress
@@ -39,20 +39,20 @@ class Snapshot:
 
     @property
     def stopped(self) -> str:
-        """Why the search has ended; empty while it goes on."""
+        """The reason why the search has ended; empty while it runs."""
         return self._checkpoint.stopped
 
     def plan(self, row: int) -> Plan:
-        """Row `row` of `values` as a plan."""
+        """Build the plan of row `row` of `values`."""
         return plan_of(*self._members[row], self._constraints)
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state, from which `optimize(resume=...)` goes on."""
+        """Return the complete state, from which `optimize(resume=...)` continues."""
         return self._checkpoint
 
 
 class Publisher:
-    """Calls back with a snapshot about every `period_s` seconds, and once at the end."""
+    """A publisher that calls back with a snapshot about every `period_s` seconds, and once at the end."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Publisher:
     def offer(
         self, state: SearchState, rng: Mapping[str, Any], budget: Budget, is_last: bool = False
     ) -> None:
-        """Call back if it is time; `rng` is the generator's state between the rounds."""
+        """Call back with a snapshot if it is time; `rng` is the generator's state between the rounds."""
         now = time.perf_counter()
         if self._call is None or (now < self._next_s and not is_last):
             return

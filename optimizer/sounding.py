@@ -1,11 +1,11 @@
-"""Rewriting ahead of compilation: many graphs judged as they stand on one device, the best of them handed on.
+"""Presearch: many graphs rewritten ahead of compilation and evaluated on one device, the best of them passed on.
 
-Where a machine has one device there is nothing to place: a program's time is the sum of its blocks' times, its
-memory that of its live tensors, and a rewritten graph is judged in about the time that rewriting it took. The
-search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, section 5: what is worse by less than a
-factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps is
-pursued by itself as long as it does, so that a law that pays after several applications (the third of three
-products that are merged) is not lost beside another one that pays at once. At the end the front's programs are
+Where a mesh has one device there is nothing to place: a program's time is the sum of its blocks' times, its
+memory that of its live tensors, and a rewritten graph is evaluated in about the time that rewriting it took. The
+search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, section 5: a graph that is worse by less
+than a factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps
+is applied repeatedly by itself as long as it does, so that a law that pays after several applications (the third of
+three products that are merged) is not lost to another one that pays at once. At the end the front's programs are
 refined at one place after the other, see `sweeps.py`: until then moves of equal layers go together.
 """
 
@@ -42,8 +42,8 @@ ORDERS: tuple[Order, ...] = (
 class Sounding:
     """A search over rewritten graphs.
 
-    `rewrite` carries a move out. At most `limit` graphs are judged, and no more than a share `effort` of what the
-    program's size warrants. `issue_orders` are those in which a program may run.
+    `rewrite` applies a move. At most `limit` graphs are evaluated, and no more than a share `effort` of the number
+    appropriate to the program's size. `issue_orders` are those in which a program may run.
     """
 
     def __init__(
@@ -64,12 +64,15 @@ class Sounding:
 
     @property
     def judged(self) -> int:
-        """How many rewritten graphs were made."""
+        """The number of rewritten graphs that were built."""
         return self.judge.judged
 
     def run(self, until_s: float = math.inf) -> list[Sounded]:
-        """Those that none beats in time and memory, fastest first, once nothing promising is left, nothing new
-        comes, the limit is met, or `time.perf_counter()` says `until_s`."""
+        """Return the non-dominated graphs in time and memory, fastest first.
+
+        The search stops when nothing promising is left, nothing new is found, the limit is reached, or
+        `time.perf_counter()` passes `until_s`.
+        """
         judge = self.judge
         judge.until_s = until_s
         quiet = turn = 0
@@ -84,8 +87,10 @@ class Sounding:
         return sorted(judge.front, key=lambda s: s.cost)
 
     def _expand(self, parent: Sounded) -> bool:
-        """Judge all that one move makes of a graph, make those that help together, and pursue their rules; True if
-        the front gained."""
+        """Evaluate all single moves of a graph, combine those that help, and apply their rules repeatedly.
+
+        Returns True if the front improved.
+        """
         before = list(self.judge.front)
         offers = parent.offers(self.judge.rules)
         made = [(move, self.judge.judge(parent, move, offers)) for move in offers.tied()]
@@ -102,7 +107,7 @@ class Sounding:
         return self.judge.front != before
 
     def _joined(self, helping: Sequence[tuple[Move, Sounded]], order: Order) -> Sounded | None:
-        """The moves that help made one after the other, best first, as long as they do; None where only one does."""
+        """Apply the moves that help one after the other, best first, as long as they do; None where only one does."""
         if len(helping) < 2:
             return None
         first = current = helping[0][1]
@@ -113,7 +118,7 @@ class Sounding:
         return None if current is first else current
 
     def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
-        """Go on with one rule as long as it helps; what did not help once is not tried again."""
+        """Apply one rule repeatedly as long as it helps; moves that did not help once are not tried again."""
         tried = set(vain)
         while True:
             offers = start.offers(self.judge.rules)

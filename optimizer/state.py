@@ -1,4 +1,4 @@
-"""The state of a search between two rounds: the one mutable thing that outlives a round."""
+"""The state of a search between two rounds: the one mutable object that outlives a round."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LEAST_GAIN = 1e-4
 
 @dataclass
 class SearchState:
-    """What the next round depends on, and what the search reports.
+    """The state that the next round depends on, and the figures that the search reports.
 
-    `timings` are in seconds; `reference` is the corner of the hypervolume, `best_volume` and `stale_rounds` tell
-    whether the front stands still; `anchors` `(n, m)` the values of plans the search was started from.
-    `stopped` says why the search has ended: "seeds", "budget", "converged", "cancelled" or "interrupted"; empty
-    while it goes on.
+    `timings` are in seconds; `reference` is the corner of the hypervolume, `best_volume` and `stale_rounds` show
+    whether the front has stopped improving; `anchors` `(n, m)` the values of plans the search was started from.
+    `stopped` is the reason why the search has ended: "seeds", "budget", "converged", "cancelled" or "interrupted";
+    empty while it runs.
     """
 
     machines: tuple[Machine, ...]
@@ -57,24 +57,24 @@ class SearchState:
         )  # of the epochs that only load code; the rounds draw after it
 
     def all_values(self) -> tuple[np.ndarray, np.ndarray]:
-        """Objective values of all variants' fronts `(n, m)`, and the variant of each row."""
+        """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""
         parts = [v.archive.value[: int(v.archive.size[0])] for v in self.variants]
         owner = np.concatenate([np.full(len(p), k) for k, p in enumerate(parts)])
         return np.concatenate(parts), owner
 
     def shares(self) -> list[int]:
-        """How many plans of the common front each variant holds."""
+        """Count the plans of the common front that each variant holds."""
         values, owner = self.all_values()
         mask = nondominated(values)
         return [int((mask & (owner == k)).sum()) for k in range(len(self.variants))]
 
     @property
     def is_converged(self) -> bool:
-        """Whether the front has stood still for long enough."""
+        """True if the front has not improved for long enough."""
         return self.stale_rounds >= STALE_ROUNDS
 
     def stand_still(self, rounds: int) -> None:
-        """Take the front for one that has stood still until so many rounds before it counts as converged."""
+        """Set the front's count of rounds without improvement so that it is `rounds` short of converged."""
         values, _ = self.all_values()
         if len(values):
             self.reference = _corner(values)
@@ -82,7 +82,7 @@ class SearchState:
             self.stale_rounds = STALE_ROUNDS - rounds
 
     def note_round(self, budget: Budget) -> Progress:
-        """Take stock after a round: a point of history, and whether the front still moves."""
+        """Record a round: add a point to the history, and update whether the front still improves."""
         values, _ = self.all_values()
         if self.reference is None and len(values):
             self.reference = _corner(values)
@@ -96,7 +96,7 @@ class SearchState:
         return report
 
     def progress(self, phase: str, budget: Budget, values: np.ndarray) -> Progress:
-        """A report on the front `values` `(n, m)`; without plans its hypervolume is zero.
+        """Build a report on the front `values` `(n, m)`; without plans its hypervolume is zero.
 
         Before the first round there is no reference yet: the front then is measured from its own corner.
         """
@@ -113,7 +113,7 @@ class SearchState:
         return min(1.0, max(spent, evaluated))
 
     def rule_statistics(self) -> dict[str, tuple[int, int]]:
-        """Per rule that was used: times applied, times a plan or variant entered the front."""
+        """Return for each rule that was used: times applied, times a plan or variant entered the front."""
         placed = zip(PLACEMENT_RULES, self.statistics.applied, self.statistics.improved, strict=True)
         rules = {name: (int(a), int(b)) for name, a, b in placed}
         structural = self.structural.applied.items()
@@ -121,6 +121,6 @@ class SearchState:
 
 
 def _corner(values: np.ndarray) -> np.ndarray:
-    """A corner of the hypervolume that all rows of `(n, m)` dominate."""
+    """Compute a corner of the hypervolume that all rows of `(n, m)` dominate."""
     corner: np.ndarray = values.max(axis=0) * 1.1 + 1e-9
     return corner

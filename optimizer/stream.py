@@ -1,4 +1,5 @@
-"""A small random stream for compiled code (splitmix64): drawn from a `numpy.random.Generator` once per epoch.
+"""A small random number generator for compiled code (splitmix64), seeded by a `numpy.random.Generator` once per
+epoch.
 
 Numba's own support for generators allocates on every draw, which costs more than a move does.
 """
@@ -11,13 +12,13 @@ from tapestry.costmodel.compiled import njit
 
 
 def new_stream(rng: np.random.Generator) -> np.ndarray:
-    """The state of a stream, seeded by one draw of `rng`; `(1,)` uint64."""
+    """Build the state of a random number generator, seeded by one draw of `rng`; `(1,)` uint64."""
     return rng.integers(0, 1 << 64, size=1, dtype=np.uint64)
 
 
 @njit(cache=True, _nrt=False)
 def draw(stream):
-    """The next 64 random bits."""
+    """Draw the next 64 random bits."""
     stream[0] += np.uint64(0x9E3779B97F4A7C15)
     z = stream[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -27,11 +28,11 @@ def draw(stream):
 
 @njit(cache=True, _nrt=False)
 def unit(stream):
-    """A number in [0, 1)."""
+    """Draw a number in [0, 1)."""
     return np.float64(draw(stream) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @njit(cache=True, _nrt=False)
 def between(stream, low, high):
-    """An integer in [low, high)."""
+    """Draw an integer in [low, high)."""
     return np.int64(low) + np.int64(unit(stream) * (high - low))

@@ -1,7 +1,7 @@
 """Structural moves: proposing rewritten graphs, whole classes of equal places at a time.
 
-A rule that fails, makes something of another type, does not end or grows the program without bound is
-refused from then on, with its reason; the search goes on with the others.
+A rule that fails, produces a result of another type, does not end or grows the program without bound is
+disabled from then on, with its reason; the search continues with the others.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ MOST_RECOMPOSITIONS = 200
 
 
 class StructuralSearch:
-    """Which structural moves are left to try, and how often each rule led to a better front.
+    """The candidate structural moves left to try, and the number of times each rule led to a better front.
 
-    `taken` holds per variant's number the offers that are gone, each as its place in the list at that time:
-    with them the list of what is left can be made again. `refused` says why a rule is not used any more.
+    `taken` holds per variant's number the candidate moves already used, each as its place in the list at that time:
+    with them the remaining list can be rebuilt. `refused` gives the reason why a rule is not used any more.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -64,9 +64,10 @@ class StructuralSearch:
         self._most = (inf, inf)
 
     def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
-        """The graph saturated by the terminating rules, operators it spells out found again, and the moves to it.
+        """Saturate the graph by the terminating rules and recompose expanded operators; return it and the moves to
+        it.
 
-        Only here: what the search expands later, it may keep.
+        This happens only here: the search may keep its own later expansions.
         """
         result = self._saturated(graph, None)
         moves, graph = list(result.moves), result.graph
@@ -96,9 +97,10 @@ class StructuralSearch:
         effort: float = 1.0,
         orders: Sequence[str] = ORDERS[:1],
     ) -> Sounding:
-        """A search over what rewriting alone makes of a graph on one device; pinned blocks stay.
+        """Build a presearch over the graphs that rewriting alone derives on one device; pinned blocks stay.
 
-        `effort` is the share of what the program's size warrants, `orders` are the issue orders to choose from.
+        `effort` is the share of the evaluations that the program's size warrants, `orders` are the issue orders to
+        choose from.
         """
 
         def rewrite(before: Graph, move: Move) -> Saturated | None:
@@ -111,9 +113,9 @@ class StructuralSearch:
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator
     ) -> tuple[Graph, tuple[Move, ...], str] | None:
-        """A rewritten graph not seen before, its history and the rule; None when there is none to try.
+        """Propose a rewritten graph not seen before, with its history and the rule; None when there is none to try.
 
-        `number` is what the variant of this graph will be called.
+        `number` is the future number of the variant of this graph.
         """
         offers = self._offered(parent)
         count = Counter(move.rule for move in offers)
@@ -131,7 +133,7 @@ class StructuralSearch:
         return made.graph, (*parent.moves, *made.moves), move.rule
 
     def _rewritten(self, graph: Graph, move: Move) -> Saturated | None:
-        """The graph after a move, simplified, with all moves and changes; None where the move leads nowhere."""
+        """Apply a move and simplify; return the graph, all moves and changes, or None if the move or its rule fails."""
         if move.rule in self.refused:
             return None
         try:
@@ -147,7 +149,7 @@ class StructuralSearch:
         return Saturated(cleaned.graph, [move, *cleaned.moves], applied.changes | cleaned.changes)
 
     def refuse(self, rule: str, reason: str) -> None:
-        """Use a rule no more, and remember why."""
+        """Disable a rule, and remember the reason."""
         self.refused.setdefault(rule, reason)
 
     def _saturated(self, graph: Graph, changes: Changes | None) -> Saturated:
@@ -159,7 +161,7 @@ class StructuralSearch:
                 self.refuse(error.rule, error.reason)
 
     def _offered(self, parent: Variant) -> list[Move]:
-        """The moves not tried yet on a variant."""
+        """Return the candidate moves not yet tried on a variant."""
         if parent.number not in self._left:
             known = self._known_offers(parent)
             for failure in known.failures:
@@ -171,19 +173,19 @@ class StructuralSearch:
         return self._left[parent.number]
 
     def _known_offers(self, parent: Variant) -> Offers:
-        """The offers of a variant: from those of the one it comes from where they are known."""
+        """Return the candidate moves of a variant, updated from those of its parent where they are known."""
         graph, origin, changes = self._origins.pop(parent.number, (None, 0, None))
         if graph is parent.graph and changes is not None and origin in self._offers:
             return self._offers[origin].after(graph, changes)
         return Offers.of(parent.graph, self.endless)
 
     def start(self, given: Graph) -> None:
-        """Before the first move: how large a rewritten program may become."""
+        """Set the limits on the size of a rewritten program, before the first move."""
         flops = max(base_flops(given), 1)
         self._most = (MOST_BLOCKS_TIMES * len(given.blocks) + MOST_BLOCKS_MORE, MOST_FLOPS_TIMES * flops)
 
     def _check_size(self, before: Graph, after: Graph, move: Move) -> None:
-        """Refuse what is larger than anything that could lead to a better program."""
+        """Raise `RuleError` for a graph larger than any that could lead to a better program."""
         for unit, measure, most in zip(("blocks", "flops"), (_blocks, base_flops), self._most, strict=True):
             size = measure(after)
             if size > most and size > measure(before):
@@ -193,9 +195,9 @@ class StructuralSearch:
                 )
 
     def _chance(self, rule: str) -> float:
-        """A floor for every rule, more for those that helped, nothing for those that are refused.
+        """Compute a rule's weight: a floor for every rule, more for those that helped, zero if disabled.
 
-        How many moves a rule offers does not count.
+        The number of candidate moves of a rule does not count.
         """
         if rule in self.refused:
             return 0.0
@@ -214,9 +216,9 @@ def try_child(
     rng: np.random.Generator,
     limit: int | None,
 ) -> tuple[Variant | None, str, int]:
-    """Propose, compile and polish one child; returns it (or None), its rule and the evaluations spent.
+    """Propose, compile and polish one child; return it (or None), its rule and the evaluations spent.
 
-    `limit` bounds the evaluations spent on what it inherits.
+    `limit` bounds the evaluations spent on the plans it inherits.
     """
     proposal = structural.propose(parent, number, rng)
     if proposal is None:

@@ -1,10 +1,10 @@
-"""Refining a program at one place after the other: shared work that is repeated is repeated for all its readers.
+"""Rematerialization passes over a program, one place after the other: shared work is repeated for all its readers.
 
-A rule that computes again inside a reader what others read too costs a little, reader by reader, until the last of
-them has taken it in: then a block and its result are gone. A search from program to program gives up on the way. So
-here a shared block is carried into all its readers at once (rematerialisation, Briggs, Cooper and Torczon, PLDI
-1992), one block after the other through the program, and stays where that does not help. Of a chain of equal steps
-some are taken in and some are not: moves of equal layers, which go together, never find that.
+A rule that recomputes inside a reader a value shared with other readers costs a little, reader by reader, until the
+last of them has absorbed it: then a block and its result are gone. A search from program to program gives up on the
+way. So here a shared block is moved into all its readers at once (rematerialization, Briggs, Cooper and Torczon,
+PLDI 1992), one block after the other through the program, and stays where that does not help. Of a chain of equal
+steps some are absorbed and some are not: moves of equal layers, which go together, never find that.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LEVELS = 6
 
 
 class Sweeps:
-    """Sweeps over the graphs of a front."""
+    """A runner of rematerialization passes over the graphs of a front."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.repeating = {rule.name for rule in judge.rules if rule.duplicates}
 
     def run(self) -> None:
-        """Refine the fastest and the smallest graph of the front, from least memory to as much as it takes."""
+        """Refine the fastest and the smallest graph of the front, under memory bounds from the least upwards."""
         front = sorted(self.judge.front, key=lambda s: s.cost) if self.repeating else []
         for start in dict.fromkeys((*front[-1:], *front[:1])):
             least = start.cost.peak_memory_bytes
@@ -36,9 +36,9 @@ class Sweeps:
                 self._sweep(start, bound)
 
     def _sweep(self, current: Sounded, bound: int | None) -> set[int]:
-        """Carry shared blocks into their readers where that saves time and keeps the memory within the bound.
+        """Move shared blocks into their readers where that saves time and keeps the memory within the bound.
 
-        Returns the memories of all that was faster.
+        Returns the peak memories of all faster graphs.
         """
         met: set[int] = set()
         tried: set[str] = set()
@@ -58,7 +58,7 @@ class Sweeps:
         return met
 
     def _shared(self, offers: Offers) -> Iterator[Block]:
-        """The blocks, in program order, that each of their readers can take in."""
+        """Yield the blocks, in program order, that each of their readers can absorb."""
         graph = offers.graph
         for block in graph.blocks:
             readers = _readers(graph, block)
@@ -69,7 +69,7 @@ class Sweeps:
         return any(move.rule in self.repeating for move in _taking_in(offers, reader, block))
 
     def _carried(self, start: Sounded, offers: Offers, block: Block) -> Sounded | None:
-        """The graph without a block: all its readers compute it. None where a reader does not."""
+        """Recompute a block in all its readers instead, and evaluate the graph; None where a reader cannot."""
         graph, moves, changes = start.graph, start.moves, None
         while block.site in graph.by_site:
             if changes is not None:
@@ -84,12 +84,12 @@ class Sweeps:
 
 
 def _readers(graph: Graph, block: Block) -> list[Block]:
-    """The blocks that read a result of a block of this site, each once."""
+    """Return the blocks that read a result of a block of this site, each once."""
     return list(dict.fromkeys(r for t in block.outputs if t in graph.readers for r, _ in graph.readers[t]))
 
 
 def _taking_in(offers: Offers, reader: Block, block: Block) -> Iterator[Move]:
-    """The moves whose match consists of this reader and this block, to judge by what it reads."""
+    """Yield the moves whose match consists of this reader and this block, according to the tensors it reads."""
     place = offers.places.get(reader.site)
     for offer in place.offers if place is not None else ():
         if offer.move.place == reader.site and sorted(offer.reads) == sorted((*reader.inputs, *block.inputs)):

@@ -1,4 +1,4 @@
-"""Equal layers share genes: blocks whose surroundings look alike form a tied class.
+"""Tied classes, in which equal layers share genes: blocks whose neighborhoods look alike form a class.
 
 Also finds dimension groups: index dimensions of different blocks that run along the same tensor dimensions
 (a model's sequence, its heads, its hidden width), by union over edges rather than by name.
@@ -20,7 +20,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Ties:
-    """Members of every class as ranges of `members`: class c holds `members[start[c]:start[c + 1]]`."""
+    """The members of every class as ranges of `members`: class c holds `members[start[c]:start[c + 1]]`."""
 
     label: np.ndarray
     start: np.ndarray
@@ -28,7 +28,7 @@ class Ties:
 
 
 def ties_from_labels(label: np.ndarray) -> Ties:
-    """Classes of equal label, members in ascending order."""
+    """Group equal labels into classes, members in ascending order."""
     _, dense = np.unique(label, return_inverse=True)
     dense = dense.reshape(-1).astype(np.int64)
     members = np.argsort(dense, kind="stable").astype(np.int64)
@@ -38,7 +38,7 @@ def ties_from_labels(label: np.ndarray) -> Ties:
 
 
 def gene_ties(space: PlanSpace) -> Ties:
-    """Genes with equal definitions whose neighbourhoods agree to a few steps (colour refinement)."""
+    """Tie genes with equal definitions whose neighborhoods agree to a few steps (color refinement)."""
     colours = _numbered(space.class_of)
     arrays = space.space
     edge_slot = np.repeat(np.arange(len(space.slots)), np.diff(arrays.edge_start))
@@ -54,7 +54,7 @@ def gene_ties(space: PlanSpace) -> Ties:
 
 
 def edge_ties(space: PlanSpace, genes: Ties) -> Ties:
-    """Edges into the same input of tied blocks."""
+    """Tie the edges into the same input of tied blocks."""
     arrays = space.space
     edge_slot = np.repeat(np.arange(len(space.slots)), np.diff(arrays.edge_start))
     position = np.arange(len(edge_slot)) - arrays.edge_start[edge_slot]
@@ -63,7 +63,7 @@ def edge_ties(space: PlanSpace, genes: Ties) -> Ties:
 
 
 def untied(count: int) -> Ties:
-    """Every gene its own class."""
+    """Put every gene into a class of its own."""
     return ties_from_labels(np.arange(count))
 
 
@@ -73,7 +73,7 @@ def _numbered(values: Sequence[Hashable]) -> np.ndarray:
 
 
 def dimension_groups(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
-    """Which index dimension of a block belongs to which group.
+    """Find the group of each index dimension of every block class.
 
     Returns: `(block classes, groups)` dimension per class and group or -1 (the first one where a block has
     two), and the block class of each gene `(genes,)`. Groups are ordered by the flops they split.
@@ -118,7 +118,7 @@ def _link(
 
 
 def _link_edges(union: _Union, space: PlanSpace, class_of: np.ndarray) -> None:
-    """Join what runs along the same tensor dimension; every kind of edge once."""
+    """Join dimensions that run along the same tensor dimension; every kind of edge once."""
     seen: set[tuple[int, int, int]] = set()
     for g, block in enumerate(space.slots):
         for k in range(len(block.inputs)):

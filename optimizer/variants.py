@@ -33,7 +33,7 @@ COARSER = 1.5
 
 @dataclass(frozen=True)
 class Machine:
-    """A part of the mesh that a plan may use (`devices`, empty for all of it), compiled for; `order` of issue."""
+    """A submesh that a plan may use (`devices`, empty for the whole mesh), compiled for; `order` is the issue order."""
 
     devices: str
     mesh: Mesh
@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all variants of one search share: genes that are given, not searched."""
+    """The settings that all variants of one search share: genes that are fixed, not searched."""
 
     inputs: str = "chosen"
     outputs: str = "sharded"
@@ -54,13 +54,13 @@ class Settings:
     layouts: str = "chosen"
 
     def keeps_pins(self, graph: Graph) -> bool:
-        """Whether every pinned block is still there."""
+        """Return whether every pinned block is still there."""
         return all(site in graph.by_site for site in self.pins)
 
 
 @dataclass
 class Variant:
-    """A rewritten graph on a machine, how it came about, its compiled spaces and the plans found for it."""
+    """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it."""
 
     number: int
     machine: Machine
@@ -72,17 +72,17 @@ class Variant:
 
     @property
     def has_choice(self) -> bool:
-        """Whether there is anything to place: a machine of one device has a single plan per graph."""
+        """True if there is anything to place: a mesh of one device has a single plan per graph."""
         return len(self.search.slot_classes) > 0
 
     @property
     def structure(self) -> str:
-        """What the genes depend on: the program and its sites, in order."""
+        """The hash of everything the genes depend on: the program and its sites, in order."""
         return structure_of(self.graph)
 
 
 def structure_of(graph: Graph) -> str:
-    """A hash of a program together with its sites in issue order: equal ones share genes."""
+    """Compute a hash of a program together with its sites in issue order: equal ones share genes."""
     sites = "\n".join(block.site for block in graph.blocks)
     return hashlib.sha256(f"{graph.structural_hash}\n{sites}".encode()).hexdigest()
 
@@ -90,7 +90,7 @@ def structure_of(graph: Graph) -> str:
 def new_variant(
     number: int, machine: Machine, graph: Graph, moves: tuple[Move, ...], settings: Settings
 ) -> Variant:
-    """Compile a variant; its archive is empty."""
+    """Compile a variant with an empty archive."""
     space = PlanSpace(
         graph,
         machine.mesh,
@@ -109,12 +109,12 @@ def new_variant(
 
 
 def plant_seeds(variant: Variant, limit: int | None) -> int:
-    """Offer the seeds by propagation, at most `limit`; returns how many plans were evaluated."""
+    """Insert the seeds by propagation, at most `limit`; return how many plans were evaluated."""
     return plant(variant, stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit])
 
 
 def plant(variant: Variant, strategies: np.ndarray) -> int:
-    """Offer plans given as strategy rows; returns how many."""
+    """Evaluate and insert plans given as strategy rows; return how many."""
     edges = variant.space.edge_count
     no_edges = np.zeros((len(strategies), edges), np.int8)
     space = variant.space
@@ -131,7 +131,7 @@ def plant(variant: Variant, strategies: np.ndarray) -> int:
 
 
 def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
-    """Give a child its parent's plans: survivors keep their genes, new blocks take their best response.
+    """Pass the parent's plans to a child: surviving blocks keep their genes, new blocks take their best response.
 
     Returns: plans evaluated, at most `limit`.
     """
@@ -174,7 +174,7 @@ def _is_new(search: SearchSpace, origin: np.ndarray, c: int) -> bool:
 
 
 def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Per child gene the parent's gene of the same site and its strategies' numbers here; -1: a new block."""
+    """Map each child gene to the parent's gene of the same site and its strategies' numbers here; -1: a new block."""
     origin = np.full(child.gene_count, -1, dtype=np.int64)
     tables: list[np.ndarray] = []
     known: dict[tuple[int, int], np.ndarray | None] = {}
@@ -193,7 +193,7 @@ def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.
 
 
 def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
-    """Per child edge the parent's edge into the same input of the same block, or -1."""
+    """Map each child edge to the parent's edge into the same input of the same block, or -1."""
     starts = parent.space.edge_start
     result = np.full(child.edge_count, -1, dtype=np.int64)
     for k, block in enumerate(child.slots):
@@ -207,7 +207,7 @@ def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
 
 @njit(cache=True)
 def best_response(space, state, goal, genes, prefetch, regather, members):
-    """Set tied genes to the strategy that lowers the product of the objectives most; returns evaluations."""
+    """Set tied genes to the strategy that lowers the product of the objectives most; return the evaluations."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     best, least = np.int64(0), np.inf
     count = space.strategy_count[members[0]] if members.shape[0] > 0 else 0
@@ -224,9 +224,9 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
 
 
 def make_room(variants: Sequence[Variant]) -> None:
-    """Coarsen the epsilon grid of machines with a nearly full archive, so that newcomers find a place.
+    """Coarsen the epsilon grid of meshes with a nearly full archive, so that new plans fit.
 
-    Variants of one machine share its grid: all their archives are laid on the new one.
+    Variants of one mesh share its grid: all their archives are moved to the new one.
     """
     for variant in variants:
         epsilon = variant.machine.goal.epsilon
@@ -245,7 +245,7 @@ def _lay_on_grid(variant: Variant, epsilon: np.ndarray) -> None:
 
 
 def load_compiled(variant: Variant) -> None:
-    """Load (or compile) what `inherit` runs, without changing anything."""
+    """Load (or compile) the code that `inherit` runs, without changing anything."""
     space, archive = variant.space, variant.archive
     nothing = np.zeros(0, dtype=np.int64)
     plan = (archive.genes[0].copy(), archive.prefetch[0].copy(), archive.regather[0].copy())
@@ -253,7 +253,7 @@ def load_compiled(variant: Variant) -> None:
 
 
 def genes_at(archive: Archive, i: int) -> Genes:
-    """Member `i` of a front as genes."""
+    """Return member `i` of a front as genes."""
     return Genes(
         archive.genes[i].astype(np.int64),
         archive.prefetch[i].astype(np.int64),

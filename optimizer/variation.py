@@ -32,7 +32,7 @@ TRIES = 8
 
 @njit(cache=True, _nrt=False)
 def mix(position, value):
-    """A 64-bit hash of one gene's value (splitmix64)."""
+    """Compute a 64-bit hash of one gene's value (splitmix64)."""
     z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(
         0xD1B54A32D192ED03
     )
@@ -43,7 +43,7 @@ def mix(position, value):
 
 @njit(cache=True, _nrt=False)
 def hash_plan(genes, prefetch, regather):
-    """The hash of a whole plan; `vary` keeps it current change by change."""
+    """Compute the hash of a whole plan; `vary` keeps it current change by change."""
     h = np.uint64(0)
     n, m = genes.shape[0], prefetch.shape[0]
     for g in range(n):
@@ -64,7 +64,7 @@ def put(values, position, value, offset, digest):
 
 @njit(cache=True, _nrt=False)
 def members_of(stream, start, members, c):
-    """A range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
+    """Choose a range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
     low, high = start[c], start[c + 1]
     if high - low > 1 and unit(stream) > TIED_SHARE:
         first = low + between(stream, 0, high - low)
@@ -133,7 +133,7 @@ def _set_slot(space, search, genes, g, s, follow, digest):
 
 @njit(cache=True, _nrt=False, inline="always")
 def source_fits(space, search, genes, t, e, digest):
-    """The source of tensor `t` takes the spec that edge `e` needs."""
+    """Set the source of tensor `t` to the spec that edge `e` needs."""
     n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]], PLACED]
     s = search.fit[space.key_offset[t] + n]
     if s >= 0:
@@ -142,7 +142,7 @@ def source_fits(space, search, genes, t, e, digest):
 
 @njit(cache=True, _nrt=False)
 def source_follows(space, search, genes, t, at, digest):
-    """A source takes what one of its readers needs; `at` in [0, 1) chooses which."""
+    """Set a source to the consumer spec of one of its readers; `at` in [0, 1) chooses which."""
     low, high = search.reader_start[t], search.reader_start[t + 1]
     if high > low:
         source_fits(space, search, genes, t, search.reader_edge[low + np.int64(at * (high - low))], digest)
@@ -157,7 +157,7 @@ def _reshard(stream, space, search, genes, low, high, follow, digest):
 
 @njit(cache=True, _nrt=False, inline="always")
 def with_digit(space, search, g, s, axis, dim):
-    """The gene value that differs from `s` in one digit, or -1 where there is none; its orders stay."""
+    """Find the gene value that differs from `s` in one digit, or -1 where there is none; its orders stay."""
     base, choices = search.dim_count[g] + 1, search.choices[g]
     row = space.block_offset[g] + s
     code, count = np.int64(0), np.int64(1)
@@ -186,7 +186,7 @@ def _turn(stream, space, search, genes, low, high, follow, digest):
 
 @njit(cache=True, _nrt=False)
 def _group(stream, space, search, genes, digest):
-    """Lay an axis along one dimension group, or take it off, over all slots or a run of them."""
+    """Assign an axis to one dimension group, or remove it, over all slots or a run of them."""
     group = between(stream, -1, search.group_dim.shape[1])
     axis = between(stream, 0, search.axes)
     everything = unit(stream) < 0.2
@@ -210,7 +210,7 @@ def _group(stream, space, search, genes, digest):
 
 @njit(cache=True, _nrt=False)
 def store_as(space, search, genes, low, high, o, digest):
-    """Give a range of `gene_members` the choice of orders `o`; their sources follow."""
+    """Set the choice of orders of a range of `gene_members` to `o`; their sources follow."""
     for r in range(low, high):
         g = search.gene_members[r]
         _set_slot(space, search, genes, g, genes[g] - genes[g] % search.choices[g] + o, True, digest)
@@ -238,7 +238,7 @@ def _relayout(stream, space, search, genes, digest):
 
 @njit(cache=True, _nrt=False)
 def _is_view(space, genes, t, need):
-    """Whether what gene value `need` (a row of `spec_ids`) asks of tensor `t` is there without a copy."""
+    """Return whether the spec that gene value `need` (a row of `spec_ids`) needs of tensor `t` requires no copy."""
     made = space.made_offset[t] + genes[space.made_gene[t]]
     pair = (
         space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t] + space.spec_ids[need, SPEC]
@@ -253,7 +253,7 @@ def _is_view(space, genes, t, need):
 
 @njit(cache=True, _nrt=False)
 def _follow(stream, space, search, genes, low, high, follow, digest):
-    """Blocks read one input where it lies: the strategy that splits most among those needing no copy."""
+    """Shard blocks so that they read one input without a copy: the strategy that splits most among those possible."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
     if inputs == 0:
@@ -281,7 +281,7 @@ def _follow(stream, space, search, genes, low, high, follow, digest):
 
 @njit(cache=True, _nrt=False)
 def _lead(stream, space, search, genes, low, high, digest):
-    """The makers of one input give what the block needs."""
+    """Set the producers of one input to the consumer spec of the block."""
     g = search.gene_members[low]
     inputs = space.edge_start[g + 1] - space.edge_start[g]
     if inputs == 0:

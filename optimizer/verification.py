@@ -1,4 +1,4 @@
-"""Checking a plan for what it promises: the sharding is proven, memory and traffic counted, values compared."""
+"""Verification of a plan: the sharding is proven, memory and traffic are counted, values compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Counted:
-    """A prediction beside what the simulator counted, and how it ran ("simulated": with numbers; "dry")."""
+    """A prediction, the simulator's count, and the method of the run ("simulated": with numbers; "dry")."""
 
     predicted: int
     counted: int
@@ -40,8 +40,8 @@ class Counted:
 class Verification:
     """The outcome for one plan. `max_error` is max|a-b| / max|b| per observed value, where it was executed.
 
-    `named_costs` are those that the program brings along, over all devices; `value_issues` say of outputs whose
-    error is infinite what is wrong with them.
+    `named_costs` are those supplied with the program, over all devices; `value_issues` describe the errors of outputs
+    whose error is infinite.
     """
 
     issues: tuple[str, ...]
@@ -55,12 +55,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was checked holds."""
+        """True if every check passed."""
         values = all(error <= TOLERANCE for error in self.max_error.values())
         return not self.issues and self.memory.ok and self.traffic.ok and values
 
     def to_json(self) -> dict[str, Any]:
-        """The form of the command line and the service."""
+        """Convert to the JSON document of the command line and the service."""
         values: dict[str, Any] = {
             "executed": self.executed,
             "ok": self.executed and all(e <= TOLERANCE for e in self.max_error.values()),
@@ -89,7 +89,7 @@ def verify_plan(
 ) -> Verification:
     """Prove the plan's sharding and run it on the device simulator, with numbers when `execute` is set.
 
-    `inputs` are whole arrays by source site (values the graph brings along may be left out); `reference`
+    `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference`
     the observed values of the unsharded program.
 
     Raises:
@@ -123,7 +123,7 @@ def verify_plan(
 def relative_errors(
     outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """`max|a-b| / max|b|` per observed value; infinite where shapes differ or one is not finite alone."""
+    """Compute `max|a-b| / max|b|` per observed value; infinite if shapes differ or only one is not finite."""
     errors = {}
     for site, expected in reference.items():
         found = outputs.get(site)
@@ -141,7 +141,7 @@ def relative_errors(
 
 
 def value_issues(outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """Of every observed value that cannot be compared, why: it is not there, or has another shape."""
+    """List why observed values cannot be compared: each one is missing or has another shape."""
     issues = []
     for site, expected in reference.items():
         found = outputs.get(site)

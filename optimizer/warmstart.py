@@ -1,4 +1,4 @@
-"""Plans of an earlier search as the first plans of this one, perhaps on another machine or for other objectives."""
+"""Warm start from plans of an earlier search, perhaps for another mesh or other objectives."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Groups = dict[tuple[tuple[Move, ...], int], list[Plan]]
 
 
 def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) -> None:
-    """Plant plans of the same program; their rewritten graphs join the variants, those with most plans first.
+    """Start from plans of the same program; rewritten graphs join the variants, those with most plans first.
 
-    A placement that this machine has not becomes the nearest that it has; plans of a graph that may not join (too
-    many, a rule that was not chosen, a pinned block that is gone) are mapped by site onto the simplified one.
+    A placement that this mesh does not have is replaced by the nearest one that it has; plans of a graph that may not
+    join (too many, a rule that was not chosen, a pinned block that is gone) are mapped by site onto the simplified one.
 
     Raises:
-        ValueError: not one of the plans is of this program.
+        ValueError: none of the plans is of this program.
     """
     graphs: dict[tuple[Move, ...], Graph | None] = {}
     groups: Groups = {}
@@ -66,7 +66,7 @@ def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
 
 
 def _machine(state: SearchState, plan: Plan) -> int:
-    """The part of the mesh and the order that a plan names, else the whole mesh in that order."""
+    """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
     wanted = plan.placements
     machines = [(machine.devices, machine.order) for machine in state.machines]
     likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, ORDERS[0]))
@@ -76,7 +76,7 @@ def _machine(state: SearchState, plan: Plan) -> int:
 def _variant(
     state: SearchState, machine: int, graph: Graph | None, moves: tuple[Move, ...], may_join: bool
 ) -> Variant:
-    """The variant for a group of plans: the one of the same structure, a new one, or the first of the machine."""
+    """Return the variant for a group of plans: one of equal structure, a new one, or the first of the mesh."""
     assert graph is not None
     there = [v for v in state.variants if v.machine is state.machines[machine]]
     structure = structure_of(graph)
@@ -111,7 +111,7 @@ def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) ->
 
 
 def fit(variant: Variant, placements: Placements) -> Genes:
-    """Placements as genes; what this machine, its view or a pin does not have becomes the nearest that they have."""
+    """Convert placements to genes; unavailable ones (on this mesh, view or pin) become the nearest available."""
     try:
         return variant.space.genes_of(placements)
     except ValueError:
@@ -119,7 +119,7 @@ def fit(variant: Variant, placements: Placements) -> Genes:
 
 
 class _Fitting:
-    """The nearest strategies to those of a plan for another machine."""
+    """The strategies nearest to those of a plan for another mesh."""
 
     def __init__(self, variant: Variant, placements: Placements) -> None:
         self.variant, self.placements = variant, placements
@@ -142,7 +142,7 @@ class _Fitting:
         return genes
 
     def _orders(self, gene: int, placement: Placement) -> int:
-        """The number of the placement's orders here; the program's own where they are not offered."""
+        """Return the number of the placement's dimension orders here; 0 (the program's own) if unavailable."""
         orders = self.variant.space.families[gene].orders
         wanted = Orders(
             tuple(placement.read_layout_of(k) for k in range(len(orders[0].reads))),
@@ -151,7 +151,7 @@ class _Fitting:
         return orders.index(wanted) if wanted in orders else 0
 
     def _nearest(self, gene: int, strategy: Strategy) -> int:
-        """The strategy, in the program's orders, that lays most axes alike; better an axis left out than elsewhere."""
+        """Find the strategy, in the program's orders, that uses most axes alike; unused is better than elsewhere."""
         space, search = self.variant.space, self.variant.search
         family = space.families[gene]
         key = (id(family), strategy)
@@ -168,7 +168,7 @@ class _Fitting:
         return self.known[key]
 
     def _digits(self, strategy: Strategy, dims: int) -> np.ndarray:
-        """Per logical axis of this machine the index dimension that it, or a part of it, splits; -1: none."""
+        """Return, per logical axis of this mesh, the index dimension that it or a part of it splits; -1: none."""
         axes = self.variant.space.view.axes
         digits = np.full(len(axes), -1, dtype=np.int64)
         if len(strategy.splits) != dims:
@@ -180,7 +180,7 @@ class _Fitting:
 
 
 def _renamed(placements: Placements, mesh: MeshShape) -> Mapping[str, str]:
-    """Names of sub-axes here for those of the plan: the same, else one that the plan leaves free, in order."""
+    """Map sub-axis names of the plan to names here: the same, else one unused by the plan, in order."""
     used = {axis for p in placements.blocks.values() for split in p.strategy.splits for axis in split.axes}
     here = {axis: axis for axis in used if axis in mesh.positions}
     free = [sub.name for sub in mesh.sub_axes if sub.name not in used]

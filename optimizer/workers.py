@@ -1,4 +1,4 @@
-"""What runs in a worker: an epoch of one island. State in, state out; a variant's arrays are loaded once."""
+"""Tasks of worker processes: an epoch of one island. State in, state out; variant arrays are loaded once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tapestry.optimizer.searchspace import SearchSpace
 
 @dataclass(frozen=True)
 class VariantFile:
-    """Where the arrays of a variant lie: written by the coordinator in its own private folder."""
+    """The location of a variant's arrays: a file that the coordinator writes in its own private folder."""
 
     token: str
     path: str
@@ -27,7 +27,7 @@ class VariantFile:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of one island: everything it depends on."""
+    """The inputs of one epoch of one island: everything that it depends on."""
 
     variant: VariantFile
     archive: Archive
@@ -39,7 +39,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class EpochResult:
-    """What an epoch returns: its archive, what its moves achieved, plans evaluated."""
+    """The result of an epoch: its archive, the statistics of its moves, and the number of plans evaluated."""
 
     archive: Archive
     statistics: Statistics
@@ -53,7 +53,7 @@ LARGEST_SHELF = 6
 
 
 def write_variant(folder: Path, token: str, space: Space, search: SearchSpace) -> VariantFile:
-    """Write a variant's arrays where workers of this machine find them."""
+    """Write a variant's arrays to a file that worker processes on this host can read."""
     path = folder / f"{token}.pickle"
     with path.open("wb") as file:
         pickle.dump((tuple(space), tuple(search)), file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -93,10 +93,10 @@ def run(epoch: Epoch) -> EpochResult:
 
 
 class InlineExecutor(Executor):
-    """Runs everything at once in this process: for tests, one island, and debugging."""
+    """An executor that runs everything immediately in this process: for tests, one island, and debugging."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run now; the future is done when it is returned."""
+        """Run immediately; the future is done when it is returned."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""How a program may change: rules, the moves they offer, and moves carried out."""
+"""Rewriting of programs: rules, their candidate moves, and the application of moves."""
 
 if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.rewrites: imported as rewrites, its classes would exist twice")

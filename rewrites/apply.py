@@ -1,4 +1,4 @@
-"""Moves carried out, one after the other, found again by what they say: rule, place and choice."""
+"""Application of moves, one after the other; each is identified by its rule, place and choice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.teg.graph import Graph
 
 
 def apply_move(graph: Graph, move: Move, rules: Rules | None = None) -> Graph:
-    """The graph after a move. O(neighbourhood), and one copy of the graph's tables.
+    """Apply a move and return the new graph. O(neighborhood), and one copy of the graph's tables.
 
     Raises:
         StaleMove: the move does not fit the graph.
@@ -21,7 +21,7 @@ def apply_move(graph: Graph, move: Move, rules: Rules | None = None) -> Graph:
 
 
 def apply_all(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -> Applied:
-    """The graph after several moves, one after the other, in one copy; by the catalogue's rules, or by those given.
+    """Apply several moves, one after the other, in one copy; by the catalogue's rules unless specified.
 
     Raises:
         StaleMove: a move does not fit, because of the graph or of a move before it.
@@ -31,7 +31,7 @@ def apply_all(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -
 
 
 def replay(graph: Graph, moves: Iterable[Move], rules: Rules | None = None) -> Graph:
-    """The graph that a history of moves leads to.
+    """Return the graph that a history of moves leads to.
 
     Raises:
         StaleMove, RuleError: as for `apply_all`.

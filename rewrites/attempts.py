@@ -1,4 +1,4 @@
-"""What rules offer at one place, and what they looked at to say so."""
+"""Match attempts of rules at one place: their candidate moves, and the tracked reads these depend on."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FEW_ATTEMPTS = 4
 
 
 class Failure(NamedTuple):
-    """A rule that cannot say whether it fits, and what it said instead."""
+    """A rule that raised an error while it was matched, and the error message."""
 
     rule: str
     message: str
 
 
 class Attempt(NamedTuple):
-    """A rule tried at a place: as long as nothing that it has `seen` changes, it gives the same."""
+    """The match attempt of a rule at a place: it stays valid as long as nothing that it has `seen` changes."""
 
     rule: Rule
     offers: tuple[Offer, ...]
@@ -36,11 +36,11 @@ class Attempt(NamedTuple):
 
 
 class Place:
-    """What is offered where the first root is a certain block, in the order of the rules.
+    """The candidate moves whose first root is a certain block, in the order of the rules.
 
-    `rules` are all that were tried; of those that neither offer nor saw anything there is no attempt. `watched` is
-    what may change the attempts, or the kinds of what they offer. A place that was recognised has its `stencil`,
-    and the scene by which it was.
+    `rules` are all that were tried; those with neither a candidate move nor tracked reads there have no match attempt.
+    `watched` is what may change the match attempts, or the kinds of their candidate moves. A place that was recognized
+    has its `stencil`, and the context by which it was recognized.
     """
 
     __slots__ = ("_attempts", "moves", "offers", "rules", "scene", "stencil", "watched")
@@ -60,7 +60,7 @@ class Place:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """The rules that offer or saw something."""
+        """The match attempts of the rules that have candidate moves, failures or tracked reads."""
         if self._attempts is None:
             assert self.stencil is not None and self.scene is not None
             self._attempts = tuple(self.stencil.attempts_at(self.scene, self.offers))
@@ -68,14 +68,14 @@ class Place:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The rules that fail here."""
+        """The failures of the rules that fail here."""
         return () if self.stencil is not None else tuple(f for a in self.attempts for f in a.failures)
 
 
 def tried(
     sight: Sight, index: Index, block: Block, before: Place | None = None, changed: Set[Key] = frozenset()
 ) -> Place:
-    """The rules tried at a block. Attempts made `before` at the same block hold where they saw nothing `changed`."""
+    """Try the rules at a block. Match attempts made `before` are reused if they read nothing in `changed`."""
     rules = index.rules_at(sight.program, block)
     if before is not None and rules is before.rules and _are_few(before.attempts, changed):
         return _place(rules, tuple(_attempts(sight, index, block, rules, before, changed)))
@@ -92,7 +92,7 @@ def tried(
 
 
 def _are_few(attempts: Sequence[Attempt], changed: Set[Key]) -> bool:
-    """Whether so few attempts are to be made again that looking around for what else is known takes longer."""
+    """Return whether so few match attempts must be repeated that looking up an equal context takes longer."""
     return sum(not changed.isdisjoint(a.seen) for a in attempts) <= FEW_ATTEMPTS
 
 
@@ -103,14 +103,14 @@ def _place(rules: tuple[Rule, ...], attempts: tuple[Attempt, ...]) -> Place:
 
 
 class Known:
-    """Attempts in a scene, and, once it is met again, their stencil: None where they cannot have one."""
+    """Match attempts in a context, and, once it occurs again, their stencil: None if they cannot have one."""
 
     def __init__(self, scene: Scene, attempts: tuple[Attempt, ...]) -> None:
         self.scene, self.attempts = scene, attempts
 
     @cached_property
     def stencil(self) -> Stencil | None:
-        """The attempts without names."""
+        """The match attempts with numbers instead of names."""
         return Stencil.of(self.scene, self.attempts)
 
 
@@ -133,7 +133,7 @@ def _attempts(
 
 
 def _in_order(attempts: Sequence[Attempt]) -> list[Key]:
-    """What attempts saw, one after the other, and what makes the tensors that their matches read."""
+    """List the reads of match attempts in order, then the tensors that their matches read, for their producers."""
     found: list[Key] = []
     known: set[Key] = set()
     for attempt in attempts:
@@ -154,14 +154,14 @@ def _attempt(sight: Sight, rule: Rule, block: Block) -> Attempt:
 
 
 def _renewed(attempt: Attempt, sight: Sight, changed: Set[Key]) -> Attempt:
-    """The attempt where nothing changed but, perhaps, what makes the tensors that its matches read."""
+    """Update a match attempt where at most the producers of tensors that its matches read have changed."""
     if all(changed.isdisjoint(o.reads) for o in attempt.offers):
         return attempt
     return attempt._replace(offers=tuple([renewed(o, sight.program) for o in attempt.offers]))
 
 
 class _Offered(NamedTuple):
-    """An offer whose blocks and tensors are numbers in a scene."""
+    """A candidate move whose blocks and tensors are numbers in a context."""
 
     rule: str
     roots: tuple[int, ...]
@@ -172,7 +172,10 @@ class _Offered(NamedTuple):
 
 
 class Stencil(NamedTuple):
-    """A place with numbers for blocks and tensors: `attempts` are rules, the number of their offers, what they saw."""
+    """A place with numbers for blocks and tensors.
+
+    `attempts` are rules, the number of their candidate moves, and their tracked reads.
+    """
 
     attempts: tuple[tuple[Rule, int, tuple[Question, ...]], ...]
     offers: tuple[_Offered, ...]
@@ -180,7 +183,7 @@ class Stencil(NamedTuple):
 
     @staticmethod
     def of(scene: Scene, attempts: Sequence[Attempt]) -> Stencil | None:
-        """That of attempts at the place of a scene; None where they speak of more than the scene, or by name."""
+        """Build the stencil of match attempts in a context; None if they refer to more than it, or to names."""
         tensors, blocks = scene.tensor_numbers, scene.block_numbers
         choices = "\0".join([o.move.choice for a in attempts for o in a.offers])
         if any(name in choices for name in (*blocks, *tensors)):
@@ -204,7 +207,7 @@ class Stencil(NamedTuple):
         return Stencil(tuple(trials), tuple(offers), tuple(watched))
 
     def at(self, scene: Scene, rules: tuple[Rule, ...]) -> Place:
-        """The place that a scene shows."""
+        """Instantiate the place for a context."""
         tensors, sites = scene.tensors, scene.blocks
         offers = [
             Offer(
@@ -218,7 +221,7 @@ class Stencil(NamedTuple):
         return Place(rules, tuple(offers), frozenset(map(scene.key, self.watched)), None, self, scene)
 
     def attempts_at(self, scene: Scene, offers: Sequence[Offer]) -> Iterator[Attempt]:
-        """The attempts of the place that a scene shows, whose offers these are."""
+        """Yield the match attempts of the place for a context, whose candidate moves are `offers`."""
         start = 0
         for rule, count, seen in self.attempts:
             yield Attempt(rule, tuple(offers[start : start + count]), (), tuple(map(scene.key, seen)))

@@ -1,4 +1,4 @@
-"""Moves carried out by rules that are at hand: what `rewrites.apply` does, without the catalogue."""
+"""Application of moves by specified rules: what `rewrites.apply` does, without the catalogue."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Rules = Mapping[str, Rule]
 
 
 class Applied(NamedTuple):
-    """The rewritten graph, and what changed, for `Offers.after`."""
+    """The rewritten graph, and its changes, for `Offers.after`."""
 
     graph: Graph
     changes: Changes
 
 
 def carried_out(graph: Graph, moves: Iterable[Move], rules: Rules) -> Applied:
-    """The graph after several moves, one after the other, in one copy.
+    """Apply several moves, one after the other, in one copy of the graph.
 
     Raises:
         StaleMove: a move does not fit, because of the graph or of a move before it.
@@ -41,7 +41,7 @@ def carried_out(graph: Graph, moves: Iterable[Move], rules: Rules) -> Applied:
 
 
 def resolve(draft: Draft, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
-    """The rule and match that a move speaks of.
+    """Find the rule, match and single move that a move names.
 
     Raises:
         StaleMove: there is no such rule, place, match or choice.

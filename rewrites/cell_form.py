@@ -1,4 +1,4 @@
-"""Cells as values: what they read by which names, and their expression; composed and brought to normal form."""
+"""Cells as values: their reads with dimension names, and their expression; composed and normalized."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class CellForm:
-    """A cell apart from where it stands; `("input", k)` in `expr` is `reads[k]`."""
+    """A cell independent of its place in a graph; `("input", k)` in `expr` is `reads[k]`."""
 
     reads: tuple[Read, ...]
     expr: Expression
@@ -66,7 +66,7 @@ class CellForm:
         }
 
     def normal(self) -> CellForm:
-        """The same cell with every read used, and none twice."""
+        """Return the cell with every read used, and none twice."""
         used = [self.reads[k] for k in inputs_of(self.expr)]
         reads = tuple(dict.fromkeys(used))
         numbers: Mapping[int, Expression] = {
@@ -75,11 +75,11 @@ class CellForm:
         return replace(self, reads=reads, expr=substitute(self.expr, numbers))
 
     def is_normal(self) -> bool:
-        """Whether `normal` changes nothing."""
+        """Return whether `normal` changes nothing."""
         return len(inputs_of(self.expr)) == len(self.reads) == len(set(self.reads))
 
     def inlined(self, site: str, inner: CellForm, dtypes: Sequence[str]) -> CellForm:
-        """This cell with its reads of `site` replaced by the cell that makes it (of inputs of `dtypes`).
+        """Replace this cell's reads of `site` by the cell that produces it (of inputs of `dtypes`).
 
         The rounding to the inner cell's element type is kept as a cast where its expression has another.
         """
@@ -100,14 +100,14 @@ class CellForm:
 
 
 def along(expr: Expression, names: Mapping[str, str]) -> Expression:
-    """The expression with its coordinates renamed; the coordinate of a broadcast dimension is 0."""
+    """Rename the coordinates of the expression; the coordinate of a broadcast dimension is 0."""
     if expr[0] == "index":
         return ("index", names[expr[1]]) if names[expr[1]] else ("cast", "int64", ("const", 0))
     return tuple(along(part, names) if isinstance(part, tuple) else part for part in expr)
 
 
 def element_type(expr: Expression, dtypes: Sequence[str]) -> str:
-    """The element type of an expression's value; "weak ..." for one of constants only.
+    """Infer the element type of an expression's value; "weak ..." for one of constants only.
 
     Raises:
         TypeError, ValueError: the expression has no meaning on inputs of these types.
@@ -121,7 +121,7 @@ def element_type(expr: Expression, dtypes: Sequence[str]) -> str:
 
 
 def any_cell(*operands: Term, prefix: str = "", inside: AttributePattern | None = None) -> Op:
-    """Left side: a cell, its attributes bound to `prefix` + expr, labels, dims, dtype."""
+    """Build the left-side pattern of a cell, its attributes bound to `prefix` + expr, labels, dims, dtype."""
     return op(
         "cell",
         *operands,
@@ -134,30 +134,30 @@ def any_cell(*operands: Term, prefix: str = "", inside: AttributePattern | None 
 
 
 def bound_cell(m: Match, sites: Sequence[str], prefix: str = "") -> CellForm:
-    """The cell that `any_cell` bound, with these operands."""
+    """Return the cell that `any_cell` bound, with these operands."""
     reads = tuple(Read(s, labels) for s, labels in zip(sites, m[prefix + "labels"], strict=True))
     return CellForm(reads, m[prefix + "expr"], m[prefix + "dims"], m[prefix + "dtype"])
 
 
 def cell(form: Callable[[Match], CellForm]) -> Op:
-    """Right side: the cell that `form` computes from the match."""
+    """Build the right-hand side: the cell that `form` computes from the match."""
     return op("cell", pick(lambda m: form(m).sites), given=lambda m: form(m).attributes)
 
 
 def dim_labels(rank: int) -> Labels:
-    """Names for the dimensions of a tensor: `d0`, `d1`, ..."""
+    """Return names for the dimensions of a tensor: `d0`, `d1`, ..."""
     return tuple(f"d{k}" for k in range(rank))
 
 
 def pointwise(
     expr: Expression, labels: Sequence[Labels], shape: Sequence[int], dtype: str
 ) -> Mapping[str, Any]:
-    """Attributes of a cell over `shape` with dimensions `d0`, `d1`, ...; `labels` per operand."""
+    """Build the attributes of a cell over `shape` with dimensions `d0`, `d1`, ...; `labels` per operand."""
     dims = tuple(zip(dim_labels(len(shape)), shape, strict=True))
     return {"expr": expr, "labels": tuple(labels), "dims": dims, "dtype": dtype}
 
 
 @lru_cache(maxsize=1 << 14)
 def flops_of(definition: Definition) -> float:
-    """Flops per element of a cell."""
+    """Compute the flops per element of a cell."""
     return cell_flops(definition["expr"])

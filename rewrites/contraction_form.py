@@ -12,7 +12,7 @@ from tapestry.teg.graph import TensorType
 
 
 def network_of(labels: Sequence[Labels], output: Labels, types: Sequence[TensorType]) -> Network:
-    """The network of a contraction of operands of these types; names in order of appearance."""
+    """Build the network of a contraction of operands of these types; names in order of appearance."""
     sizes = {
         name: size
         for names, kind in zip(labels, types, strict=True)
@@ -22,9 +22,9 @@ def network_of(labels: Sequence[Labels], output: Labels, types: Sequence[TensorT
 
 
 def in_order(sites: Sequence[str], network: Network, tree: Pair, dtype: str) -> Op:
-    """Right side: the contraction of these tensors, pair by pair.
+    """Build the right-hand side: the contraction of these tensors, pair by pair.
 
-    What only one operand has is summed first; a pair that sums nothing is a cell, which others can take in.
+    Names that only one operand has are summed first; a pair that sums nothing is a cell, which others can fuse.
     """
     term, _ = _Terms(sites, network, dtype).node(tree, network.output)
     assert isinstance(term, Op)
@@ -39,7 +39,7 @@ class _Terms(NamedTuple):
     dtype: str
 
     def node(self, tree: Tree, output: Labels | None = None) -> tuple[Term, Labels]:
-        """The term of a node, its dimensions in the order of `output` if one is asked for."""
+        """Build the term of a node, its dimensions in the order of `output` if that is requested."""
         if isinstance(tree, int):
             return self.leaf(tree)
         (one, first), (two, second) = (self.node(part) for part in tree)
@@ -55,7 +55,7 @@ class _Terms(NamedTuple):
         return product.named("product"), output
 
     def leaf(self, place: int) -> tuple[Term, Labels]:
-        """An operand, its lonely names summed."""
+        """Build the term of an operand, with the names summed that occur nowhere else."""
         site, names, seen = self.sites[place], self.network.labels[place], self.network.seen([place])
         term, kept = pick(lambda _: [site]), tuple(n for n in names if n in seen)
         if kept == names:

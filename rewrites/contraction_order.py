@@ -1,10 +1,10 @@
-"""In which order to contract many operands: trees of pairs, by flops or by the largest intermediate.
+"""Contraction order of many operands: trees of pairs, optimized by flops or by the largest intermediate.
 
 Pure mathematics on names and sizes. Up to `MOST_EXACT` operands every tree is considered, by dynamic programming
 over sets of operands (Pfeifer, Haegeman and Verstraete, Faster identification of optimal contraction sequences for
 tensor networks, 2014); outer products, names of many operands and names of the output that all share are no
-special cases. Above, trees are grown greedily from the pair that makes the smallest tensor, and then
-improved: whatever hangs below a node by few branches is arranged anew as long as that helps.
+special cases. Above, trees are grown greedily from the pair that produces the smallest tensor, and then
+improved: the branches just below a node are rearranged as long as that helps.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ MOST_EXACT = 8
 
 
 class Cost(NamedTuple):
-    """What an order costs: multiplications, and the elements of the largest tensor made on the way."""
+    """The cost of a contraction order: multiplications, and the elements of the largest intermediate tensor."""
 
     products: int
     largest: int
 
     def by(self, measure: str) -> tuple[int, int]:
-        """Lower is better: the measure first, the other to decide between equals."""
+        """Return a sort key, lower is better: the measure first, the other to decide between equals."""
         return (self.products, self.largest) if measure == "flops" else (self.largest, self.products)
 
     def after(self, other: Cost, products: int, elements: int) -> Cost:
-        """The cost of two subtrees and of contracting their results."""
+        """Compute the cost of two subtrees and of contracting their results."""
         largest = max(self.largest, other.largest, elements)
         return Cost(self.products + other.products + products, largest)
 
@@ -50,11 +50,11 @@ class Network(NamedTuple):
     sizes: tuple[tuple[str, int], ...]
 
     def elements(self, names: frozenset[str]) -> int:
-        """How many index points these names span."""
+        """Count the index points that these names span."""
         return math.prod(size for name, size in self.sizes if name in names)
 
     def seen(self, places: Sequence[int]) -> frozenset[str]:
-        """The names of a set of operands that are in the output or in another operand."""
+        """Return the names of a set of operands that are in the output or in another operand."""
         outside = set(self.output)
         for k, names in enumerate(self.labels):
             if k not in places:
@@ -63,12 +63,12 @@ class Network(NamedTuple):
 
 
 def leaves(tree: Tree) -> tuple[int, ...]:
-    """The operands below a node, from left to right."""
+    """List the operands below a node, from left to right."""
     return (tree,) if isinstance(tree, int) else (*leaves(tree[0]), *leaves(tree[1]))
 
 
 def cost_of(tree: Tree, network: Network) -> Cost:
-    """What a tree costs; summing the lonely names of an operand costs nothing here."""
+    """Compute the cost of a tree; summing names that only one operand has costs nothing here."""
     if isinstance(tree, int):
         return Cost(0, 0)
     one, two = (network.seen(leaves(t)) for t in tree)
@@ -79,7 +79,7 @@ def cost_of(tree: Tree, network: Network) -> Cost:
 
 @lru_cache(maxsize=1 << 12)
 def best_tree(network: Network, measure: str = "flops") -> Pair:
-    """The best tree of two operands and more: the best there is for up to `MOST_EXACT`, else a good one."""
+    """Find the best tree of two or more operands: the optimum for up to `MOST_EXACT`, else a good one."""
     places = tuple(range(len(network.labels)))
     if len(places) <= MOST_EXACT:
         tree = _exact(places, network, measure)
@@ -91,7 +91,7 @@ def best_tree(network: Network, measure: str = "flops") -> Pair:
 
 
 def _exact(nodes: Sequence[Tree], network: Network, measure: str) -> Tree:
-    """The best tree over these nodes, which stay as they are; of equals the first."""
+    """Find the best tree over these nodes, which are not changed; of equals the first."""
     full = (1 << len(nodes)) - 1
     below = {
         chosen: [p for k, node in enumerate(nodes) if chosen >> k & 1 for p in leaves(node)]
@@ -116,7 +116,7 @@ def _exact(nodes: Sequence[Tree], network: Network, measure: str) -> Tree:
 
 
 def _greedy(network: Network) -> Tree:
-    """Again and again the two whose result is smallest against what they were (Gray and Kourtis, 2021, section 4.1)."""
+    """Contract the two with the smallest result relative to them, repeatedly (Gray and Kourtis, 2021, section 4.1)."""
     trees: list[Tree] = list(range(len(network.labels)))
     while len(trees) > 1:
         i, j = min(combinations(range(len(trees)), 2), key=partial(_growth, network, tuple(trees)))
@@ -126,7 +126,7 @@ def _greedy(network: Network) -> Tree:
 
 
 def _growth(network: Network, trees: Sequence[Tree], pair: tuple[int, int]) -> tuple[int, int]:
-    """By how many elements the result of two is larger than they are; then how many products it takes."""
+    """Compute how many more elements the result of two has than they have; then how many products it takes."""
     one, two = (leaves(trees[k]) for k in pair)
     a, b = network.seen(one), network.seen(two)
     made = network.elements(network.seen((*one, *two)))
@@ -134,7 +134,7 @@ def _growth(network: Network, trees: Sequence[Tree], pair: tuple[int, int]) -> t
 
 
 def _improved(tree: Tree, network: Network, measure: str) -> Tree:
-    """The tree with what hangs below each node by few branches arranged best, until nothing gains."""
+    """Rearrange the branches just below each node of the tree optimally, until nothing improves."""
     while True:
         after = _rearranged(tree, network, measure)
         if cost_of(after, network).by(measure) >= cost_of(tree, network).by(measure):

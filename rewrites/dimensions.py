@@ -1,4 +1,4 @@
-"""Which dimensions of which tensors run together: labels of operators, and classes of dimensions by unification."""
+"""Alignment of tensor dimensions: labels of operators, and classes of dimensions by unification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[str, int]
 
 
 class Labelled(NamedTuple):
-    """A block's own names of dimensions: per operand, of the result ("": none), and those it needs whole."""
+    """A block's own dimension names: per operand, of the result ("": none), and those it needs whole."""
 
     reads: tuple[Labels, ...]
     written: Labels
@@ -21,7 +21,7 @@ class Labelled(NamedTuple):
 
 
 def labelled(definition: Definition, ranks: Sequence[int]) -> Labelled | None:
-    """The labels of a block with operands of these ranks; None for operators that have none."""
+    """Infer the labels of a block with operands of these ranks; None for operators that have none."""
     name = definition.operator
     if name == "contract":
         return Labelled(definition["labels"], definition["output"])
@@ -39,7 +39,7 @@ def labelled(definition: Definition, ranks: Sequence[int]) -> Labelled | None:
 
 
 def _kept(output: Labels, keep: Sequence[int]) -> Labels:
-    """The labels of a reduction's result, empty where a dimension of size 1 is kept."""
+    """Return the labels of a reduction's result, empty where a dimension of size 1 is kept."""
     names = iter(output)
     return tuple("" if k in keep else next(names) for k in range(len(output) + len(keep)))
 
@@ -53,13 +53,13 @@ def _permutation(definition: Definition) -> Labelled | None:
 
 
 class Classes:
-    """A union of places (tensor, dimension): what runs along the same index is one class."""
+    """A union-find structure of places (tensor, dimension): all that run along the same index are one class."""
 
     def __init__(self) -> None:
         self._parent: dict[Place, Place] = {}
 
     def find(self, place: Place) -> Place:
-        """The place that stands for the class of a place."""
+        """Return the place that represents the class of a place."""
         path = []
         while self._parent.get(place, place) != place:
             path.append(place)
@@ -69,7 +69,7 @@ class Classes:
         return place
 
     def join(self, places: Iterable[Place]) -> None:
-        """Make one class of these places."""
+        """Merge the classes of these places into one."""
         first, *others = [self.find(p) for p in places]
         for other in others:
             if other != first:
@@ -77,7 +77,7 @@ class Classes:
 
 
 class Reading(NamedTuple):
-    """A block as a pattern sees it: operands and result by tensor name, with their labels."""
+    """A block as a pattern matches it: operands and result by tensor name, with their labels."""
 
     operands: tuple[str, ...]
     result: str
@@ -85,7 +85,7 @@ class Reading(NamedTuple):
 
 
 def unified(blocks: Sequence[Reading]) -> Classes:
-    """The classes of all dimensions that the blocks' labels tie together."""
+    """Compute the classes of all dimensions that the blocks' labels unify."""
     classes = Classes()
     for block in blocks:
         places: dict[str, list[Place]] = {}
@@ -103,9 +103,9 @@ def _result(block: Reading) -> tuple[str, Labels]:
 
 
 def occurrences(blocks: Sequence[Reading], classes: Classes) -> dict[Place, frozenset[tuple[int, int]]]:
-    """Per class where it occurs: (block, operand), (block, -1) for the result, (block, -2) for what is whole.
+    """Map each class to where it occurs: (block, operand), (block, -1) for the result, (block, -2) if whole.
 
-    Classes that occur alike do the same everywhere: they are one variable of a law.
+    Classes with equal occurrences behave alike everywhere: they are one variable of a law.
     """
     found: dict[Place, set[tuple[int, int]]] = {}
     for n, block in enumerate(blocks):

@@ -1,8 +1,8 @@
-"""A graph while it is being rewritten: the one mutable thing here, alive for a few edits only.
+"""A graph that is being rewritten: the one mutable structure here, used for a few edits only.
 
 A `Graph` is frozen, and its maps (producers, readers, blocks by site) cost a pass over the program. A draft
-starts from copies of them, changes a neighbourhood at a time, and hands its maps on to the graph it becomes,
-as it does with the places in program order: copying a map costs nanoseconds per entry, making it again a
+starts from copies of them, changes a neighborhood at a time, and passes its maps on to the graph it becomes,
+as it does with the places in program order: copying a map costs nanoseconds per entry, rebuilding it a
 hundred times that.
 """
 
@@ -26,7 +26,7 @@ DEEPEST = 12
 
 
 class Order(NamedTuple):
-    """Where the blocks of a graph stand, which of them rules leave alone, and which are alike if it is known."""
+    """The program order of blocks, the blocks that rules may not match, and those known to be alike."""
 
     positions: Mapping[str, Position]
     held: frozenset[str]
@@ -38,7 +38,7 @@ _orders: dict[int, Order] = {}
 
 
 def order_of(graph: Graph) -> Order:
-    """The order of a graph's blocks."""
+    """Return the order of a graph's blocks."""
     known = _orders.get(id(graph))
     if known is None:
         # Blocks with a device, a part of the index space or a place in an order of their own stay as they are.
@@ -65,10 +65,10 @@ def _keep(graph: Graph, order: Order) -> Order:
 
 
 class Draft:
-    """Blocks, tensors, producers and readers of a graph, open to edits in O(neighbourhood).
+    """The blocks, tensors, producers and readers of a graph, open to edits in O(neighborhood).
 
-    `changed` collects the sites of blocks that are new, gone, read something else or stand elsewhere, `reread`
-    the tensors whose readers changed; `put_in` and `taken_out` the blocks that came and went, one by one. `data` are
+    `changed` collects the sites of blocks that are new, removed, read other tensors or have moved, `reread`
+    the tensors whose readers changed; `put_in` and `taken_out` the blocks added and removed, one by one. `data` are
     the values of sources.
     """
 
@@ -92,35 +92,35 @@ class Draft:
         self._forgotten: set[str] = set()
 
     def know(self, tensor: str, value: np.ndarray) -> None:
-        """Give a new constant its data."""
+        """Set the data of a new constant."""
         value.setflags(write=False)
         self.data = {**self.data, tensor: value}
 
     def standing(self) -> Order:
-        """Where the blocks stand now, which rules leave alone, and which are alike."""
+        """Return the current positions of the blocks, those that rules may not match, and those that are alike."""
         return Order(self._positions, self.held, self._alike)
 
     def position(self, site: str) -> Position:
-        """Where a block stands; positions compare as program order."""
+        """Return the position of a block; positions compare as program order."""
         return self._positions[site]
 
     def ordered(self, sites: Iterable[str]) -> list[Block]:
-        """The blocks at these sites, in program order."""
+        """List the blocks at these sites, in program order."""
         return [self.blocks[s] for s in sorted(sites, key=self.position)]
 
     def is_free(self, block: Block) -> bool:
-        """Whether rules may match the block: it is not pinned, ordered or cut to a part."""
+        """Return whether rules may match the block: it is not pinned, ordered or cut to a part."""
         return block.site not in self.held
 
     def free_site(self, wanted: str) -> str:
-        """`wanted`, or the first `wanted.N` that names neither a block nor a tensor."""
+        """Return `wanted`, or the first `wanted.N` that names neither a block nor a tensor."""
         site, k = wanted, 1
         while site in self.blocks or site in self.tensors:
             site, k = f"{wanted}.{k}", k + 1
         return site
 
     def add(self, block: Block, position: Position, tensors: Iterable[Tensor] = ()) -> None:
-        """Put in a block whose inputs exist; its outputs are among `tensors` or known already."""
+        """Add a block whose inputs exist; its outputs are among `tensors` or known already."""
         for tensor in tensors:
             self.tensors[tensor.site] = tensor
             self.readers.setdefault(tensor.site, ())
@@ -137,7 +137,7 @@ class Draft:
         self.put_in.append(block)
 
     def remove(self, site: str) -> None:
-        """Take a block out; its output tensors stay known until `forget`."""
+        """Remove a block; its output tensors stay known until `forget`."""
         block = self.blocks.pop(site)
         for t in set(block.inputs):
             self._change_readers(t, block, None)
@@ -151,13 +151,13 @@ class Draft:
         self.taken_out.append(block)
 
     def forget(self, tensor: str) -> None:
-        """Drop a tensor that nobody makes or reads."""
+        """Drop a tensor that has neither producer nor readers."""
         del self.tensors[tensor]
         del self.readers[tensor]
         self._forgotten.add(tensor)
 
     def redirect(self, old: str, new: str) -> None:
-        """Let all readers of tensor `old` read `new`; they keep their sites."""
+        """Make all readers of tensor `old` read `new`; they keep their sites."""
         for site in dict.fromkeys(b.site for b, _ in self.readers[old]):
             before = self.blocks[site]
             inputs = tuple(new if t == old else t for t in before.inputs)
@@ -173,7 +173,7 @@ class Draft:
             self.changed.add(site)
 
     def move(self, site: str, position: Position) -> None:
-        """Give a block another place in program order."""
+        """Move a block to another place in program order."""
         block = self.blocks[site]
         self._positions[site] = position
         self._touched.add(site)
@@ -182,7 +182,7 @@ class Draft:
             self._change_readers(t, block, block)
 
     def _change_readers(self, tensor: str, before: Block | None, after: Block | None) -> None:
-        """The readers of a tensor, in program order, with one block gone and one come."""
+        """Update the readers of a tensor, in program order: remove block `before`, add block `after`."""
         kept = [r for r in self.readers[tensor] if r[0] is not before and r[0] is not after]
         if after is not None:
             kept += [(after, k) for k, t in enumerate(after.inputs) if t == tensor]
@@ -191,7 +191,7 @@ class Draft:
         self.reread.add(tensor)
 
     def graph(self) -> Graph:
-        """The draft as a graph, which takes over the draft's maps: edit no further."""
+        """Build a graph from the draft; the graph takes over the draft's maps, so do not edit further."""
         data = self.data
         if not self._forgotten.isdisjoint(data):
             data = {t: v for t, v in data.items() if t in self.tensors}
@@ -204,7 +204,7 @@ class Draft:
         return result
 
     def _in_order(self) -> tuple[Block, ...]:
-        """The blocks in program order: stretches of the graph's, and between them what is new or has moved."""
+        """List the blocks in program order: runs of the graph's, and between them new and moved ones."""
         before, old = self.order.positions, self.base.blocks
         gone = {self._number(before[s]) for s in self._touched if s in before}
         new = sorted((self._positions[s], s) for s in self._touched if s in self._positions)
@@ -220,6 +220,6 @@ class Draft:
         return (*pieces, *old[done:])
 
     def _number(self, position: Position) -> int:
-        """The number of the graph's first block at or after a position."""
+        """Return the number of the graph's first block at or after a position."""
         before = self.order.positions
         return bisect_left(self.base.blocks, position, key=lambda b: before[b.site])

@@ -1,4 +1,4 @@
-"""Shared values are not computed twice unless a rule says so: what a move costs where others read what it matched."""
+"""Checks that rules do not recompute shared values: the cost of a move if others read the matched values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tapestry.teg.operators.operator import flops_of
 
 
 def duplicated(rule: Rule, graph: Graph) -> str:
-    """The first move that adds work to a program in which all inner values are read by others too; empty: none.
+    """Describe the first move that adds work if all inner values are read by others too; empty: none.
 
-    There the matched blocks stay, so what a move adds is what it computes again.
+    The matched blocks stay there, so a move adds all that it recomputes.
     """
     observed = _observed(rule, graph)
     if observed is None:
@@ -32,7 +32,7 @@ def duplicated(rule: Rule, graph: Graph) -> str:
 
 
 def _observed(rule: Rule, graph: Graph) -> Graph | None:
-    """The graph with a sink for every inner value that the rule matches; None where it matches single blocks."""
+    """Add to the graph a sink for every inner value that the rule matches; None if it matches single blocks."""
     sight = Sight(graph)
     matches = (match for b in graph.blocks for _, match in alternatives(sight, rule, b.site))
     inner = {t: None for m in matches for b in m.blocks if b not in m.roots for t in b.outputs}

@@ -1,7 +1,7 @@
-"""Variables of element-wise laws, combined by the operators and methods that tensors have: `A + -B`, `A.exp().log()`.
+"""Variables of element-wise laws, combined by operators and methods of tensors: `A + -B`, `A.exp().log()`.
 
 `A` to `D` stand for any expression, `J`, `K` for any number, `T` for any element type (`A.cast(T)`);
-`number(function)` is a number worked out from what J and K stand for. Conditions are combined by `& | ~`.
+`number(function)` is a number computed from the values of J and K. Conditions are combined by `& | ~`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tapestry.teg.programs.elementwise import Elementwise
 
 @dataclass(frozen=True, eq=False)
 class Element(Elementwise):
-    """An expression pattern; what is written with it is a bigger one, `pattern` its nested tuples."""
+    """An expression pattern; combining it gives a larger one. `pattern` holds its nested tuples."""
 
     pattern: Any
 
     @property
     def dtype(self) -> str:
-        """Truth values, as far as `& | ~` ask: of others there are no laws."""
+        """The element type for `& | ~`, always bool: there are no such laws for other types."""
         return "bool"
 
     def function(self, name: str, *others: Any) -> Self:
-        """Any cell function by name."""
+        """Apply any cell function by name."""
         return type(self)((name, self.pattern, *(_lifted(o).pattern for o in others)))
 
     def fused(self, site: str, function: Callable[..., Any], *others: Any) -> Self:
-        """The function itself: all of it is one expression."""
+        """Apply the function itself; the result is one expression anyway."""
         found: Self = function(self, *map(_lifted, others))
         return found
 
@@ -38,7 +38,7 @@ class Element(Elementwise):
         return self.function("div", other)
 
     def cast(self, dtype: str | Wild) -> Self:
-        """The elements as another element type."""
+        """Cast the elements to another element type."""
         return type(self)(("cast", dtype, self.pattern))
 
 
@@ -47,7 +47,7 @@ def _lifted(value: Any) -> Element:
 
 
 def pattern_of(side: Any) -> Any:
-    """The pattern of a law's side: an element, a chain of elements, or a pattern as it is."""
+    """Return the pattern of a law's side: of an element, of a chain of elements, or a pattern unchanged."""
     if isinstance(side, Chain):
         return Chain(side.function, tuple(map(pattern_of, side.parts)))
     if isinstance(side, tuple):
@@ -56,7 +56,7 @@ def pattern_of(side: Any) -> Any:
 
 
 def number(formula: Callable[[Bound], float]) -> Element:
-    """A number worked out from the numbers `e["j"]` and `e["k"]` at a place; right side only."""
+    """Build a number computed from the numbers `e["j"]` and `e["k"]` at a place; right-hand side only."""
     return Element(("const", formula))
 
 

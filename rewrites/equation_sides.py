@@ -1,4 +1,4 @@
-"""A side of an equation traced into steps: what it computes for given sizes, element types and numbers.
+"""Tracing of a side of an equation into steps, for specified sizes, element types and numbers.
 
 Imported by `rewrites.equations` and `rewrites.equation_terms`.
 """
@@ -35,14 +35,14 @@ class Side:
     numbers: tuple[str, ...]
 
     def __call__(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The results for these values; those that the function does not ask for are left out."""
+        """Compute the results for these values; values that the function does not take are left out."""
         result = self.function(**{p: values[p] for p in signature(self.function).parameters})
         return result if isinstance(result, tuple) else (result,)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A block of a side: what it reads (names of tensors, numbers of steps), its labels, its result's type."""
+    """A block of a side: its operands (names of tensors, numbers of steps), its labels, its result's type."""
 
     block: Block
     operands: tuple[str | int, ...]
@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A side as a program, its steps in order, and which of them (or which tensors) are the results."""
+    """A side traced as a program: its steps in order, and the steps (or tensors) that are its results."""
 
     graph: Graph
     steps: tuple[Step, ...]
@@ -64,16 +64,16 @@ class Traced:
     names: Mapping[tuple[str, int], str]
 
     def letters(self, tensor: str) -> Labels:
-        """The names of a tensor's dimensions."""
+        """Return the names of a tensor's dimensions."""
         return tuple(self.names[tensor, k] for k in range(len(self.graph.tensors[tensor].shape)))
 
     def whole(self, step: Step) -> Labels:
-        """The names that a step needs whole, in the order of its first operand."""
+        """Return the names that a step needs whole, in the order of its first operand."""
         letters, labels = self.letters(step.reading.operands[0]), step.reading.labels
         return tuple(n for n, own in zip(letters, labels.reads[0], strict=True) if own in labels.whole)
 
     def summed(self, step: Step) -> frozenset[str]:
-        """The names that a step sums over, or needs whole."""
+        """Return the names that a step sums over, or needs whole."""
         read = {n for t in step.reading.operands for n in self.letters(t)}
         return frozenset(read - set(self.letters(step.site))).union(self.whole(step))
 
@@ -86,10 +86,10 @@ def traced_side(
     numbers: tuple[tuple[str, float], ...],
     choice: str,
 ) -> Traced:
-    """The side for dimensions of these sizes, tensors of these element types, and these numbers.
+    """Trace the side for dimensions of these sizes, tensors of these element types, and these numbers.
 
     Raises:
-        RuleError: it cannot be traced, has an operator without labels, or a result that is a tensor as it came.
+        RuleError: it cannot be traced, has an operator without labels, or a result that is an unchanged input tensor.
     """
     known, kinds = dict(sizes), dict(dtypes)
     program = Program(side.law)
@@ -134,7 +134,7 @@ def _steps(side: Side, graph: Graph) -> Traced:
 
 
 def _names(side: Side, graph: Graph, steps: list[Step]) -> dict[tuple[str, int], str]:
-    """The name of every dimension of every tensor."""
+    """Map every dimension of every tensor to its name."""
     classes = unified([s.reading for s in steps])
     known = {
         classes.find((t, k)): name

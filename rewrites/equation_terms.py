@@ -1,4 +1,4 @@
-"""The right side of an equation at a place: its traced steps as terms over the dimensions that are there.
+"""The right side of an equation at a place: its traced steps as terms over the dimensions of that place.
 
 Imported by `rewrites.equations`.
 """
@@ -24,7 +24,7 @@ Class = tuple[str, int]
 
 @dataclass(frozen=True)
 class Matched:
-    """A match of a left side: the classes of dimensions at the place, and which of them each name stands for."""
+    """A match of a left side: the classes of dimensions at the place, and those that each name stands for."""
 
     match: Match
     classes: Classes
@@ -32,7 +32,7 @@ class Matched:
     dtypes: Mapping[str, str]
 
     def size(self, name: str) -> int:
-        """The size of a class by its label."""
+        """Return the size of a class by its label."""
         tensor, position = _class(name)
         return self.match.draft.tensors[tensor].shape[position]
 
@@ -57,7 +57,7 @@ def _class(label: str) -> Class:
 def terms_of(
     traced: Traced, matched: Matched, roots: Sequence[Block], ways: Sequence[Instance | None]
 ) -> list[Op]:
-    """The traced right side as terms, one per root; what surrounded a cell's instance is put around it again."""
+    """Convert the traced right side to terms, one per root, with the expression around a cell's instance."""
     build = _Terms(traced, matched)
     return [build.root(k, root, way) for k, root, way in zip(traced.results, roots, ways, strict=True)]
 
@@ -68,7 +68,7 @@ class _Terms:
         self.known: dict[int, Value] = {}
 
     def root(self, k: int, block: Block, way: Instance | None) -> Op:
-        """The term of a result, in the shape of the root that it replaces."""
+        """Build the term of a result, in the shape of the root that it replaces."""
         draft = self.matched.match.draft
         old = draft.tensors[block.outputs[0]].type
         written = self._labels_of_root(block, way)
@@ -91,7 +91,7 @@ class _Terms:
         )
 
     def _surrounded(self, value: Value, block: Block, way: Instance) -> Op:
-        """The root's cell with the value in the place of the instance."""
+        """Build the root's cell with the value in the place of the instance."""
         classes = self.matched.classes
         own: dict[str, str] = {}
         reads = [Read(t, names) for t, names in zip(block.inputs, block.definition["labels"], strict=True)]
@@ -105,7 +105,7 @@ class _Terms:
         return op("cell", *operands, **form.attributes)
 
     def value(self, k: str | int) -> Value:
-        """A variable, or the result of a step."""
+        """Return the value of a variable, or the result of a step."""
         if isinstance(k, str):
             return self._variable(k)
         if k not in self.known:
@@ -125,11 +125,11 @@ class _Terms:
         return Value(_site(site), tuple(labels), match.draft.tensors[site].dtype)
 
     def expanded(self, letters: Labels) -> Labels:
-        """The labels that names stand for."""
+        """Expand names to the labels that they stand for."""
         return tuple(_label(p) for name in letters for p in self.matched.groups[name])
 
     def _made(self, step: Step, wanted: Labels = ()) -> Value:
-        """The value of a step, its dimensions as `wanted` where the operator leaves that free."""
+        """Build the value of a step, its dimensions as `wanted` if the operator leaves that free."""
         name = step.block.operator
         if name == "view":
             return self.value(step.operands[0])
@@ -156,7 +156,7 @@ class _Terms:
         )
 
     def _as_read(self, step: Step, labels: Labels) -> Labels:
-        """The labels in the order in which an operand has all of them, if one has: nothing is transposed."""
+        """Order the labels as in an operand that has all of them, if there is one: nothing is transposed."""
         operands = (self.value(k).labels for k in step.operands)
         return next((own for own in operands if sorted(own) == sorted(labels)), labels)
 
@@ -182,7 +182,7 @@ class _Terms:
         return Value(term, output, step.dtype)
 
     def _normalisation(self, step: Step) -> Value:
-        """A softmax or layer norm: axes by position; a layer norm's stand last, in the order of its scale."""
+        """Build a softmax or layer norm: axes by position; a layer norm's are last, in the order of its scale."""
         value = self.value(step.operands[0])
         whole = self.expanded(self.traced.whole(step))
         order = value.labels
@@ -204,7 +204,7 @@ class _Terms:
 
 
 def _arranged(value: Value, wanted: Labels, shape: Sequence[int]) -> Op:
-    """A view of a value with its dimensions in another order; those of size 1 come and go."""
+    """Build a view of a value with its dimensions in another order; those of size 1 are added or dropped."""
     named = {n: k for k, n in enumerate(wanted) if n}
     dims = tuple(ViewDim(named[n], 1, 0) if n else ViewDim(-1, 0, 0) for n in value.labels)
     return op("view", value.term, **dict(view_attributes(ViewMap(dims, tuple(shape)))))
@@ -215,7 +215,7 @@ def _site(site: str) -> Term:
 
 
 def _filled_labels(labels: Labels, number: int) -> Labels:
-    """Dimensions of size 1 and no class get names of their own, over which one element is summed."""
+    """Name the dimensions of size 1 and no class, over which one element is summed."""
     return tuple(n or f"one{number}.{k}" for k, n in enumerate(labels))
 
 

@@ -11,9 +11,9 @@
 Each name stands for any number of dimensions: those that occur in the same tensors, are summed by the same
 blocks and are whole for the same blocks. A number of the left side stands for any number where `numbers` says so
 (`numbers={"eps": 1e-5}`, and a parameter `eps` of both sides); the others must be those that the left side has
-for the sizes and element types of the place. The left side fits up to the bracketing and order of sums and
-products (order only where the domain is "exact"), and its last cell may be a part of a bigger one. What the left
-side computes on the way may be seen by nobody else. The right side is traced with the sizes, element types and
+for the sizes and element types of the place. The left side matches up to the bracketing and order of sums and
+products (order only where the domain is "exact"), and its last cell may be a part of a larger one. Intermediate
+values of the left side may have no other readers. The right side is traced with the sizes, element types and
 numbers of the place.
 """
 
@@ -59,16 +59,16 @@ def equation(
     saturating: bool = False,
     looks: int = 0,
 ) -> Rule:
-    """The rule that replaces `left` by `right`; several results are a tuple on both sides.
+    """Build the rule that replaces `left` by `right`; several results are a tuple on both sides.
 
     `tensors` gives every variable its dimensions, `dtypes` its element type in the example (float32; others than
-    floats must be met exactly), `numbers` those that are variables, with the example's values. The parameters of
-    both functions are names of tensors and numbers; the right one may also take `choice`. Guards and choices see
-    the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule; how many blocks
-    further up they look is said by `looks`.
+    floats must match exactly), `numbers` those that are variables, with the example's values. The parameters of
+    both functions are names of tensors and numbers; the right one may also take `choice`. Guards and choices read
+    the sizes of the dimensions as `m["sizes"]["k"]`, numbers as `m["eps"]`, tensors as in any rule; `looks`
+    is the number of blocks further up that they read.
 
-    The left side is traced when the rule is first asked for its `roots`, the right one when the left one first
-    fits; a RuleError says where a side cannot be traced, or has an operator that equations do not know.
+    The left side is traced when the `roots` of the rule are first requested, the right one when the left one first
+    matches; a RuleError reports where a side cannot be traced, or has an operator that equations do not know.
     """
     law = _Law(name, left, right, tensors, dtypes or {}, numbers or {}, brackets=domain == "real")
     return Rule(
@@ -89,7 +89,7 @@ def equation(
 
 
 class _Law:
-    """An equation: its left side as a pattern, what a match of it binds, its right side as terms."""
+    """An equation: its left side as a pattern, the bindings of a match of it, its right side as terms."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Law:
         self.left, self.right = (Side(name, f, self.names, tuple(numbers)) for f in (left, right))
 
     def sizes(self) -> dict[str, int]:
-        """The sizes of the example."""
+        """Return the sizes of the example."""
         return dict(zip(self.letters, SIZES, strict=False))
 
     def trace(
@@ -119,11 +119,11 @@ class _Law:
         numbers: Mapping[str, float],
         choice: str = "",
     ) -> Traced:
-        """A side for these sizes, element types and numbers; each is traced once."""
+        """Trace a side for these sizes, element types and numbers; each is traced once."""
         return traced_side(side, tuple(sizes.items()), tuple(dtypes.items()), tuple(numbers.items()), choice)
 
     def example(self, size: Sizes) -> Graph:
-        """The left side as a program."""
+        """Build the left side as an example program."""
         sizes = {n: size(s, least=2) for n, s in self.sizes().items()}
         return self.trace(self.left, sizes, self.dtypes, self.numbers).graph
 
@@ -133,7 +133,7 @@ class _Law:
         return self.trace(self.left, self.sizes(), self.dtypes, self.numbers)
 
     def pattern(self) -> tuple[Op, ...]:
-        """The left side as terms, if it can be traced and every name has a meaning of its own."""
+        """Build the left side as terms, if it can be traced and every name is distinct in its occurrences."""
         _ = self.classes
         return tuple(self.ops[k] for k in self.sample.results)
 
@@ -162,7 +162,7 @@ class _Law:
 
     @cached_property
     def classes(self) -> dict[frozenset[tuple[int, int]], str]:
-        """Each name of a dimension by where it occurs."""
+        """The name of each dimension class, by its occurrences."""
         readings = [step.reading for step in self.sample.steps]
         classes = unified(readings)
         found = occurrences(readings, classes)
@@ -181,14 +181,14 @@ class _Law:
 
     @cached_property
     def summed(self) -> frozenset[str]:
-        """The names whose sizes matter: what a block of either side sums over, or needs whole."""
+        """The names whose sizes matter: those that a block of either side sums over, or needs whole."""
         sample = self.trace(self.right, self.sizes(), self.dtypes, self.numbers)
         return frozenset(
             name for side in (self.sample, sample) for step in side.steps for name in side.summed(step)
         )
 
     def bound(self, m: Match) -> Mapping[str, Any] | None:
-        """What a match of the pattern binds; None where dimensions, types or numbers do not agree."""
+        """Compute the bindings of a match of the pattern; None if dimensions, types or numbers do not agree."""
         blocks = [m.block(term) for term in self.ops]
         readings = [self._reading(m, k, block) for k, block in enumerate(blocks)]
         if any(r is None for r in readings):
@@ -213,7 +213,7 @@ class _Law:
         return {"sizes": sizes, "law": matched, "numbers": numbers, **numbers}
 
     def _shown(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes for a trace: what does not matter is as in the example, so that equal layers share one."""
+        """Return the sizes for a trace: irrelevant ones are as in the example, so that equal layers share one."""
         return {n: sizes[n] if n in self.summed else s for n, s in self.sizes().items()}
 
     def _reading(self, m: Match, k: int, block: Block) -> Reading | None:
@@ -235,7 +235,7 @@ class _Law:
         return Reading(operands, block.outputs[0], labels._replace(reads=reads))
 
     def _numbers(self, m: Match, blocks: Sequence[Block]) -> dict[str, float] | None:
-        """The values of the numbers that are variables, or None where one would have two."""
+        """Find the values of the numbers that are variables; None if one would have two values."""
         values: dict[str, float] = {}
         for k, step in enumerate(self.sample.steps):
             for here, there in _pairs(step.block, blocks[k], m.bindings.get(f"step{k}")):
@@ -245,7 +245,7 @@ class _Law:
         return values if values.keys() == self.numbers.keys() else None
 
     def _agrees(self, m: Match, blocks: Sequence[Block], traced: Traced) -> bool:
-        """Whether element types and numbers are those of the left side at this place."""
+        """Return whether element types and numbers are those of the left side at this place."""
         if len(traced.steps) != len(blocks):
             return False
         for k, (step, block) in enumerate(zip(traced.steps, blocks, strict=True)):
@@ -262,7 +262,7 @@ class _Law:
         return True
 
     def terms(self, m: Match) -> Sequence[Any]:
-        """The right side as terms for the results."""
+        """Build the right side as terms for the results."""
         matched: Matched = m["law"]
         traced = self.trace(self.right, self._shown(m["sizes"]), matched.dtypes, m["numbers"], m.choice)
         ways = [m.bindings.get(f"step{k}") for k in self.sample.results]
@@ -270,7 +270,7 @@ class _Law:
 
 
 def _order(operands: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Which operand each wanted one is; equal ones in their order."""
+    """Find the operand that each wanted one is, by number; equal ones in their order."""
     left = list(range(len(operands)))
     result = []
     for site in wanted:
@@ -281,7 +281,7 @@ def _order(operands: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 
 def _pairs(pattern: Block, block: Block, way: Instance | None) -> list[tuple[float, float]]:
-    """The numbers of a pattern's block beside those of the matched one."""
+    """Pair the numbers of a pattern's block with those of the matched one."""
     if way is not None:
         return list(zip(numbers_of(pattern.definition["expr"]), way.numbers, strict=True))
     found = []

@@ -14,7 +14,7 @@ from tapestry.teg.graph import Graph
 
 
 def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
-    """All moves of these rules, in program order of their places.
+    """Find all moves of these rules, in program order of their places.
 
     Raises:
         RuleError: the left side, the guard or the choices of a rule fail; it says which.
@@ -31,7 +31,7 @@ def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
 
 
 def first_root(draft: Draft, move: Move) -> str | None:
-    """The block whose site begins the place of a move at one place; None where it is gone."""
+    """Find the block whose site begins the place of a move at one place; None if it no longer exists."""
     place = move.places[0]
     if place in draft.blocks:
         return place

@@ -1,6 +1,6 @@
 """Fused blocks as values: matched blocks in one body, and a body's steps as blocks again.
 
-In a body values are numbered, inputs first. A matched block that is fused itself gives its steps.
+In a body values are numbered, inputs first. A matched block that is itself fused contributes its steps.
 """
 
 from __future__ import annotations
@@ -37,20 +37,22 @@ class FusedForm:
         return attributes(body=self.steps, types=types, results=self.outputs)
 
     def define(self) -> tuple[Definition, tuple[TensorType, ...]]:
-        """The block's definition and output types.
+        """Build the block's definition and output types.
 
         Raises:
-            ValueError: the steps cannot stand in one block.
+            ValueError: the steps cannot be in one block.
         """
         return define(FUSED, self.attributes, self.inputs)
 
 
 class Region(NamedTuple):
-    """Blocks that become one, in program order. `roots` give the results; what others read of the rest becomes
-    a further output, or is computed again inside while its maker stays (`recomputes`).
+    """Blocks that become one, in program order.
 
-    `reads` are what the blocks read from outside, in order, `results` the tensors that the fused block makes, those
-    of its roots first.
+    `roots` give the results; an inner value that others read becomes a further output, or is recomputed inside
+    while its producer stays (`recomputes`).
+
+    `reads` are the tensors that the blocks read from outside, in order, `results` the tensors that the fused block
+    produces, those of its roots first.
     """
 
     draft: Sight
@@ -61,7 +63,7 @@ class Region(NamedTuple):
 
     @staticmethod
     def of(draft: Sight, roots: Sequence[Block], blocks: Iterable[Block], recomputes: bool) -> Region:
-        """That of some blocks."""
+        """Build the region of some blocks."""
         ordered = tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
         made = {t for b in ordered for t in b.outputs}
         reads = tuple(dict.fromkeys([t for b in ordered for t in b.inputs if t not in made]))
@@ -76,23 +78,23 @@ class Region(NamedTuple):
 
     @property
     def replaced(self) -> list[Block]:
-        """The blocks whose results it takes over, in program order; it stands where the first of them stood."""
+        """The blocks whose results it takes over, in program order; it takes the place of the first of them."""
         found = dict.fromkeys(self.draft.producers[t] for t in self.results)
         return sorted(found, key=lambda b: self.draft.position(b.site))
 
     def late_inputs(self) -> list[Block] | None:
-        """The blocks that must move in front of the fused block; None where it cannot be."""
+        """Find the blocks that must move before the fused block; None if that is impossible."""
         return self.draft.late(self.replaced, self.reads)
 
     def is_possible(self) -> bool:
-        """Whether the blocks can become one: all have index spaces and no costs of their own, and no cycle arises."""
+        """Return whether the blocks can become one: all have index spaces, no own costs, and no cycle arises."""
         if any(b.signature is None or b.definition.costs is not None for b in self.blocks):
             return False
         return self.late_inputs() is not None
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the fused block is a function of, sites apart: cheap to hash, since definitions are interned."""
+        """A key that determines the fused block up to sites: cheap to hash, since definitions are interned."""
         number = {t: k for k, t in enumerate(self.reads)}
         types = tuple(self.draft.tensors[t].type for t in number)
         wiring = []
@@ -103,7 +105,7 @@ class Region(NamedTuple):
         return (*wiring, types, tuple(number[t] for t in self.results))
 
     def body(self) -> Body:
-        """What the fused block does."""
+        """Build the body of the fused block."""
         draft, reads = self.draft, self.reads
         number = {t: k for k, t in enumerate(reads)}
         types, steps = [draft.tensors[t].type for t in reads], list[Step]()
@@ -122,14 +124,14 @@ class Region(NamedTuple):
         return Body(inputs, tuple(types), tuple(steps), outputs)
 
     def form(self) -> FusedForm:
-        """The fused block."""
+        """Build the fused block."""
         body = self.body()
         steps = tuple((s.definition.operator, s.definition.attributes, s.reads) for s in body.steps)
         return FusedForm(self.reads, body.inputs, steps, body.outputs, self.results)
 
 
 def _staying(draft: Sight, roots: Sequence[Block], ordered: Sequence[Block]) -> set[str]:
-    """Sites of the inner blocks that stay beside a region that computes them again: others need what they make."""
+    """Find sites of inner blocks that stay beside a region that recomputes them: others need their results."""
     giving, inside = {b.site for b in roots}, {b.site for b in ordered}
     found = set[str]()
     for block in reversed(ordered):
@@ -140,7 +142,7 @@ def _staying(draft: Sight, roots: Sequence[Block], ordered: Sequence[Block]) -> 
 
 
 class _Steps(NamedTuple):
-    """A block as steps over numbered values, its inputs first: each with the types it makes."""
+    """A block as steps over numbered values, its inputs first: each with the types of its results."""
 
     steps: list[tuple[Step, Sequence[TensorType]]]
     outputs: Sequence[int]
@@ -163,11 +165,11 @@ def region(
     recomputes: bool = False,
     joined: Collection[str] = (),
 ) -> Region:
-    """The region of matched blocks, and of readers of what they make whose operators are in `joined`.
+    """Build the region of matched blocks, and of readers of their results whose operators are in `joined`.
 
-    A reader of an inner value joins, perhaps behind cells and views (a reduction behind views only: it sums up
-    what is there anyway), where program order alone shows that no cycle arises: it comes after the makers of all
-    that the region reads, and what else it reads is made before the first result.
+    A reader of an inner value joins, perhaps behind cells and views (a reduction behind views only: it reduces
+    values that exist anyway), if program order alone shows that no cycle arises: it comes after the producers of
+    all tensors that the region reads, and its other inputs are produced before the first result.
     """
     key = (Region, *[b.site for b in blocks], recomputes, joined and tuple(joined), *[b.site for b in roots])
     return draft.remembered(key, lambda: _region(draft, roots, blocks, recomputes, joined))
@@ -202,15 +204,17 @@ def _region(
 
 
 def _joins(block: Block, chain: Sequence[Block], joined: Collection[str]) -> bool:
-    """Whether a reader behind these blocks is one that joins."""
+    """Return whether a reader behind these blocks is one that joins."""
     return block.operator in joined and (
         block.operator != "reduce" or all(b.operator == "view" for b in chain)
     )
 
 
 class Spelled(NamedTuple):
-    """A step to become a block: what it reads (sites, or step and result), its results' types, and which
-    output of the fused block each of them is (-1: none)."""
+    """A step to become a block: its operands (sites, or step and result) and its results' types.
+
+    `outputs` says which output of the fused block each result is (-1: none).
+    """
 
     definition: Definition
     reads: list[str | tuple[int, int]]
@@ -219,7 +223,7 @@ class Spelled(NamedTuple):
 
 
 def spelled_out(definition: Definition, inputs: Sequence[str]) -> list[Spelled]:
-    """The steps of a fused block, in order."""
+    """List the steps of a fused block, in order."""
     body = body_of(definition)
     names: list[str | tuple[int, int]] = list(inputs)
     place = {v: k for k, v in enumerate(body.outputs)}

@@ -1,4 +1,4 @@
-"""Matched blocks replaced by one fused block, and a fused block by the blocks it does the work of.
+"""Replacement of matched blocks by one fused block, and of a fused block by the blocks of its steps.
 
 All tensors that stay keep their sites, so their readers are untouched.
 """
@@ -17,7 +17,7 @@ from tapestry.teg.graph import Block, Definition, Tensor
 
 
 def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -> list[str]:
-    """Put a fused block in the place of what was matched; returns the tensors that may have lost a reader.
+    """Put a fused block in the place of the matched blocks; return the tensors that may have lost a reader.
 
     Raises:
         RuleError: the matched blocks cannot be one.
@@ -48,7 +48,7 @@ def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -
 
 
 def put_spelled_out(draft: Draft, match: Match) -> None:
-    """Put the steps of a fused block in its place."""
+    """Replace a fused block by its steps."""
     (fused,) = match.roots
     steps = spelled_out(fused.definition, fused.inputs)
     position = draft.position(fused.site)
@@ -74,7 +74,7 @@ def _move(draft: Draft, late: Sequence[Block], position: tuple[int, ...]) -> Non
 
 
 def _site(draft: Draft, place: str, role: str, definition: Definition, inputs: Sequence[str]) -> str:
-    """`place~role.digest`: the digest tells apart all that could come of this place."""
+    """Build the site name `place~role.digest`: the digest distinguishes all possible results at this place."""
     text = repr((definition.operator, definition.attributes, tuple(inputs)))
     digest = blake2b(text.encode(), digest_size=4).hexdigest()
     return draft.free_site(f"{place.partition('~')[0]}~{role}.{digest}")

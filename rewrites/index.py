@@ -1,4 +1,4 @@
-"""Which rules may fit at a block, by what their roots ask of it alone: worked out once per definition.
+"""An index of the rules that may match at a block, by their roots alone: computed once per definition.
 
 Imported by the matcher, by what keeps moves current and by saturation.
 """
@@ -23,7 +23,7 @@ MOST_KNOWN = 1 << 15
 
 
 class Wired(Protocol):
-    """Tensors and what makes them: a graph or a draft."""
+    """Tensors and their producers: a graph or a draft."""
 
     @property
     def tensors(self) -> Mapping[str, Tensor]: ...
@@ -33,11 +33,11 @@ class Wired(Protocol):
 
 
 class Index:
-    """The rules by what their root asks of a block and of what makes its inputs.
+    """An index of rules by the requirements of their root on a block and on the producers of its inputs.
 
-    `broken` are those whose left side cannot be made or asked, each with why. `depth` is that of the deepest
-    pattern, `largest` the number of blocks in the largest, `paired` the rules with several roots; `scenes` are the
-    surroundings in which all of them were tried.
+    `broken` are the rules whose left side cannot be built or tested, each with the reason. `depth` is that of the
+    deepest pattern, `largest` the number of blocks in the largest, `paired` the rules with several roots; `scenes` is
+    the context cache: the contexts in which all of them were tried.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -53,7 +53,7 @@ class Index:
         self._barren: dict[tuple[Any, ...], set[Rule]] = {}
 
     def check(self) -> None:
-        """Refuse rules whose left side cannot be made or asked.
+        """Raise an error for rules whose left side cannot be built or tested.
 
         Raises:
             RuleError: for the first of them.
@@ -82,7 +82,7 @@ class Index:
         self.broken.setdefault(rule.name, error)
 
     def rules_for(self, program: Wired, block: Block) -> tuple[Rule, ...]:
-        """The rules whose root may be this block, whatever is around it."""
+        """Find the rules whose root may be this block, whatever is around it."""
         types = [program.tensors[t].type for t in block.inputs]
         key = (block.definition, *(t.dtype for t in types))
         found = self._by_definition.get(key)
@@ -94,7 +94,7 @@ class Index:
         return found
 
     def rules_at(self, program: Wired, block: Block) -> tuple[Rule, ...]:
-        """Those of them that what makes the block's inputs does not rule out."""
+        """Find those rules for the block that are compatible with the producers of its inputs."""
         producers = program.producers
         makers = [producers[t].operator for t in block.inputs]
         key = (block.definition, *makers, *[program.tensors[t].dtype for t in block.inputs])
@@ -107,7 +107,7 @@ class Index:
         return found
 
     def barren(self, program: Wired, block: Block) -> set[Rule]:
-        """The rules known to offer nothing at such a block, whatever is around it; who finds another one adds it."""
+        """Return the rules known to have no match at such a block, whatever is around it; callers may add to it."""
         inputs = block.inputs
         same = () if len(set(inputs)) == len(inputs) else tuple(map(inputs.index, inputs))
         key = (block.definition, same, *[program.tensors[t].type for t in inputs])
@@ -119,7 +119,7 @@ class Index:
         return found
 
     def _with_root(self, operator: str) -> list[tuple[Rule, frozenset[str]]]:
-        """The rules for an operator, each with the functions of which a cell must have one (empty: any)."""
+        """List the rules for an operator, each with the functions of which a cell must have one (empty: any)."""
         known = self._by_operator.get(operator)
         if known is None:
             rules = [r for r in self.rules if r.roots[0].operator in (None, operator)]
@@ -129,19 +129,19 @@ class Index:
 
 
 def _heads(rule: Rule) -> frozenset[str]:
-    """The functions of which a cell must have one; empty: any."""
+    """Return the functions of which a cell must have one; empty: any."""
     heads = getattr(rule.roots[0].inside, "heads", None)
     return heads if isinstance(heads, frozenset) else frozenset()
 
 
 def may_begin(rule: Rule, program: Wired, block: Block) -> bool:
-    """Whether what makes a block's inputs leaves room for the rule's first root."""
+    """Return whether the producers of a block's inputs are compatible with the rule's first root."""
     root, there = rule.roots[0], {program.producers[t].operator for t in block.inputs}
     return makers_wanted(root) <= there and _may_begin(root, there)
 
 
 def _may_begin(term: Op, makers: Collection[str]) -> bool:
-    """Whether what stands for all that makes an operand may begin with blocks of these operators."""
+    """Return whether the terms for subgraphs above operands can begin with blocks of these operators."""
     far = [o for o in term.operands if isinstance(o, Above)]
     return all(not {*o.operators, *o.ends}.isdisjoint(makers) for o in far)
 
@@ -155,7 +155,7 @@ def _remember(
 
 
 def _size(term: Term) -> int:
-    """How many blocks a pattern has, shared ones counted as often as they occur."""
+    """Count the blocks of a pattern, shared ones as often as they occur."""
     if isinstance(term, Above):
         return term.most
     return 1 + sum(map(_size, term.operands)) if isinstance(term, Op) else 0
@@ -163,12 +163,12 @@ def _size(term: Term) -> int:
 
 @lru_cache(maxsize=64)
 def index_of(rules: tuple[Rule, ...]) -> Index:
-    """The index of these rules."""
+    """Return the index of these rules."""
     return Index(rules)
 
 
 def fits_alone(term: Op, definition: Definition, types: Sequence[TensorType]) -> bool:
-    """Whether a definition over inputs of these types can be what the term asks for."""
+    """Return whether a definition over inputs of these types can match the term."""
     if term.operator != definition.operator and (
         term.operator is not None or definition.operator in BOUNDARY
     ):
@@ -185,17 +185,17 @@ def fits_alone(term: Op, definition: Definition, types: Sequence[TensorType]) ->
 
 @cache
 def _room(term: Op) -> tuple[int, float]:
-    """How many operands there are at least, and at most."""
+    """Return the least and the largest possible number of operands."""
     least = sum(not is_row(t) for t in term.operands)
     return least, least if least == len(term.operands) else inf
 
 
 def is_row(term: Term) -> bool:
-    """Whether a term stands for any number of operands."""
+    """Return whether a term stands for any number of operands."""
     return isinstance(term, Rest) or (isinstance(term, Above) and term.all_operands)
 
 
 @cache
 def makers_wanted(term: Op) -> frozenset[str]:
-    """The operators that operands of a term must come from."""
+    """Return the operators required of the producers of a term's operands."""
     return frozenset(o.operator for o in term.operands if isinstance(o, Op) and o.operator is not None)

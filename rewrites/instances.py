@@ -1,7 +1,7 @@
-"""Instances of expressions inside expressions: numbers fit any number, sums and products any bracketing.
+"""Instances of expressions in expressions: numbers match any number, sums and products any bracketing.
 
-Where a pattern is a sum or product of several terms, it fits any of the terms of a longer one; what is left over
-stays around it. Imported by `rewrites.equations`.
+A pattern that is a sum or product of several terms matches any of the terms of a longer one; the remaining terms
+stay around it. Imported by `rewrites.equations`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Numbers = tuple[float, ...]
 
 
 class Instance(NamedTuple):
-    """Where a pattern's inputs and numbers are found, what was found, and the expression around it."""
+    """An instance of a pattern: its inputs and numbers, the matched expression, and the one around it."""
 
     inputs: tuple[int, ...]
     numbers: Numbers
@@ -63,24 +63,27 @@ class Form:
         return _pattern(self.expr, count(), self.brackets)
 
     def instances(self, expr: Expression) -> Sequence[Instance]:
-        """Every way in which (a part of) an expression is an instance; numbers in the order of `numbers_of`."""
+        """Find all instances of the pattern in (a part of) an expression; numbers in the order of `numbers_of`."""
         return _instances(self, expr)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Attribute pattern: a cell with an instance of a form, bound to `name`, its operands' places to `name.places`."""
+    """An attribute pattern for a cell with an instance of a form.
+
+    The instance is bound to `name`, its operands' places to `name.places`.
+    """
 
     form: Form
     name: str
 
     @property
     def heads(self) -> frozenset[str]:
-        """The function that an instance begins with."""
+        """The root function of an instance."""
         return frozenset((self.form.expr[0],))
 
     def ways(self, definition: Definition, _: Sequence[TensorType]) -> Sequence[dict[str, Any]]:
-        """One for each instance."""
+        """Return the bindings of each instance."""
         return [
             {self.name: way, f"{self.name}.places": way.inputs}
             for way in self.form.instances(definition["expr"])
@@ -88,7 +91,7 @@ class Found:
 
 
 def numbers_of(expr: Expression) -> Numbers:
-    """The numbers of a pattern, truth values apart, in the order in which instances list theirs."""
+    """List the numbers of a pattern, except truth values, in the order in which instances list theirs."""
     if expr[0] == "const":
         return () if isinstance(expr[1], bool) else (expr[1],)
     return tuple(n for part in expr[1:] if isinstance(part, tuple) for n in numbers_of(part))
@@ -123,7 +126,7 @@ def _instances(form: Form, expr: Expression) -> tuple[Instance, ...]:
 
 
 def _ways(form: Form, part: Expression) -> Iterator[tuple[Any, Expression]]:
-    """What each fit binds, and the hole with the terms of a longer sum or product that are left over."""
+    """Yield the bindings of each fit, and the hole with the remaining terms of a longer sum or product."""
     if part[0] != form.expr[0]:
         return
     pattern = form.pattern

@@ -36,9 +36,9 @@ from tapestry.teg.operators.expressions import Expression, cell_flops
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Patterns, any of which becomes another, and a guard: an attribute pattern of cells, binding `new`.
+    """Patterns, any of which is rewritten to another, and a guard: a cell attribute pattern, binding `new`.
 
-    `saving`: only where the cell gets no dearer, which a shared part of the left side might make it.
+    `saving`: only where the cell does not become more expensive, which a shared part of the left side might cause.
     """
 
     lefts: tuple[Any, ...]
@@ -53,13 +53,13 @@ class Law:
         object.__setattr__(self, "heads", frozenset(heads))
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
-        """The expressions that the law makes of a cell's expression."""
+        """Find the expressions into which the law rewrites a cell's expression."""
         if self.floats_only and not (is_float(definition["dtype"]) or definition["dtype"] == "bool"):
             return ()  # a whole number would show the rounding
         return _ways(self, definition, tuple(t.dtype for t in inputs))
 
     def results(self, part: Expression) -> Iterator[Expression]:
-        """What the law makes of an expression that is an instance as a whole."""
+        """Yield the results of the law on an expression that is an instance as a whole."""
         for left in self.lefts:
             if isinstance(left, Chain):
                 for bound, others in left.ways(part, {}):
@@ -71,12 +71,12 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """Attribute pattern: a cell whose whole expression is an instance; binds the pattern's variables."""
+    """An attribute pattern for a cell whose whole expression is an instance; binds the pattern's variables."""
 
     pattern: Any
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
-        """What the variables stand for."""
+        """Return the bindings of the variables."""
         return list(fits(self.pattern, definition["expr"], {}))
 
 
@@ -96,7 +96,7 @@ def _ways(law: Law, definition: Definition, dtypes: tuple[str, ...]) -> tuple[Ma
 
 
 def _size(expr: Expression) -> tuple[float, int]:
-    """What falls with every move of a saturating law: flops per element, then the size."""
+    """Compute the measure that decreases with every saturating move: flops per element, then the size."""
     return cell_flops(expr), tree_size(expr)
 
 
@@ -108,7 +108,7 @@ def _type(expr: Expression, dtypes: tuple[str, ...]) -> str | None:
 
 
 def changed_cell(m: Match) -> CellForm:
-    """The matched cell with the expression bound to `new`."""
+    """Build the matched cell with the expression bound to `new`."""
     return replace(bound_cell(m, m["xs"]), expr=m["new"]).normal()
 
 
@@ -127,7 +127,7 @@ def law(
     saturating: bool = True,
     also: Sequence[Any] = (),
 ) -> Rule:
-    """The rule of a law; `also` are other left sides, with the same variables.
+    """Build the rule of a law; `also` are other left sides, with the same variables.
 
     `types` and `constants` are those of its example ("float32"; 0.5 and -2.0 by default). `holds_for`:
     "numbers" or "floats" (by default what the domain says).
@@ -151,7 +151,7 @@ def law(
 def _example(
     name: str, lefts: Sequence[Any], types: Mapping[str, str], values: Mapping[str, Any], size: Sizes
 ) -> Graph:
-    """A cell for each left side, over inputs for its variables."""
+    """Build an example: a cell for each left side, over inputs for its variables."""
     builder = GraphBuilder(name)
     shape = (size(3), size(4))
     names = [n for n in "abcd" if any(f"Wild(name='{n}')" in repr(left) for left in lefts)]

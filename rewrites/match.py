@@ -1,4 +1,4 @@
-"""What a rule offers at one place: where its pattern fits, its guard allows it, and no cycle arises; its choices."""
+"""Matching of a rule at one place: its pattern fits, its guard allows it, no cycle arises; its choices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Allowed = tuple[Match, Sequence[str]]
 
 
 def alternatives(sight: Sight, rule: Rule, place: str) -> list[tuple[Move, Match]]:
-    """Every way and choice of a rule at a place.
+    """Find every match and choice of a rule at a place.
 
     Raises:
         RuleError: the guard or the choices fail.
@@ -38,7 +38,7 @@ def alternatives(sight: Sight, rule: Rule, place: str) -> list[tuple[Move, Match
 
 
 def _allowed(sight: Sight, rule: Rule, place: str) -> list[Allowed]:
-    """The ways that the guard allows, each with its choices."""
+    """Find the matches that the guard allows, each with its choices."""
     try:
         found = ways(sight, rule, place)
     except Exception as error:
@@ -60,7 +60,7 @@ def _allowed(sight: Sight, rule: Rule, place: str) -> list[Allowed]:
 
 
 def _texts(choices: Any) -> Sequence[str]:
-    """The choices of a rule, which must be texts in order: moves are printed, stored and read again."""
+    """Convert choices to a tuple; they must be texts in order, as moves are printed, stored and read again."""
     if not isinstance(choices, Sequence) or isinstance(choices, str):
         raise TypeError(f"choices are a list or tuple of texts, not {choices!r}")
     wrong = [choice for choice in choices if not isinstance(choice, str)]
@@ -70,7 +70,7 @@ def _texts(choices: Any) -> Sequence[str]:
 
 
 def _together(sight: Sight, rule: Rule, found: Iterable[Allowed]) -> Iterator[Allowed]:
-    """Matches that differ in their last root only as one, for each choice; those that make a cycle are left out."""
+    """Merge matches that differ in their last root only, for each choice; those that cause a cycle are omitted."""
     first = [*names_of(rule.roots[0])]
     groups: dict[tuple[Any, ...], list[Match]] = {}
     for match, choices in found:
@@ -92,12 +92,12 @@ def _together(sight: Sight, rule: Rule, found: Iterable[Allowed]) -> Iterator[Al
 
 
 def _with_more(more: Mapping[str, Any] | None, match: Match) -> Match | None:
-    """The match with what the rule's `where` binds."""
+    """Add the bindings of the rule's `where` to the match; None if there are none."""
     return None if more is None else replace(match, bindings={**match.bindings, **more})
 
 
 def _has_room(sight: Sight, rule: Rule, match: Match) -> bool:
-    """Whether there is a place in program order for what the right side makes: no cycle arises."""
+    """Return whether there is a place in program order for the right side, so that no cycle arises."""
     roots, blocks = match.roots, match.blocks
     if isinstance(rule.right, Fuse):
         return region(sight, roots, blocks, rule.right.recomputes, rule.right.joined).is_possible()
@@ -105,5 +105,5 @@ def _has_room(sight: Sight, rule: Rule, match: Match) -> bool:
 
 
 def late_blocks(match: Match) -> list[Block] | None:
-    """The blocks that must move in front of the first root, where the new blocks stand; None where they cannot."""
+    """Find the blocks that must move before the first root, where the new blocks are put, or None."""
     return match.draft.late(match.roots, [t for b in match.blocks for t in b.inputs])

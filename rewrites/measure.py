@@ -1,4 +1,4 @@
-"""The measure by which saturation ends: it falls with every move of a saturating rule."""
+"""A termination measure of saturation: it decreases with every move of a saturating rule."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tapestry.teg.operators.expressions import cell_flops
 
 
 def measure(graph: Graph) -> tuple[float, ...]:
-    """What falls, in this order, with every move of a saturating rule; hence saturation ends.
+    """Compute the measure that decreases, in this order, with every saturating move; so saturation ends.
 
-    Blocks; reads; flops per element of all expressions; their sizes; how far from the sources things are
-    read; expressions that are not in canonical form; reshapes.
+    Blocks; reads; flops per element of all expressions; their sizes; the distances of reads from the sources;
+    expressions that are not in canonical form; reshapes.
     """
     cells = [b for b in graph.blocks if b.operator == "cell"]
     depths: dict[str, int] = {}
@@ -32,9 +32,9 @@ def measure(graph: Graph) -> tuple[float, ...]:
 
 
 def rises(gone: Sequence[Block], come: Sequence[Block]) -> bool | None:
-    """Whether a move that replaced some blocks by others raises the measure; None where that is not seen here.
+    """Return whether replacing some blocks by others raises the measure; None if that is not decided here.
 
-    It is not where the first parts of the measure stay as they are: the others depend on the whole program.
+    It is not decided if the first parts of the measure do not change: the others depend on the whole program.
     """
     for part in (len, _reads, _flops, _sizes):
         before, after = part(gone), part(come)

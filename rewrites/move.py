@@ -1,4 +1,4 @@
-"""Moves: what a search did, as values that can be printed, stored and replayed."""
+"""Moves: the steps of a search as values that can be printed, stored and replayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Move:
     """A rule applied at a place, or at several tied places, with a choice.
 
     A place is the site of the block that the left side's root matches; of a rule with several roots, their
-    sites joined by `&`. `choice` tells apart the alternatives there: the rule's own text, then `@n` for the
+    sites joined by `&`. `choice` distinguishes the alternatives there: the rule's own text, then `@n` for the
     n-th way to match with it.
     """
 
@@ -29,7 +29,7 @@ class Move:
         return (self.place,) if isinstance(self.place, str) else self.place
 
     def single(self) -> Iterator[Move]:
-        """The same at one place after the other."""
+        """Yield the moves at single places, one after the other."""
         return (Move(self.rule, place, self.choice) for place in self.places)
 
     def __str__(self) -> str:
@@ -38,13 +38,13 @@ class Move:
         return f"{self.rule} at {where}" + (f" [{self.choice}]" if self.choice else "")
 
     def to_json(self) -> dict[str, Any]:
-        """`{"rule", "place", "choice"}`; several places are a list."""
+        """Convert to `{"rule", "place", "choice"}`; several places are a list."""
         place = self.place if isinstance(self.place, str) else list(self.place)
         return {"rule": self.rule, "place": place, "choice": self.choice}
 
     @staticmethod
     def from_json(document: Any) -> Move:
-        """The move that `to_json` wrote.
+        """Parse the move that `to_json` wrote.
 
         Raises:
             ValueError: a member is missing, unknown or of another kind.
@@ -63,7 +63,7 @@ class Move:
 
 
 class StaleMove(ValueError):
-    """A move that does not fit the program (any more): `move`, and why."""
+    """Error raised when a move does not fit the program (any more): `move`, and the reason."""
 
     def __init__(self, move: Move, reason: str) -> None:
         super().__init__(f"{move}: {reason}")

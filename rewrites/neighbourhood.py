@@ -1,7 +1,7 @@
-"""What a rewrite changed, and the places around it where patterns may fit in another way than before.
+"""Changes made by a rewrite, and the places around them where patterns may match differently.
 
-For saturation, which keeps no record of what rules looked at: how deep its patterns are bounds how far a change
-reaches. All other moves are kept current by what was looked at (`rewrites.offers`).
+For saturation, which does not track the reads of rules: the depth of its patterns bounds how far a change
+reaches. All other moves are kept current by tracked reads (`rewrites.offers`).
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from tapestry.teg.graph import Block
 
 
 class Changes(NamedTuple):
-    """What a rewrite changed: blocks that are new, gone, read something else or stand elsewhere, and tensors whose
-    readers changed."""
+    """The changes made by a rewrite.
+
+    `blocks` are new, removed, read other tensors or have moved; `tensors` have other readers than before.
+    """
 
     blocks: frozenset[str]
     tensors: frozenset[str]
 
     def __or__(self, other: Changes) -> Changes:
-        """What both changed, one after the other."""
+        """Combine the changes of both, one after the other."""
         return Changes(self.blocks | other.blocks, self.tensors | other.tensors)
 
 
 def changes_of(draft: Draft) -> Changes:
-    """What was changed in a draft."""
+    """Return the changes made in a draft."""
     return Changes(frozenset(draft.changed), frozenset(draft.reread))
 
 
 def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> frozenset[str]:
-    """The places at which the rules may fit in another way than before the changes."""
+    """Find the places at which the rules may match differently than before the changes."""
     index = index_of(tuple(rules))
     made = [draft.producers[t] for t in changes.tensors if t in draft.producers]
     edge = {s for s in changes.blocks if s in draft.blocks}
@@ -61,12 +63,12 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> frozenset[str
 
 
 def readers_of(draft: Draft, sites: Iterable[str]) -> set[str]:
-    """The blocks that read what these blocks make."""
+    """Return the blocks that read results of these blocks."""
     return {b.site for s in sites for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
 
 
 def _firsts(sight: Sight, rule: Rule, k: int, block: Block) -> Iterator[str]:
-    """Where the first root may stand of a match whose root `k` is a block."""
+    """Yield the possible first roots of matches whose root `k` is a block."""
     if k == 0:
         yield block.site
         return
@@ -78,6 +80,6 @@ def _firsts(sight: Sight, rule: Rule, k: int, block: Block) -> Iterator[str]:
 
 @cache
 def _linked_root(rule: Rule, k: int) -> int:
-    """The first root that speaks of a tensor that root `k` speaks of."""
+    """Find the first root that names a tensor that root `k` names too."""
     names = set(names_of(rule.roots[k]))
     return next((j for j in range(k) if names.intersection(names_of(rule.roots[j]))), 0)

@@ -1,7 +1,7 @@
-"""All moves of a graph, kept current from move to move: a rule is tried again where it looked at what has changed.
+"""All candidate moves of a graph, kept current: a rule is tried again if its tracked reads changed.
 
-Offers are filed by place and by kind. Both files are values: those of a rewritten graph are a copy of its
-parent's with what changed exchanged, and equal to what is found from nothing.
+Candidate moves are indexed by place and by kind. Both indexes are values: those of a rewritten graph are a copy of
+its parent's with the changed entries replaced, and equal to those computed from scratch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from tapestry.teg.graph import Graph
 
 @dataclass(eq=False, slots=True)
 class Tied:
-    """Moves of one kind: the places of their first roots in program order, and, once asked for, as few moves."""
+    """Moves of one kind: the places of their first roots in program order, and, once requested, the moves.
+
+    There are as few moves of many places as possible.
+    """
 
     places: tuple[str, ...]
     known: tuple[Move, ...] | None = None
 
     def moves(self, kind: Kind, places: Mapping[str, Place]) -> tuple[Move, ...]:
-        """As few moves of many places as there can be."""
+        """Return as few moves of many places as possible."""
         if self.known is None:
             self.known = tied(o for s in self.places for o in places[s].offers if o.kind is kind)
         return self.known
@@ -41,18 +44,18 @@ MOST_BESIDE = 1024
 
 
 class Watchers(NamedTuple):
-    """At which places something was looked at: a base that many graphs share, and what is otherwise now."""
+    """The places that read something: a base that many graphs share, and the present differences from it."""
 
     base: Mapping[Key, frozenset[str]] = {}
     now: Mapping[Key, frozenset[str]] = {}
 
     def at(self, key: Key) -> frozenset[str]:
-        """The places that looked at this."""
+        """Return the places that read this."""
         found = self.now.get(key)
         return self.base.get(key, frozenset()) if found is None else found
 
     def but(self, changed: Mapping[Key, frozenset[str]]) -> Watchers:
-        """The same with some places exchanged."""
+        """Return a copy with the places of some keys replaced."""
         now = {**self.now, **changed}
         if len(now) <= MOST_BESIDE:
             return Watchers(self.base, now)
@@ -61,9 +64,9 @@ class Watchers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Offers:
-    """All moves of some rules on a graph. A rule that fails at a place offers nothing there: see `failures`.
+    """The candidate moves of some rules on a graph; a rule that fails at a place has none there (`failures`).
 
-    `watchers` tell at which places something was looked at.
+    `watchers` record which places read something.
     """
 
     graph: Graph
@@ -74,14 +77,14 @@ class Offers:
 
     @staticmethod
     def of(graph: Graph, rules: Sequence[Rule]) -> Offers:
-        """Those of a graph, from nothing."""
+        """Compute the candidate moves of a graph from scratch."""
         sight, index = Sight(graph), index_of(tuple(rules))
         places = {b.site: tried(sight, index, b) for b in graph.blocks}
         kinds = _filed(graph, {}, {}, places, (), places)
         return Offers(graph, tuple(rules), places, kinds, _watching(Watchers(), {}, places, places))
 
     def after(self, graph: Graph, changes: Changes) -> Offers:
-        """Those of the graph that a rewrite made of this one."""
+        """Update the candidate moves for the graph that a rewrite made of this one."""
         sight, index = Sight(graph), index_of(self.rules)
         seen = self._changed(graph, changes)
         new = {s for s in changes.blocks if s in graph.by_site}
@@ -99,7 +102,7 @@ class Offers:
         return Offers(graph, self.rules, places, kinds, watchers)
 
     def _changed(self, graph: Graph, changes: Changes) -> set[Key]:
-        """What a look at the program finds otherwise than before."""
+        """Find the keys whose reads give another result than before."""
         found: set[Key] = {EVERYTHING, *((t,) for t in changes.tensors)}
         for t in changes.tensors:
             before, now = self.graph.readers.get(t, ()), graph.readers.get(t, ())
@@ -114,7 +117,7 @@ class Offers:
         return found
 
     def _fed_otherwise(self, graph: Graph, new: Collection[str]) -> set[str]:
-        """The blocks that read a result of another operator than before: other rules may begin there."""
+        """Find the blocks that read a result of another operator than before: other rules may match there."""
         found = set[str]()
         for block in map(graph.by_site.__getitem__, new):
             for t in block.outputs:
@@ -124,13 +127,13 @@ class Offers:
         return found
 
     def _moved(self, graph: Graph, changes: Changes) -> set[str]:
-        """The changed blocks that do not stand where they stood."""
+        """Find the changed blocks that have moved in program order."""
         before, after = order_of(self.graph).positions, order_of(graph).positions
         return {s for s in changes.blocks if s in after and before.get(s) != after[s]}
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The rules that fail somewhere, each once, with what the first failure in program order says."""
+        """The rules that fail somewhere, each once, with the message of the first failure in program order."""
         broken = index_of(self.rules).broken
         found: dict[str, Failure] = {name: Failure(name, e.reason) for name, e in broken.items()}
         for block in self.graph.blocks:
@@ -139,12 +142,12 @@ class Offers:
         return tuple(found.values())
 
     def moves(self) -> list[Move]:
-        """One move per place, choice and way to match, in program order."""
+        """List one move per place, choice and way to match, in program order."""
         places = self.places
         return list(chain.from_iterable([places[b.site].moves for b in self.graph.blocks]))
 
     def tied(self) -> list[Move]:
-        """Moves of equal layers as one; each move's places can be rewritten together."""
+        """List the moves, those of equal layers as one; each move's places can be rewritten together."""
         positions = order_of(self.graph).positions
 
         def rank(entry: tuple[Kind, Tied]) -> tuple[tuple[int, ...], int]:
@@ -159,7 +162,7 @@ class Offers:
 
 
 def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
-    """All moves of these rules, those of equal layers as one; each move's places can be carried out together.
+    """Find all moves of these rules, those of equal layers as one; a move's places can be rewritten together.
 
     Raises:
         RuleError: a guard or the choices of a rule fail; it says which.
@@ -173,7 +176,7 @@ def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
 def _watching(
     watchers: Watchers, before: Mapping[str, Place], after: Mapping[str, Place], touched: Iterable[str]
 ) -> Watchers:
-    """At which places something was looked at, with the touched places exchanged."""
+    """Update the record of which places read something for the touched places."""
     left: dict[Key, set[str]] = {}
     come: dict[Key, set[str]] = {}
     for site in touched:
@@ -198,7 +201,7 @@ def _filed(
     moved: Collection[str],
     touched: Iterable[str],
 ) -> dict[Kind, Tied]:
-    """The file by kind, with the offers at touched places exchanged; `moved` ones stand elsewhere in the program."""
+    """Update the index by kind for the touched places; `moved` ones have changed program order."""
     positions = order_of(graph).positions
     left: dict[Kind, set[str]] = {}
     come: dict[Kind, set[str]] = {}
@@ -224,7 +227,7 @@ def _filed(
 
 
 def _by_kind(place: Place | None) -> dict[Kind, list[Offer]]:
-    """What is offered at a place, by kind."""
+    """Group the candidate moves at a place by kind."""
     found: dict[Kind, list[Offer]] = {}
     for each in () if place is None else place.offers:
         found.setdefault(each.kind, []).append(each)

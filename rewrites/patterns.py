@@ -1,4 +1,4 @@
-"""Patterns of element-wise expressions: variables, chains, what they stand for, and what is put in their place.
+"""Patterns of element-wise expressions: variables and chains, their bindings, and instantiation.
 
 A pattern is an expression of `teg.operators.expressions` with variables in it: `A`, `B`, `C` stand for any
 expression, `J`, `K` for a constant's value, `T` for an element type; a `Chain` is a sum or product in any order.
@@ -22,19 +22,19 @@ Bound = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Wild:
-    """Any sub-expression, or any element type in a cast."""
+    """A variable for any sub-expression, or for any element type in a cast."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Operand(Wild):
-    """Any input as it is read, `("input", k)`."""
+    """A variable for any direct input, `("input", k)`."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """The value of any number constant, as in `("const", K)`."""
+    """A variable for the value of any number constant, as in `("const", K)`."""
 
     name: str
 
@@ -43,7 +43,7 @@ class Constant:
 class Chain:
     """A sum or product of these parts in any order and any brackets.
 
-    Parts are looked for in the order given: one that says much first, a variable it binds after it. A bound
+    Parts are matched in the specified order: a selective one first, a variable it binds after it. A bound
     variable stands for all the terms its value has; a free one for a single term.
     """
 
@@ -51,7 +51,7 @@ class Chain:
     parts: tuple[Any, ...]
 
     def ways(self, expr: Expression, bound: Bound) -> Iterator[tuple[Bound, tuple[Expression, ...]]]:
-        """What each way binds, and the terms it leaves over."""
+        """Yield the bindings of each match, and the terms that remain."""
         if expr[0] == self.function:
             yield from self._taken(self.parts, tuple(terms_of(self.function, expr)), bound)
 
@@ -73,14 +73,14 @@ class Chain:
 
 
 def terms_of(function: str, expr: Expression) -> list[Expression]:
-    """The terms of nested applications of a function of two arguments; the expression itself where it is none."""
+    """List the terms of nested applications of a binary function; the expression itself if it is none."""
     if expr[0] != function:
         return [expr]
     return [*terms_of(function, expr[1]), *terms_of(function, expr[2])]
 
 
 def without(terms: tuple[Expression, ...], wanted: Sequence[Expression]) -> tuple[Expression, ...] | None:
-    """The terms less those that are wanted; None where one is missing."""
+    """Remove the wanted terms; None if one is missing."""
     left = list(terms)
     for expr in wanted:
         place = next((k for k, term in enumerate(left) if repr(term) == repr(expr)), None)
@@ -91,7 +91,7 @@ def without(terms: tuple[Expression, ...], wanted: Sequence[Expression]) -> tupl
 
 
 def chained(function: str, terms: Sequence[Expression]) -> Expression:
-    """The terms as one expression, bracketed from the left."""
+    """Combine the terms into one expression, bracketed from the left."""
     result = terms[0]
     for term in terms[1:]:
         result = (function, result, term)
@@ -103,7 +103,7 @@ J, K = Constant("j"), Constant("k")
 
 
 def fits(pattern: Any, expr: Any, bound: Bound) -> Iterator[Bound]:
-    """Every way in which an expression is an instance of a pattern."""
+    """Yield the bindings of every match of a pattern with an expression."""
     if isinstance(pattern, Wild):
         if isinstance(pattern, Operand) and expr[0] != "input":
             return
@@ -135,7 +135,7 @@ def _all_fit(patterns: tuple[Any, ...], parts: tuple[Any, ...], bound: Bound) ->
 
 
 def instance(pattern: Any, bound: Bound) -> Any:
-    """The pattern with its variables replaced; a function in it is called with what is bound."""
+    """Instantiate the pattern with its variables; a function in it is called with the bindings."""
     if isinstance(pattern, Wild | Constant):
         return bound[pattern.name]
     if isinstance(pattern, Chain):
@@ -146,7 +146,7 @@ def instance(pattern: Any, bound: Bound) -> Any:
 
 
 def parts_of(expr: Expression) -> dict[str, Expression]:
-    """All distinct sub-expressions by their text, the whole first."""
+    """Map the text of each distinct sub-expression to it, the whole first."""
     found = {repr(expr): expr}
     for part in expr[1:]:
         if isinstance(part, tuple):
@@ -156,19 +156,19 @@ def parts_of(expr: Expression) -> dict[str, Expression]:
 
 @lru_cache(maxsize=1 << 14)
 def functions_of(definition: Definition) -> frozenset[str]:
-    """The functions in a cell's expression."""
+    """Return the functions in a cell's expression."""
     return frozenset(part[0] for part in parts_of(definition["expr"]).values())
 
 
 @lru_cache(maxsize=1 << 14)
 def size_of(definition: Definition) -> int:
-    """How many nodes a cell's expression has, repeated parts counted as often as they occur."""
+    """Count the nodes of a cell's expression, repeated parts as often as they occur."""
     return tree_size(definition["expr"])
 
 
 @lru_cache(maxsize=1 << 14)
 def reads_of(definition: Definition) -> Mapping[int, int]:
-    """How often a cell's expression reads each input."""
+    """Count how often a cell's expression reads each input."""
     found: dict[int, int] = {}
     waiting = [definition["expr"]]
     while waiting:
@@ -180,12 +180,12 @@ def reads_of(definition: Definition) -> Mapping[int, int]:
 
 
 def tree_size(expr: Expression) -> int:
-    """How many nodes an expression has, repeated parts counted as often as they occur."""
+    """Count the nodes of an expression, repeated parts as often as they occur."""
     return 1 + sum(tree_size(part) for part in expr[1:] if isinstance(part, tuple))
 
 
 def replaced(expr: Expression, text: str, new: Expression) -> Expression:
-    """The expression with every sub-expression of this text replaced."""
+    """Replace every sub-expression of the expression that has this text."""
     if repr(expr) == text:
         return new
     return tuple(replaced(p, text, new) if isinstance(p, tuple) else p for p in expr)

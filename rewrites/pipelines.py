@@ -1,8 +1,8 @@
-"""Staged pipelines: which rules, how far, in what order; what misbehaves is left out by name.
+"""Staged pipelines of rules: their order, and how far each goes; rules that misbehave are left out by name.
 
 A stage applies its rules in one of three ways: "once" is a pass over the program per rule, in program order,
-and ends because the program does; "fixpoint" goes on until no rule fits, which for saturating rules ends
-because the measure falls and for others is stopped at a bound; "search" hands the program to whoever chooses
+and ends because the program does; "fixpoint" goes on until no rule matches, which for saturating rules ends
+because the measure falls and for others is stopped at a bound; "search" passes the program to a search that chooses
 among moves by cost.
 """
 
@@ -44,7 +44,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What a stage did: its moves, why rules were left out, and which rules still fit where it was stopped."""
+    """The report of a stage: its moves, why rules were left out, and rules that still match at its stop."""
 
     stage: str
     moves: tuple[Move, ...] = ()
@@ -53,24 +53,24 @@ class StageReport:
 
 
 class Rewritten(NamedTuple):
-    """A program at the end of a pipeline, and what each stage did."""
+    """A program at the end of a pipeline, and the report of each stage."""
 
     graph: Graph
     stages: tuple[StageReport, ...]
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """All moves, in order: they replay from the program that was given."""
+        """All moves, in order: they replay from the original program."""
         return tuple(move for stage in self.stages for move in stage.moves)
 
     @property
     def refused(self) -> dict[str, str]:
-        """Why rules were left out."""
+        """The reasons why rules were left out, by rule."""
         return {rule: reason for stage in self.stages for rule, reason in stage.refused.items()}
 
 
 def run_pipeline(graph: Graph, stages: Sequence[Stage], search: Search | None = None) -> Rewritten:
-    """Stage after stage; those that search are passed over where there is nobody to search.
+    """Run stage after stage; search stages are skipped if there is no `search`.
 
     A rule that fails or does not end is left out from then on.
     """
@@ -90,7 +90,7 @@ def run_pipeline(graph: Graph, stages: Sequence[Stage], search: Search | None = 
 
 
 def _run(graph: Graph, stage: Stage, rules: Sequence[Rule]) -> tuple[Graph, StageReport]:
-    """A stage; begun again without each rule that misbehaves."""
+    """Run a stage; restart it without each rule that misbehaves."""
     refused: dict[str, str] = {}
     while True:
         usable = [r for r in rules if r.name not in refused]
@@ -112,7 +112,7 @@ def _applied(graph: Graph, stage: Stage, rules: Sequence[Rule]) -> Saturated | R
 
 
 def standard_pipeline() -> tuple[Stage, ...]:
-    """Spell out composite operators, simplify, search, and fuse what is left."""
+    """Build the standard stages: expand composite operators, simplify, search, and fuse what is left."""
     rules = tuple(catalogue().values())
     fusions = {r.name for r in FUSION if r.kind != "semantic"}
     return (
@@ -124,7 +124,7 @@ def standard_pipeline() -> tuple[Stage, ...]:
 
 
 def _spells_out(rule: Rule) -> bool:
-    """Whether a rule says what a composite operator means, in one way."""
+    """Return whether a rule expands a composite operator, in one way."""
     return rule.kind == "semantic" and rule.choices is None and rule.roots[0].operator not in SIMPLE
 
 

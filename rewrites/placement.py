@@ -1,8 +1,8 @@
-"""Placement moves: where blocks compute and how their inputs get there. The graph stays as it is.
+"""Placement moves: they change where blocks compute and how inputs get there. The graph is not changed.
 
 A placement move is a `Move` like any other: rule, place (or tied places), choice. `apply_placement` carries
-one out, `placement_moves` says which moves lead from one plan's placements to another's, `replay_plan` replays a
-history of both kinds.
+one out, `placement_moves` lists the moves that lead from one plan's placements to another's, `replay_plan`
+replays a history of both kinds.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _PLACING = {rule.name for rule in PLACEMENT} | PLAN_WIDE
 
 
 def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape: MeshShape) -> Placements:
-    """The placements after a move, at each of its places.
+    """Return the placements after a move, at each of its places.
 
     Raises:
-        StaleMove: no such rule, block or choice, or the result is not legal on this mesh; it says why.
+        StaleMove: no such rule, block or choice, or the result is not legal on this mesh; the message gives the reason.
     """
     if move.rule in PLAN_WIDE:
         return _with_options(placements, move, mesh_shape)
@@ -61,7 +61,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
 
 
 def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> list[Move]:
-    """All placement moves that are listed for a plan, in program order."""
+    """List all placement moves available for a plan, in program order."""
     found = [
         Move(rule.name, block.site, choice)
         for block in graph.blocks
@@ -79,7 +79,7 @@ def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape)
 
 
 def placement_moves(graph: Graph, before: Placements, after: Placements) -> list[Move]:
-    """The moves that lead from one plan's placements to another's; equal ones are tied into one.
+    """List the moves that lead from one plan's placements to another's; equal ones are tied into one.
 
     Raises:
         ValueError: they differ in genes that no rule changes.
@@ -96,7 +96,7 @@ def placement_moves(graph: Graph, before: Placements, after: Placements) -> list
 
 
 def is_structural(move: Move) -> bool:
-    """Whether a move rewrites the graph, rather than placing what is there."""
+    """Return whether a move rewrites the graph, rather than placing the existing blocks."""
     return move.rule not in _PLACING
 
 
@@ -107,7 +107,7 @@ def replay_plan(
     rules: Rules | None = None,
     placements: Placements | None = None,
 ) -> tuple[Graph, Placements]:
-    """The plan that a history of structural and placement moves leads to, from nothing placed unless told.
+    """Return the plan after a history of structural and placement moves, from nothing placed by default.
 
     Raises:
         StaleMove, RuleError: a move does not fit.

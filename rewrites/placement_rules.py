@@ -1,6 +1,7 @@
-"""The rules of placement: where a block computes, when its inputs come, how its outputs and inputs are stored.
+"""Placement rules: how a block is sharded, when its inputs come, how its outputs and inputs are stored.
 
-Each is a record of what there is to choose (`choices`) and what a choice makes of a block's placement (`apply`).
+Each is a record of the available choices (`choices`) and of the effect of a choice on a block's placement
+(`apply`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LONGEST_PREFETCH = 4
 
 @dataclass(frozen=True)
 class Spot:
-    """A block of a plan, where a placement rule is asked about."""
+    """A block of a plan, at which a placement rule is applied."""
 
     graph: Graph
     placements: Placements
@@ -39,10 +40,10 @@ class Spot:
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """A way to change one block's placement: `choices` lists what there is, `apply` takes a choice's text.
+    """A rule that changes one block's placement: `choices` lists the choices, `apply` takes a choice's text.
 
     `apply` may take more than `choices` lists (any strategy, any distance). It raises ValueError for a text
-    it cannot read.
+    it cannot parse.
     """
 
     name: str
@@ -57,7 +58,7 @@ class PlacementRule:
 
 
 def _strategies(spot: Spot) -> Iterator[str]:
-    """All ways to lay whole mesh axes along dimensions that may be split, the present one left out."""
+    """Yield all ways to split dimensions, where allowed, by whole mesh axes, except the present one."""
     free = [k for k, allowed in enumerate(splittable(spot.block.signature)) if allowed]
     axes = [tuple(s.name for s in spot.mesh.sub_axes if s.axis == name) for name, _ in spot.mesh.axes]
     for along in product((None, *free), repeat=len(axes)):
@@ -79,12 +80,12 @@ def _reshard(spot: Spot, choice: str) -> Placement:
 
 @lru_cache(maxsize=4096)
 def _parsed(choice: str, rank: int) -> Strategy:
-    """A move's choice is read once, however many places it has."""
+    """Parse a move's choice, once however many places it has."""
     return parse_strategy(choice, rank)
 
 
 def _source_reads(spot: Spot) -> dict[str, tuple[Block, int]]:
-    """Who reads a source, itself or through views, as `site:position`."""
+    """Find the readers of a source, direct or through views, as `site:position`."""
     if spot.block.operator != "source":
         return {}
     reached = list(spot.block.outputs)
@@ -115,7 +116,7 @@ def _follow(spot: Spot, choice: str) -> Placement:
 
 
 def _born(needed: Spec, dim: int) -> Split:
-    """The split of a source dimension whose chunks lie where windows begin."""
+    """Return the split of a source dimension whose chunks start where windows start."""
     split, window = needed.dims[dim], needed.window(dim)
     if window is None or not split.axes:
         return Split(split.axes, split.granule) if split.axes else WHOLE
@@ -152,7 +153,7 @@ def _regather(spot: Spot, choice: str) -> Placement:
 
 
 def _input_of(spot: Spot, choice: str) -> tuple[int, str]:
-    """The input position and the rest of `position:rest`."""
+    """Split `position:rest` into the input position and the rest."""
     return _numbered(choice, "input", len(spot.block.inputs))
 
 
@@ -164,7 +165,7 @@ def _numbered(choice: str, what: str, count: int) -> tuple[int, str]:
 
 
 def _orders(rank: int, now: str) -> Iterator[str]:
-    """Every choice of a dimension along the columns of tiles and one along their rows, but the present one."""
+    """Yield all dimension orders by the dimensions along tile columns and tile rows, except the present one."""
     pairs = permutations(range(rank), 2) if rank > 1 else ()
     texts = (str(order_of(rank, (columns,), (rows,))) for columns, rows in pairs)
     yield from (text for text in texts if text != now)

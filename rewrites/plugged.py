@@ -1,6 +1,6 @@
-"""What a rule of a plug-in is asked before it is let into the catalogue.
+"""Checks of a plug-in's rule before it is added to the catalogue.
 
-These are the cheap questions, asked whenever a process starts, so milliseconds a rule; the whole contract is
+These are the cheap checks, made whenever a process starts, so milliseconds per rule; the whole contract is
 `rewrites.testing`.
 """
 
@@ -30,14 +30,14 @@ MOST_MOVES = 8
 
 
 def examined(offered: Any) -> Rule:
-    """The rule, if it is one, knows its operators, fires on its example, and keeps its promises there.
+    """Check that the rule is one, knows its operators, fires on its example and keeps its promises; return it.
 
-    The first moves of it are made: each gives a valid graph with equal values, and lowers the measure where the
+    Its first moves are made: each gives a valid graph with equal values, and lowers the measure if the
     rule is a saturating one.
 
     Raises:
-        Refused: it is no rule, its sides cannot be made or do not go together, it names an operator that is not
-            there, its example is no valid graph in which the rule finds a place, or a move breaks a promise.
+        Refused: it is no rule, its sides cannot be built or do not fit together, it names an operator that does not
+            exist, its example is no valid graph in which the rule finds a place, or a move breaks a promise.
     """
     rule = require(offered, Rule)
     require_name(rule.name)
@@ -62,7 +62,7 @@ def examined(offered: Any) -> Rule:
 
 
 def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
-    """The first promise that the move does not keep is the reason."""
+    """Check that the move keeps every promise; raise Refused for the first one that it breaks."""
     cure = "repair the right side"
     try:
         after = carried_out(graph, [move], {rule.name: rule}).graph
@@ -81,7 +81,7 @@ def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
 
 
 def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
-    """An operator that is left out takes the rules with it that speak of it."""
+    """Check that all operators exist: a rule that names an operator that was left out is refused too."""
     for side in sides:
         for term in terms(side) if not isinstance(side, Nothing | Computed | Fuse | SpellOut) else ():
             if isinstance(term, Op) and term.operator is not None and term.operator not in operators():

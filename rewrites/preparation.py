@@ -1,7 +1,8 @@
-"""What depends on parameters only is computed once, before the program runs: an inference program in two parts.
+"""Precomputation of what depends on parameters only: once, before the program runs.
 
-The parameters of an inference program do not change from run to run. Folded weights, merged biases, rotated tables of
-positions are functions of them alone; a program that computes them in every run pays for it in every run.
+An inference program is split in two parts. Its parameters do not change from run to run. Folded weights, merged
+biases, rotated tables of positions are functions of them alone; a program that computes them in every run pays for
+it in every run.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ LASTING = ("parameter", "buffer", "constant")
 class Prepared(NamedTuple):
     """A program in two parts: `before` is evaluated once, its outputs are inputs of `program`.
 
-    Such an input has the site of the tensor in the undivided program, and the sink of `before` that shows it that
-    site with `.prepared` behind.
+    Such an input has the site of the tensor in the undivided program; the corresponding sink of `before` has that
+    site with `.prepared` appended.
     """
 
     program: Graph
@@ -28,9 +29,9 @@ class Prepared(NamedTuple):
 
 
 def prepared(graph: Graph) -> Prepared | None:
-    """The program in two parts; None where nothing that is computed depends on lasting inputs alone.
+    """Split the program into two parts; None if no computed value depends on lasting inputs alone.
 
-    What `before` makes is held in memory from then on, so folding should come first: what is smaller crosses.
+    The outputs of `before` are held in memory from then on, so folding should come first: smaller tensors cross.
     """
     settled, reading = _settled(graph)
     late = [b for b in graph.blocks if not settled.get(b.site)]
@@ -48,7 +49,7 @@ def prepared(graph: Graph) -> Prepared | None:
 
 
 def _settled(graph: Graph) -> tuple[dict[str, bool], set[str]]:
-    """Which blocks depend on lasting inputs alone, and which of these do read one (others are generators)."""
+    """Find the blocks that depend on lasting inputs alone, and those that do read one (others: generators)."""
     carried = {b.definition.get("carries") for b in graph.blocks if b.operator == "sink"}
     settled: dict[str, bool] = {}
     reading: set[str] = set()
@@ -67,7 +68,7 @@ def _settled(graph: Graph) -> tuple[dict[str, bool], set[str]]:
 
 
 def _program(graph: Graph, crossing: Sequence[str]) -> Graph:
-    """What is left: what crosses comes in as a parameter. The sinks say what is needed."""
+    """Build the remaining program: crossing tensors are parameters. The sinks determine what is needed."""
     made = [_input(graph.tensors[t]) for t in crossing]
     needed = _needed(graph, [t for b in graph.blocks if b.operator == "sink" for t in b.inputs], crossing)
     blocks = (
@@ -77,12 +78,12 @@ def _program(graph: Graph, crossing: Sequence[str]) -> Graph:
 
 
 def _is_kept(block: Block) -> bool:
-    """An input that is not lasting stays, read or not: callers give it a value."""
+    """Return whether the block is an input that is not lasting: it stays, since callers give it a value."""
     return block.operator == "source" and block.definition["role"] not in LASTING
 
 
 def _before(graph: Graph, crossing: Sequence[str]) -> Graph:
-    """The part that is evaluated once, with a sink for each tensor that crosses."""
+    """Build the part that is evaluated once, with a sink for each tensor that crosses."""
     needed = _needed(graph, crossing, ())
     sinks = tuple(_output(graph.tensors[t]) for t in crossing)
     blocks = tuple(b for b in graph.blocks if b.site in needed)
@@ -90,7 +91,7 @@ def _before(graph: Graph, crossing: Sequence[str]) -> Graph:
 
 
 def _needed(graph: Graph, tensors: Sequence[str], known: Collection[str]) -> set[str]:
-    """The blocks that make these tensors, as far as they are not known."""
+    """Find the blocks needed to compute these tensors, as far as they are not known."""
     waiting, found = list(tensors), set[str]()
     while waiting:
         t = waiting.pop()

@@ -1,4 +1,4 @@
-"""What every move of a rule promises, asked of one move: equal values, and that a saturating rule comes to an end."""
+"""Checks of the promises of rules on one move: equal values, and termination of saturating rules."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ TOLERANCE = 1e-5
 
 
 class BrokenPromise(AssertionError):
-    """What a rule promises and does not keep; the message names the rule."""
+    """Error raised when a rule does not keep a promise; the message names the rule."""
 
     def __init__(self, rule: Rule, message: str) -> None:
         super().__init__(f"rule {rule.name!r}: {message}")
 
 
 def expect(rule: Rule, holds: bool, message: str) -> None:
-    """Raise a BrokenPromise of the rule where something does not hold."""
+    """Raise a BrokenPromise of the rule if something does not hold."""
     if not holds:
         raise BrokenPromise(rule, message)
 
 
 def falls(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
-    """A move of a saturating rule lowers the measure.
+    """Check that a move of a saturating rule lowers the measure.
 
     Raises:
         BrokenPromise: it does not.
@@ -39,7 +39,7 @@ def falls(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
 
 
 def same_values(before: Graph, after: Graph, rule: Rule, rng: np.random.Generator) -> None:
-    """Equal outputs: every bit where the rule's domain is exact, up to rounding where it is real.
+    """Check that outputs are equal: every bit if the rule's domain is exact, up to rounding if it is real.
 
     Raises:
         BrokenPromise, AssertionError: they differ.

@@ -1,8 +1,8 @@
-"""Where the blocks of a rewritten program come from: a history replayed, and every block's part in it written down.
+"""Provenance of the blocks of a rewritten program: a history is replayed, every block's part recorded.
 
-A block lives in versions: the given one, those that moves make, under a new site or under the old. A version was
-made from the versions that the move matched; the story of a block is told backwards along these, to blocks of
-the program as it was handed in.
+A block exists in versions: the original one, and those that moves produce, under a new site or under the old. A
+version was made from the versions that the move matched; the story of a block is traced backwards along these, to
+blocks of the original program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REMOVED = "removed"
 
 
 class Event(NamedTuple):
-    """What one move did to one block: the move's number in the history (from 0), and the move at its one place."""
+    """The effect of one move on one block: the move's number in the history (from 0), and the single move."""
 
     number: int
     move: Move
@@ -41,11 +41,11 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """How one block came about.
+    """The provenance of one block.
 
     `events` are in the order of the history, those of the blocks it was made from included; `origins` the
-    blocks of the given program that it stems from, in program order. Of a block that is not there any more,
-    `became` says which blocks of the result stem from it (none: nobody needed it).
+    blocks of the original program that it stems from, in program order. For a block that was removed,
+    `became` lists the blocks of the result that stem from it (none: it was not needed).
     """
 
     site: str
@@ -56,13 +56,13 @@ class Story:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The moves that had a part in it, by their numbers in the history."""
+        """The numbers, in the history, of the moves that contributed to it."""
         return tuple(dict.fromkeys(event.number for event in self.events))
 
 
 @dataclass(eq=False)
 class _Version:
-    """A block from one move that makes it to the next; `events` are numbers of events."""
+    """A block between the move that produces it and the next one; `events` are numbers of events."""
 
     site: str
     is_given: bool = False
@@ -71,7 +71,7 @@ class _Version:
 
 
 class Provenance:
-    """The stories of all blocks that a history of moves meets. `graph` is the program that it leads to."""
+    """The stories of all blocks in a history of moves. `graph` is the program that it leads to."""
 
     def __init__(self, given: Graph, moves: Sequence[Move], rules: Rules | None = None) -> None:
         """Replay the structural moves and note the placement moves; O(what they touch) and one copy of the graph.
@@ -96,7 +96,7 @@ class Provenance:
         self.graph = draft.graph()
 
     def story(self, site: str) -> Story:
-        """How a block, or the block that makes a tensor, came about; it may be gone.
+        """Return the story of a block, or of the block that produces a tensor; it may have been removed.
 
         Raises:
             ValueError: the history has never met such a block or tensor; near names are listed.
@@ -121,12 +121,12 @@ class Provenance:
         return Story(block, self._told(version), self._origins(version), False, became)
 
     def stories(self) -> Iterator[Story]:
-        """Of every block of the result, in program order, then of all that are gone."""
+        """Yield the stories of every block of the result, in program order, then of all removed blocks."""
         yield from (self.story(b.site) for b in self.graph.blocks)
         yield from map(self._story_of_gone, self._gone)
 
     def _maker(self, tensor: str) -> str:
-        """The block that makes a tensor, or made it last; the text itself where there is none."""
+        """Return the block that produces a tensor, or produced it last; the text itself if there is none."""
         for graph in (self.graph, self.given):
             if tensor in graph.producers and (graph is self.graph or tensor not in self._makers):
                 return graph.producers[tensor].site
@@ -156,7 +156,7 @@ class Provenance:
         return made_of
 
     def _version(self, site: str) -> _Version:
-        """The block as it is now."""
+        """Return the present version of the block."""
         return self._now[site] if site in self._now else self._begun(_Version(site, is_given=True))
 
     def _begun(self, version: _Version) -> _Version:
@@ -201,7 +201,7 @@ class Provenance:
 
 
 def _reached(start: _Version, onwards: Callable[[_Version], Sequence[_Version]]) -> Iterator[_Version]:
-    """The version and all that is reached from it."""
+    """Yield the version and all versions reachable from it."""
     seen, waiting = {start}, [start]
     while waiting:
         version = waiting.pop()
@@ -212,14 +212,14 @@ def _reached(start: _Version, onwards: Callable[[_Version], Sequence[_Version]])
 
 
 class _Recorder(Draft):
-    """A draft that remembers what the present move did to it, in the order in which it was done."""
+    """A draft that records what the present move did to it, in the order in which it was done."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.begin()
 
     def begin(self) -> None:
-        """A new move: forget what others did."""
+        """Begin a new move: clear the record of others."""
         self.added: dict[str, None] = {}
         self.removed: dict[str, None] = {}
         self.rebound: dict[str, None] = {}

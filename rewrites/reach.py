@@ -1,4 +1,4 @@
-"""Patterns that reach far: all that makes a tensor out of certain blocks."""
+"""Patterns of subgraphs: all blocks on the way to a tensor from certain blocks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MOST_PRIVATE = 2
 def blocks_above(
     sight: Sight, term: Above, sites: Sequence[str], matched: Sequence[Block]
 ) -> dict[Any, Any] | None:
-    """What the term binds for tensors: itself to their sites, and `(term, n)` to the blocks.
+    """Bind the term for tensors: itself to their sites, and `(term, n)` to the blocks.
 
-    `matched` are the blocks matched so far, the root first. None where no way leads up to an end, or where
+    `matched` are the blocks matched so far, the root first. None if no path leads up to an end, or if
     there are too many blocks.
     """
     key = (term, tuple(sites), matched[0].site if term.all_operands else "")
@@ -64,7 +64,7 @@ def _blocks_above(
 
 
 def _take_private(sight: Sight, term: Above, kept: dict[str, Block], matched: Sequence[Block]) -> None:
-    """Take in what only matched blocks read, block by block upwards."""
+    """Add blocks that only matched blocks read, block by block upwards."""
     inside = {b.site for b in matched} | kept.keys()
     waiting = [(b, 0) for b in (*matched, *kept.values())]
     while waiting and len(kept) < MOST_BLOCKS:

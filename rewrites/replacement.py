@@ -1,4 +1,4 @@
-"""A match replaced by its right side, in a draft: results keep their sites, everything outside stays as it is.
+"""Replacement of a match by its right side, in a draft: results keep their sites, the rest is unchanged.
 
 A result that becomes a new block keeps its tensor, so its readers are untouched; a result that becomes a
 tensor which exists already is read there from now on. New sites say where they come from
@@ -41,7 +41,7 @@ from tapestry.teg.graph import Block, Definition, Tensor, TensorType, attributes
 
 
 def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
-    """Replace what a rule matched, in place.
+    """Replace the blocks that a rule matched, in place.
 
     Raises:
         RuleError: the right side has no meaning, or another type than the left side.
@@ -94,7 +94,7 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
 
 
 def _check_order(draft: Draft, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
-    """Refuse what reads a tensor that is made further down."""
+    """Check that no block reads a tensor that is produced after it; raise an error otherwise."""
     for block in made.blocks:
         for t in block.inputs:
             if t not in draft.producers or not _stands_before(draft, t, block):
@@ -110,7 +110,7 @@ def _stands_before(draft: Draft, tensor: str, reader: Block) -> bool:
 
 
 def prune(draft: Draft, tensors: Sequence[str]) -> None:
-    """Take out the makers of these tensors as far as nobody reads them; inputs of the program stay."""
+    """Remove the producers of these tensors that have no readers; inputs of the program stay."""
     waiting = list(tensors)
     while waiting:
         t = waiting.pop()
@@ -145,7 +145,7 @@ class _Construction:
         return RuleError(self.rule.name, f"at {self.move.place!r}: {message}")
 
     def results(self) -> Sequence[Result]:
-        """The terms of the right side."""
+        """Return the terms of the right side."""
         right = self.rule.right
         if not isinstance(right, Computed):
             return [r for r in self.rule.results if not isinstance(r, Computed | Fuse | SpellOut)]
@@ -158,7 +158,7 @@ class _Construction:
         return found
 
     def result(self, k: int, term: AnyTensor | Op | Case) -> str:
-        """The tensor that the k-th result becomes: the old one where a new block makes it."""
+        """Return the tensor that the k-th result becomes: the old one if a new block produces it."""
         root = self.match.roots[k]
         old = self.draft.tensors[root.outputs[0]]
         term = self.decided(term)
@@ -174,7 +174,7 @@ class _Construction:
         return (self.tensors[site] if site in self.tensors else self.draft.tensors[site]).type
 
     def value(self, term: Op, root: Block | None = None) -> str:
-        """The tensor that an application makes; `root` is the block whose result it takes over."""
+        """Build the tensor of an application; `root` is the block whose result it takes over."""
         if term in self.known:
             return self.known[term]
         inputs = [site for operand in term.operands for site in self.operand(operand)]
@@ -206,7 +206,7 @@ class _Construction:
         return output
 
     def held(self, data: Callable[[Match], np.ndarray], kind: TensorType) -> np.ndarray:
-        """The values of a new constant."""
+        """Compute and check the values of a new constant."""
         value = data(self.match)
         if (value.shape, value.dtype) != (kind.shape, numpy_dtype(kind.dtype)):
             raise self.fail(
@@ -215,12 +215,12 @@ class _Construction:
         return np.array(value)
 
     def names_of(self, output: str, kind: TensorType) -> tuple[str, ...]:
-        """A tensor that survives a rewrite with its shape keeps the names of its dimensions."""
+        """Return the dimension names of an output: a tensor that survives a rewrite with its shape keeps them."""
         old = self.draft.tensors.get(output)
         return old.names if old is not None and old.shape == kind.shape else ()
 
     def decided(self, term: AnyTensor | Op | Case) -> AnyTensor | Op:
-        """A case as the term that its condition chooses."""
+        """Resolve a case to the term that its condition chooses."""
         if not isinstance(term, Case):
             return term
         try:
@@ -243,7 +243,7 @@ class _Construction:
         return found if isinstance(term, Rest) else (found,)
 
     def made_parts(self, term: Parts) -> Sequence[Term]:
-        """The terms that the match asks for; the same objects however often they are named."""
+        """Build the terms for the match; the same objects however often they are named."""
         if term not in self.made:
             try:
                 self.made[term] = tuple(term.terms(self.match))
@@ -257,7 +257,7 @@ class _Construction:
         return value(self.match) if callable(value) else value
 
     def new_site(self, role: str, definition: Definition, inputs: Sequence[str]) -> str:
-        """`place~role.digest`: the digest tells apart all that could come of this place."""
+        """Build the site name `place~role.digest`: the digest distinguishes all possible results at this place."""
         origin = self.match.roots[0].site.partition("~")[0]
         text = repr((self.move, role, definition.operator, definition.attributes, inputs))
         wanted = f"{origin}~{role}.{blake2b(text.encode(), digest_size=4).hexdigest()}"
@@ -268,7 +268,7 @@ class _Construction:
 
 
 def _same_work(new: Definition, old: Definition) -> bool:
-    """Whether strategies of the old block fit the new one: same operator, same index space."""
+    """Return whether strategies of the old block fit the new one: same operator, same index space."""
     if new.operator != old.operator or new.signature is None or old.signature is None:
         return False
     return new.signature.dims == old.signature.dims

@@ -9,11 +9,11 @@
     )
 
 On the left a `tensor` stands for any tensor, `rest` for any number of operands, `attr` for any value of an
-attribute; the same name (or the same term object) twice asks for the same thing twice. Attributes that are
-not mentioned may be anything. On the right stand the same terms, plus `pick` (operands computed from the
-match), `parts` (as many new operands as the match asks for) and attributes that are functions of
-the match. A side of several terms has several results. `above` stands for all that makes a tensor out of
-certain blocks, however it is spelled; the right side `fuse()` makes one fused block of all that is matched.
+attribute; the same name (or the same term object) twice requires the same value twice. Attributes that are
+not mentioned may be anything. On the right are the same terms, plus `pick` (operands computed from the
+match), `parts` (as many new operands as the match needs) and attributes that are functions of
+the match. A side of several terms has several results. `above` stands for all blocks that compute a tensor
+from certain blocks, in any form; the right side `fuse()` makes one fused block of all matched blocks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ALIGNED: Mapping[str, tuple[str, ...]] = {"contract": ("labels",)}
 
 
 class RuleError(ValueError):
-    """A rule that does not keep its promise: `rule` is its name, `reason` what it does instead."""
+    """Error raised when a rule does not keep its promise: `rule` is its name, `reason` what it does instead."""
 
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(f"rule {rule!r}: {reason}")
@@ -52,35 +52,35 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """Any tensor, by the rule's name for it."""
+    """A term for any tensor, by the rule's name for it."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """Any number of operands in a row, none included."""
+    """A term for any number of operands in a row, possibly none."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """Right side only: operands computed from the match."""
+    """A right-side term: operands computed from the match."""
 
     sites: Callable[[Match], Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Right side only: operands made for the match, as many terms as it asks for."""
+    """A right-side term: operands built for the match, as many terms as it needs."""
 
     terms: Callable[[Match], Sequence[Term]]
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Right side only: one of two terms, as the match decides."""
+    """A right-side term: one of two terms, depending on the match."""
 
     condition: Callable[[Match], bool]
     yes: Tensor | Op
@@ -89,31 +89,31 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """Right side only: the terms of all results at once, worked out from the match when it is replaced."""
+    """A right side: the terms of all results at once, computed from the match when it is replaced."""
 
     terms: Callable[[Match], Sequence[Result]]
 
 
 @dataclass(frozen=True, eq=False)
 class Nothing:
-    """Right side only: the result is not needed any more."""
+    """A right side: the result is not needed any more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """Any value of an attribute, by the rule's name for it."""
+    """A pattern for any value of an attribute, by the rule's name for it."""
 
     name: str
 
 
 class AttributePattern(Protocol):
-    """Left side only: a pattern inside the attributes of a block, which may fit in several ways.
+    """A left-side pattern inside the attributes of a block, which may match in several ways.
 
-    Of a cell it may name as `heads` functions, one of which the expression must have: others are not asked.
+    For a cell it may name as `heads` functions, one of which the expression must have: others are not tested.
     """
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
-        """What each way binds; nothing where it does not fit."""
+        """Return the bindings of each match; empty if it does not match."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,23 +132,23 @@ class Op:
     data: Callable[[Match], np.ndarray] | None = None
 
     def named(self, name: str) -> Op:
-        """Left: `m[name]` is the output. Right: the role of the new block, part of its site."""
+        """Name the term. On the left, `m[name]` is the output; on the right, the new block's role, part of its site."""
         return replace(self, name=name)
 
     def only_here(self) -> Op:
-        """Left: the output is read by matched blocks only, so nothing is computed twice without it."""
+        """Require, on the left side, that only matched blocks read the output: nothing is computed twice."""
         return replace(self, is_only_here=True)
 
     def at(self, places: str) -> Op:
-        """Left: the terms stand for those operands whose positions `inside` binds to this name; others are free."""
+        """Match, on the left side, the operands whose positions `inside` binds to this name; others are free."""
         return replace(self, places=places)
 
     def holding(self, data: Callable[[Match], np.ndarray]) -> Op:
-        """Right: a source's values, which the program brings along from now on."""
+        """Set, on the right side, a source's values, which are supplied with the program from now on."""
         return replace(self, data=data)
 
     def commutative(self) -> Op:
-        """Left: the operands may stand in any order, their aligned attributes with them."""
+        """Let the operands match in any order on the left side, their aligned attributes with them."""
         if self.operator not in ALIGNED or any(isinstance(o, Rest) for o in self.operands):
             raise ValueError(f"operands of {self.operator!r} cannot be exchanged by a pattern")
         return replace(self, is_commutative=True)
@@ -163,39 +163,40 @@ WholeSide = Computed | Fuse | SpellOut
 
 
 def tensor(name: str) -> Tensor:
-    """Any tensor; `m[name]` is its site."""
+    """Build a term for any tensor; `m[name]` is its site."""
     return Tensor(name)
 
 
 def rest(name: str) -> Rest:
-    """Any number of operands; `m[name]` is the tuple of their sites."""
+    """Build a term for any number of operands; `m[name]` is the tuple of their sites."""
     return Rest(name)
 
 
 def attr(name: str) -> Attribute:
-    """Any value; `m[name]` is the value (None: the attribute is not there)."""
+    """Build a pattern for any value; `m[name]` is the value (None: the attribute is absent)."""
     return Attribute(name)
 
 
 def pick(sites: Callable[[Match], Sequence[str]]) -> Pick:
-    """Operands computed from the match, out of the sites it binds."""
+    """Build operands computed from the match, out of the sites it binds."""
     return Pick(sites)
 
 
 def parts(terms: Callable[[Match], Sequence[Term]]) -> Parts:
-    """Operands made for the match: one view per part of a concatenation, say. Several results that name the
-    same `Parts` share what it makes.
+    """Build operands made for the match, e.g. one view per part of a concatenation.
+
+    Several results that name the same `Parts` share the operands that it builds.
     """
     return Parts(terms)
 
 
 def case(condition: Callable[[Match], bool], yes: Tensor | Op, no: Tensor | Op) -> Case:
-    """The term `yes` where the condition holds for the match, else `no`."""
+    """Build the term `yes` if the condition holds for the match, else `no`."""
     return Case(condition, yes, no)
 
 
 def computed(terms: Callable[[Match], Sequence[Result]]) -> Computed:
-    """A whole right side that is a function of the match: one result per root."""
+    """Build a whole right side that is a function of the match: one result per root."""
     return Computed(terms)
 
 
@@ -209,13 +210,13 @@ def op(
     inside: AttributePattern | None = None,
     **attributes: Any,
 ) -> Op:
-    """An application. Right: `given(match)` adds attributes that belong together."""
+    """Build an application. Right side: `given(match)` adds attributes that belong together."""
     return Op(operator, operands, tuple(attributes.items()), given, inside)
 
 
 @dataclass(eq=False, slots=True)
 class Match:
-    """What the variables of a rule stand for at one place. Guards, choices and attributes are functions of it."""
+    """The bindings of a rule's variables at one place. Guards, choices and attributes are functions of it."""
 
     draft: Sight
     bindings: Mapping[Any, Any]
@@ -227,16 +228,16 @@ class Match:
         return self.bindings[name]
 
     def block(self, term: Op) -> Block:
-        """The block that an application of the left side matched."""
+        """Return the block that an application of the left side matched."""
         found: Block = self.bindings[term]
         return found
 
     def type(self, name: str) -> TensorType:
-        """Shape and element type of the tensor called `name`."""
+        """Return the shape and element type of the tensor called `name`."""
         return self.draft.tensors[self.bindings[name]].type
 
     def types(self, name: str) -> tuple[TensorType, ...]:
-        """Those of the operands called `name`."""
+        """Return the shapes and element types of the operands called `name`."""
         return tuple(self.draft.tensors[t].type for t in self.bindings[name])
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -246,11 +247,11 @@ class Match:
         return self.type(name).dtype
 
     def result(self, k: int = 0) -> TensorType:
-        """The type of the k-th result that is replaced."""
+        """Return the type of the k-th result that is replaced."""
         return self.draft.tensors[self.roots[k].outputs[0]].type
 
     def value(self, name: str) -> np.ndarray | None:
-        """The data of the tensor called `name`, where the program brings it along."""
+        """Return the data of the tensor called `name`; None if it is not supplied with the program."""
         return self.draft.data.get(self.bindings[name])
 
     @property
@@ -260,19 +261,19 @@ class Match:
         return found
 
     def is_unread(self) -> bool:
-        """Whether nobody reads any output of the first root."""
+        """Return whether no output of the first root has readers."""
         return not any(self.draft.readers[t] for t in self.roots[0].outputs)
 
 
 class Sizes:
-    """The sizes of an example: the given ones, or random ones from 1 (or `least`) to `most`."""
+    """The sizes of an example: the default ones, or random ones from 1 (or `least`) to `most`."""
 
     def __init__(self, rng: np.random.Generator | None = None, most: int = 5) -> None:
         self.rng = rng
         self.most = most
 
     def __call__(self, default: int, least: int = 1) -> int:
-        """One size; `default` in the fixed example."""
+        """Return one size; `default` in the fixed example."""
         return default if self.rng is None else int(self.rng.integers(least, max(least, self.most) + 1))
 
 
@@ -280,27 +281,27 @@ class Sizes:
 class Rule:
     """A law of equivalence between programs.
 
-    `doc`: first line what changes; then before -> after; then when it is allowed and why it preserves
-    meaning. `source` names where it comes from. `where` says what else must hold and binds more names (None: the
-    rule does not fit here); `when` is the guard, asked after it; `choices` lists the alternatives of one
+    `doc`: first line the change; then before -> after; then when it is allowed and why it preserves
+    meaning. `source` names its origin. `where` adds conditions and binds more names (None: the
+    rule does not match here); `when` is the guard, evaluated after it; `choices` lists the alternatives of one
     match as short texts (`m.choice` on the right side). `kind`: "semantic" rules say what an operator means,
     "optimization" rules how to do it better. `domain`: "exact" keeps every bit (up to the sign of zero),
-    "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it fits ends
-    (`rewrites.measure` falls). `example` builds a small graph in which the rule fires. `together`: of two roots
-    and more, all blocks that fit as the last one beside the same others, with the same choice, are taken at once
-    where they are several; `m.together` are the single matches, and the right side is a `computed` one.
+    "real" holds for real numbers and so up to rounding. `saturating`: applying it wherever it matches ends
+    (`rewrites.measure` falls). `example` builds a small graph in which the rule fires. `together`: with two or more
+    roots, all blocks that match as the last one beside the same others, with the same choice, are taken at once
+    if there are several; `m.together` are the single matches, and the right side is a `computed` one.
 
-    Guards, choices and `where` are functions of what they see through the match, names apart: what is matched, what
-    it reads, and whatever else they ask `m.draft` for; where that changes, and only there, the rule is tried again.
-    A saturating rule says with `looks` how many blocks above the matched ones it looks at.
+    Guards, choices and `where` are functions of what they read through the match, up to names: the matched blocks,
+    their inputs, and whatever else they request from `m.draft`; where these tracked reads change, and only there, the
+    rule is tried again. A saturating rule declares with `looks` how many blocks above the matched ones it reads.
 
-    Shared values are not computed twice: where blocks that the rule matches are read by others, and so stay, its
-    right side does not compute again what they do, unless `duplicates` says so. `only_here` keeps a pattern to
-    what is not shared; `rewrites.duplication` tries it.
+    Shared values are not computed twice: if other blocks read results of matched blocks, so that these stay, the
+    right side does not recompute them, unless `duplicates` says so. `only_here` restricts a pattern to values that
+    are not shared; `rewrites.duplication` tests it.
 
-    A left side that is costly to make may be a function, asked when the rule is first matched: whoever only names
-    rules does not wait for it. It returns the same terms whenever it is asked. `roots`, `results` and `depth` then
-    raise what would else be raised at once, a RuleError where the sides do not go together.
+    A left side that is costly to build may be a function, called when the rule is first matched: code that only names
+    rules does not wait for it. It returns the same terms whenever it is called. `roots`, `results` and `depth` then
+    raise what would else be raised at once, a RuleError if the sides do not fit together.
     """
 
     name: str
@@ -353,7 +354,7 @@ class Rule:
         return self.right if isinstance(self.right, tuple) else (self.right,)
 
     def _check(self, roots: tuple[Op, ...], results: tuple[Result | WholeSide, ...]) -> None:
-        """Refuse sides that do not go together."""
+        """Check that the sides fit together; raise a RuleError otherwise."""
         if len(roots) != len(results):
             raise RuleError(self.name, f"{len(roots)} roots on the left, {len(results)} results on the right")
         bound = {t.name for root in roots for t in terms(root) if isinstance(t, Tensor | Rest | Op)}
@@ -378,7 +379,7 @@ class Rule:
 
 
 def terms(term: Term) -> Iterator[Term]:
-    """The term and all terms inside it."""
+    """Yield the term and all terms inside it."""
     yield term
     for part in _inner(term):
         yield from terms(part)
@@ -391,6 +392,6 @@ def _inner(term: Term) -> Sequence[Term]:
 
 
 def _depth(term: Term) -> int:
-    """How many blocks lie on the longest way into the term."""
+    """Count the blocks on the longest path into the term."""
     own = 1 if isinstance(term, Op) else term.most + 3 if isinstance(term, Above) else 0
     return own + max((_depth(o) for o in _inner(term)), default=0)

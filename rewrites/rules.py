@@ -1,4 +1,4 @@
-"""The catalogue of rules: one tuple per family, added up here; third parties add through entry points."""
+"""The catalogue of rules: one tuple per family, combined here; third parties add by entry points."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _FAMILY = {rule.name: family for family, rules in FAMILIES.items() for rule in r
 
 @once
 def plug_ins() -> Loaded[Rule]:
-    """The rules of installed plug-ins (entry point group `tapestry.rules`), and what was left out."""
+    """Load the rules of installed plug-ins (entry point group `tapestry.rules`), and what was left out."""
     return load(RULE_GROUP, {rule.name for rule in RULES})
 
 
 @cache
 def catalogue() -> dict[str, Rule]:
-    """All rules by name, those of installed plug-ins included; one that is left out is not in it."""
+    """Return all rules by name, with those of installed plug-ins; rules that were left out are not in it."""
     return {rule.name: rule for rule in RULES} | dict(plug_ins().members)
 
 
 def family_of(rule: str) -> str:
-    """The family that a rule belongs to, by its name; what plug-ins bring along are `plugins`."""
+    """Return the family that a rule belongs to, by its name; rules supplied by plug-ins are in `plugins`."""
     return _FAMILY.get(rule, OTHERS)
 
 
 def rule_named(name: str) -> Rule:
-    """The rule called `name`.
+    """Return the rule called `name`.
 
     Raises:
         ValueError: there is none; near names are listed.

@@ -1,9 +1,9 @@
-"""Equal surroundings give equal offers: what rules looked at around a place, as questions whose answers lead there.
+"""A context cache: equal contexts have equal candidate moves, found by a tree of tracked reads.
 
-Rules are functions of what they look at, names apart. So what they ask about the surroundings of a place, in the
-order in which they ask it, is a tree: an answer decides the next question, and behind the last one stands what
-they offer, with numbers for blocks and tensors. Equal layers, of which a program has dozens, are matched once and
-recognised from then on.
+Rules are functions of what they read, up to names. Their reads of the context of a place, in the order in which
+they are made, therefore form a tree: an answer decides the next question, and after the last one the leaf holds
+the candidate moves, with numbers for blocks and tensors. Equal layers, of which a program has dozens, are matched
+once and recognized from then on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAKER, READERS, PRESENCE, CROWD = range(4)
 
 
 class Scene:
-    """The surroundings of a place as far as they were asked for: blocks and tensors numbered as they come up."""
+    """The context of a place as far as it was read: blocks and tensors numbered in order of appearance."""
 
     def __init__(self, sight: Sight, root: Block) -> None:
         self.sight = sight
@@ -44,11 +44,11 @@ class Scene:
         self.first = self._told(root)
 
     def close(self) -> None:
-        """Let the program go: nothing is asked any more, the numbers stay."""
+        """Release the program: no more questions can be answered, the numbers stay."""
         del self.sight, self._positions
 
     def answer(self, question: Question) -> Any:
-        """What a question finds; None where it finds too much."""
+        """Answer a question; None if there are too many readers."""
         tensor, about = self.tensors[question >> 2], question & 3
         if about == MAKER:
             return self._told(self.sight.program.producers[tensor])
@@ -60,7 +60,7 @@ class Scene:
         return None if len(readers) > MOST_READERS else tuple([(k, self._told(b)) for b, k in readers])
 
     def question(self, key: Key) -> Question | None:
-        """What was looked at as a question; None where it is none that can be asked about other places."""
+        """Convert a tracked read to a question; None if it cannot be asked about other places."""
         if key.__class__ is str:
             number = self.tensor_numbers.get(key)
             return None if number is None else number << 2
@@ -72,14 +72,14 @@ class Scene:
         return number << 2 | (READERS if len(key) == 1 else PRESENCE if key[1] == PRESENT else CROWD)
 
     def key(self, question: Question) -> Key:
-        """What a question looks at."""
+        """Convert a question to the key that it reads."""
         tensor, about = self.tensors[question >> 2], question & 3
         if about == MAKER:
             return tensor
         return (tensor,) if about == READERS else (tensor, PRESENT if about == PRESENCE else MANY)
 
     def _told(self, block: Block) -> Any:
-        """A block by its number, or, where it is new, by what it does, to what, and where among the others."""
+        """Describe a block: its number, or, if it is new, its definition, operands and rank among the others."""
         known = self.block_numbers.get(block.site)
         if known is not None:
             return known
@@ -107,13 +107,13 @@ class Scene:
 
 @lru_cache(maxsize=1 << 14)
 def _nameless(definition: Definition) -> Hashable:
-    """Of a sink, which names the state that it carries on, whether it carries any, and all else."""
+    """Describe a sink without the name of its carried state: whether it carries any, and all else."""
     others = tuple([a for a in definition.attributes if a[0] != "carries"])
     return definition.operator, definition.get("carries") is not None, others
 
 
 class _Node:
-    """The next question and what follows each answer, or what lies behind the last one."""
+    """The next question and the node after each answer, or the leaf after the last one."""
 
     __slots__ = ("answers", "leaf", "question")
 
@@ -124,7 +124,7 @@ class _Node:
 
 
 class Visit(Generic[L]):
-    """A scene asked what is known to matter, as far as that goes: `leaf` is what was worked out in its equal."""
+    """A lookup of a context in the cache: `leaf` is the result found in an equal context, if there is one."""
 
     __slots__ = ("answer", "asked", "first", "leaf", "node", "scene")
 
@@ -140,19 +140,19 @@ class Visit(Generic[L]):
 
 
 class Scenes(Generic[L]):
-    """Surroundings that were met, each with what was worked out there."""
+    """A cache of contexts, each with the result computed there."""
 
     def __init__(self) -> None:
         self._roots: dict[Any, _Node] = {}
         self._count = 0
 
     def visit(self, tried: Hashable, scene: Scene) -> Visit[L]:
-        """Whether the same trials were made in equal surroundings; if so, the scene has numbers for all of them."""
+        """Look up whether the same rules were tried in an equal context; it then has numbers for all reads."""
         first = (tried, scene.first)
         return Visit(scene, first, self._roots.get(first))
 
     def learn(self, visit: Visit[L], seen: Sequence[Key], leaf: L) -> None:
-        """Remember what came of trials that saw this, in this order, in surroundings that were not known."""
+        """Store the result of rules that made these reads, in this order, in a context that was not known."""
         scene, count = visit.scene, len(visit.asked)
         if (count and visit.answer is None) or [scene.question(k) for k in seen[:count]] != visit.asked:
             return

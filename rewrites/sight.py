@@ -1,6 +1,6 @@
-"""A program as a rule sees it: what was looked at is known afterwards, so that only a change of that counts.
+"""A tracked graph: it records what a rule reads, so that only changes of that matter.
 
-Imported by the language (`rewrites.rule`: guards look through it), the matcher and what keeps moves current.
+Imported by the language (`rewrites.rule`: guards read through it), the matcher and the module that updates moves.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FEW = 8
 
 
 def has_many_readers(readers: Sequence[Reader]) -> bool:
-    """Whether more than a few blocks read a tensor."""
+    """Return whether more than a few blocks read a tensor."""
     return len(readers) > FEW and len({b.site for b, _ in readers}) > FEW
 
 
 class Looked(dict[str, V]):
-    """Of a larger map, by tensors, the entries that were asked for; the first time is noted."""
+    """A tracked map: the requested entries of a larger map, by tensors; the first read of each is recorded."""
 
     __slots__ = ("sight", "whole")
 
@@ -51,7 +51,7 @@ class Looked(dict[str, V]):
         return site in self.whole and self[str(site)] is not None
 
     def get(self, site: str, default: Any = None) -> Any:
-        """The value, or the default."""
+        """Return the value, or the default."""
         return self[site] if site in self.whole else default
 
     def __iter__(self) -> Iterator[str]:
@@ -59,17 +59,17 @@ class Looked(dict[str, V]):
         return iter(self.whole)
 
     def keys(self) -> Any:
-        """All keys of the larger map."""
+        """Return all keys of the larger map; this counts as reading everything."""
         self.sight.look_at_all()
         return self.whole.keys()
 
     def values(self) -> Any:
-        """All values of the larger map."""
+        """Return all values of the larger map; this counts as reading everything."""
         self.sight.look_at_all()
         return self.whole.values()
 
     def items(self) -> Any:
-        """All entries of the larger map."""
+        """Return all entries of the larger map; this counts as reading everything."""
         self.sight.look_at_all()
         return self.whole.items()
 
@@ -79,7 +79,7 @@ class Looked(dict[str, V]):
 
 
 class Types(Mapping[str, Tensor]):
-    """Tensors with their types, which are no news; to ask for all of them is to look at everything."""
+    """Tensors with their types, which are not tracked; requesting all of them counts as reading everything."""
 
     __slots__ = ("_sight", "_tensors")
 
@@ -99,7 +99,7 @@ class Types(Mapping[str, Tensor]):
 
 
 class Data(Mapping[str, np.ndarray]):
-    """The values of sources; to ask for one is to look at what makes the tensor."""
+    """The values of sources; requesting one counts as reading the producer of the tensor."""
 
     def __init__(self, sight: Sight, data: Mapping[str, np.ndarray]) -> None:
         self._sight, self._data = sight, data
@@ -126,7 +126,7 @@ class Data(Mapping[str, np.ndarray]):
 
 
 class LookedReaders(Looked[tuple[Reader, ...]]):
-    """Who reads tensors, noted as such."""
+    """A tracked map of the readers of tensors, recorded as such."""
 
     __slots__ = ()
 
@@ -137,11 +137,11 @@ class LookedReaders(Looked[tuple[Reader, ...]]):
 
 
 class Sight:
-    """Reads a program, and knows since `forget` what it was asked for.
+    """A tracked graph: it reads a program and records everything requested since `forget`.
 
-    Rules may ask for `tensors`, `producers`, `readers`, `data`, `blocks`, `alike`, `is_free`, `is_private` and
-    `position`, to compare what it says only; the rest is the matcher's. Shapes and element types are not noted, since
-    a rewrite never changes those of a tensor. A rule must not depend on names.
+    Rules may request `tensors`, `producers`, `readers`, `data`, `blocks`, `alike`, `is_free`, `is_private` and
+    `position`, the last only for comparisons; the rest is for the matcher. Shapes and element types are not recorded,
+    since a rewrite never changes those of a tensor. A rule must not depend on names.
     """
 
     def __init__(self, program: Draft | Graph) -> None:
@@ -156,41 +156,41 @@ class Sight:
 
     @property
     def blocks(self) -> Mapping[str, Block]:
-        """All blocks by their sites: whoever looks here has seen everything."""
+        """All blocks by their sites; access counts as reading everything."""
         self.look_at_all()
         return self.at_sites
 
     @property
     def at_sites(self) -> Mapping[str, Block]:
-        """The blocks by their sites, for the matcher, which notes itself what it saw."""
+        """The blocks by their sites, for the matcher, which records its own reads."""
         return self.program.by_site if isinstance(self.program, Graph) else self.program.blocks
 
     def look_at_all(self) -> None:
-        """Note that everything was looked at."""
+        """Record that everything was read."""
         self.log.append(EVERYTHING)
 
     def position(self, site: str) -> Position:
-        """Where a block that was seen stands; positions compare as program order."""
+        """Return the position of a block that was read; positions compare as program order."""
         return self.positions[site]
 
     def ordered(self, sites: Iterable[str]) -> list[Block]:
-        """The blocks at these sites, in program order."""
+        """List the blocks at these sites, in program order."""
         blocks = self.at_sites
         return [blocks[s] for s in sorted(sites, key=self.position)]
 
     def alike(self, definition: Definition) -> list[Block]:
-        """The blocks without inputs of this very definition, in program order."""
+        """Find the blocks without inputs of exactly this definition, in program order."""
         self.log.append(definition)
         blocks = self.at_sites
         found = [blocks[site] for site in self._alike.get(definition, ())]
         return sorted(found, key=lambda b: self.positions[b.site])
 
     def is_free(self, block: Block) -> bool:
-        """Whether rules may match the block: it is not pinned, ordered or cut to a part."""
+        """Return whether rules may match the block: it is not pinned, ordered or cut to a part."""
         return block.site not in self.held
 
     def is_private(self, tensor: str, blocks: Collection[Block]) -> bool:
-        """Whether nobody but these blocks reads a tensor; who reads it is not looked at where it is many."""
+        """Return whether only these blocks read a tensor; its readers are not recorded if there are many."""
         if len(blocks) <= FEW:
             self.log.append((tensor, MANY))
             if has_many_readers(self.program.readers[tensor]):
@@ -198,11 +198,12 @@ class Sight:
         return all(reader in blocks for reader, _ in self.readers[tensor])
 
     def late(self, blocks: Sequence[Block], tensors: Iterable[str]) -> list[Block] | None:
-        """The blocks after the first of these, in program order, that tensors need: to stand where it stands, what
-        reads them has these move in front of it.
+        """Find the blocks after the first of these, in program order, that tensors need.
 
-        None where the tensors need one of the `blocks` themselves (a cycle), or more than `MOST_LATE`: what is that
-        far apart in the program stays apart.
+        A reader of the tensors that is put in the first block's place has these move before it.
+
+        None if the tensors need one of the `blocks` themselves (a cycle), or more than `MOST_LATE`: blocks
+        that far apart in the program stay apart.
         """
         start = self.position(blocks[0].site)
         waiting = [self.producers[t] for t in tensors]
@@ -220,18 +221,18 @@ class Sight:
         return self.ordered(found)
 
     def forget(self) -> None:
-        """Begin anew to note what is looked at."""
+        """Clear the record of reads."""
         if self.log:
             self.producers.clear()
             self.readers.clear()
             self.log = []
 
     def seen(self) -> tuple[Key, ...]:
-        """What was looked at since, in that order."""
+        """Return the reads recorded since `forget`, in order."""
         return tuple(self.log)
 
     def remembered(self, key: Any, work: Callable[[], V]) -> V:
-        """What some work on the program gives; done once, and looked at whenever it is asked for."""
+        """Return the result of some work on the program; done once, its reads recorded at every request."""
         known = self._memo.get(key)
         if known is None:
             outer = self.log, self.producers, self.readers

@@ -1,4 +1,4 @@
-"""Small graphs in few lines: the examples of rules, which their tests are generated from."""
+"""Small graphs in few lines: the examples of rules, from which their tests are generated."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ T = TypeVar("T")
 
 
 def sure(value: T | None) -> T:
-    """The value that a rule's guard has made sure is there."""
+    """Return the value, whose presence a rule's guard has checked; assert that it is not None."""
     assert value is not None
     return value
 
 
 class Sketch(GraphBuilder):
-    """A graph builder that names what is not named."""
+    """A graph builder with default names."""
 
     def tensor(self, site: str, *shape: int, dtype: str = "float32", role: str = "activation") -> str:
-        """An input of the program."""
+        """Add an input of the program."""
         return self.source(site, shape, dtype, role)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         return self.tensors[tensor].shape
 
     def op(self, operator: str, *inputs: str, site: str = "", **attrs: Any) -> str:
-        """An application with one result."""
+        """Add an application with one result."""
         return self.apply(operator, inputs, site=site or operator, **attrs)[0]
 
     def view(self, root: str, view: ViewMap, site: str = "view") -> str:
-        """A view of a tensor."""
+        """Add a view of a tensor."""
         return self.apply("view", (root,), site=site, **dict(view_attributes(view)))[0]
 
     def cell(
         self, expr: Expression, reads: Mapping[str, str], dtype: str = "float32", site: str = "cell"
     ) -> str:
-        """A cell; `reads` gives each tensor a letter per dimension (`-`: broadcast), in the result's order."""
+        """Add a cell; `reads` gives each tensor a letter per dimension (`-`: broadcast), in the result's order."""
         sizes: dict[str, int] = {}
         for tensor, letters in reads.items():
             sizes.update({c: n for c, n in zip(letters, self.shape(tensor), strict=True) if c != "-"})
@@ -51,18 +51,18 @@ class Sketch(GraphBuilder):
         )
 
     def contract(self, text: str, *inputs: str, site: str = "contract") -> str:
-        """A contraction by einsum's text."""
+        """Add a contraction specified by an einsum string."""
         left, right = text.split("->")
         labels = tuple(tuple(part) for part in left.split(","))
         return self.op("contract", *inputs, site=site, labels=labels, output=tuple(right))
 
     def result(self, *tensors: str) -> Graph:
-        """The graph whose outputs these are."""
+        """Build the graph whose outputs these are."""
         for tensor in tensors:
             self.sink(tensor)
         return self.build()
 
 
 def replaced_at(values: Sequence[T], position: int, value: T) -> tuple[T, ...]:
-    """The values with another one at a position."""
+    """Return the values with another one at a position."""
     return (*values[:position], value, *values[position + 1 :])

@@ -1,5 +1,4 @@
-"""Strategies of application beyond the single move: a pass per rule, passes up to a bound, and saturation by rules
-that end."""
+"""Strategies of application beyond the single move: a pass per rule, bounded passes, and saturation."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from tapestry.teg.graph import Block, Graph
 
 
 class Saturated(NamedTuple):
-    """The graph in which no rule fits any more, the moves that lead there, and what they changed."""
+    """The graph in which no rule matches any more, the moves that lead there, and their changes."""
 
     graph: Graph
     moves: list[Move]
@@ -33,13 +32,13 @@ class Saturated(NamedTuple):
 def saturate(
     graph: Graph, rules: Sequence[Rule], limit: int | None = None, changes: Changes | None = None
 ) -> Saturated:
-    """Apply the rules wherever they fit, rule by rule, each in program order, until none does.
+    """Apply the rules wherever they match, rule by rule, each in program order, until none does.
 
-    What one rule does in one pass is one move of many places. `changes` are those of the moves made since the
-    graph was last saturated: then only their neighbourhood is looked at.
+    The rewrites of one rule in one pass are one move of many places. `changes` are those of the moves made since the
+    graph was last saturated: then only their neighborhood is searched.
 
     It ends because the measure (`rewrites.measure`) falls: every move is checked for that as far as its
-    neighbourhood tells, and of those where it does not tell there may be `limit` (by default 20 per block).
+    neighborhood decides it, and there may be `limit` moves (by default 20 per block) for which it does not.
 
     Raises:
         ValueError: a rule is not declared to end.
@@ -77,7 +76,7 @@ MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, LARGEST_EXPRESSION = 32, 4096, 20_000
 
 
 class Repeated(NamedTuple):
-    """A graph after passes that were stopped; `unfinished` are the rules that fit there still."""
+    """A graph after passes that were stopped; `unfinished` are the rules that still match there."""
 
     graph: Graph
     moves: list[Move]
@@ -85,12 +84,12 @@ class Repeated(NamedTuple):
 
 
 def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
-    """One pass per rule, one after the other: at each block, in program order, the first move that fits.
+    """Run one pass per rule, in turn: at each block, in program order, make the first move that matches.
 
-    What a rule makes is not visited again by the same rule, so this ends.
+    Blocks that a rule adds are not visited again by the same rule, so this ends.
 
     Raises:
-        RuleError: a rule fails; it says which.
+        RuleError: a rule fails; the message names it.
     """
     draft, fired, room = Draft(graph), list[Move](), _Room(graph)
     for rule in rules:
@@ -99,7 +98,7 @@ def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
 
 
 def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repeated:
-    """Passes as long as a rule fits, stopped after `most` moves (by default four for each block and 100 more).
+    """Repeat passes while a rule matches, up to `most` moves (by default four for each block and 100 more).
 
     Saturating rules among them are applied until none fits, before and after each pass.
 
@@ -124,7 +123,7 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
 
 
 def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> list[Move]:
-    """One pass of a rule over the blocks there are, of at most so many moves."""
+    """Run one pass of a rule over the present blocks, of at most `most` moves."""
     fired: list[Move] = []
     index = index_of((rule,))
     for block in draft.ordered(draft.blocks):
@@ -139,7 +138,7 @@ def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> lis
 
 
 class _Room:
-    """How large rules that need not end may make a program: beyond it lies growth without bound, not a detour."""
+    """The size limits of a program under rules that need not end: growth beyond them counts as unbounded."""
 
     def __init__(self, graph: Graph) -> None:
         self.blocks = MOST_BLOCKS_MORE + MOST_BLOCKS_TIMES * len(graph.blocks)
@@ -147,7 +146,7 @@ class _Room:
         self.parts = max([LARGEST_EXPRESSION, *(2 * size for size in cells)])
 
     def check(self, draft: Draft, move: Move) -> None:
-        """Look at what the last move put in.
+        """Check the blocks that the last move added.
 
         Raises:
             RuleError: the program or an expression has grown too large.
@@ -167,14 +166,14 @@ class _Room:
 
 
 class _Ending:
-    """The argument that saturation ends, checked move by move."""
+    """The termination argument of saturation, checked move by move."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.unclear: Counter[str] = Counter()
 
     def check(self, draft: Draft, move: Move) -> None:
-        """Look at what the last move put in and took out.
+        """Check the blocks that the last move added and removed.
 
         Raises:
             RuleError: it does not end.
@@ -201,7 +200,7 @@ def _sizes_of(blocks: Sequence[Block]) -> str:
 
 
 def _by_rule(draft: Draft, index: Index, places: Collection[str]) -> dict[Rule, list[str]]:
-    """The places at which each rule may fit, in program order."""
+    """Map each rule to the places at which it may match, in program order."""
     found: dict[Rule, list[str]] = {rule: [] for rule in index.rules}
     for block in draft.ordered(places):
         barren = index.barren(draft, block)
@@ -212,7 +211,7 @@ def _by_rule(draft: Draft, index: Index, places: Collection[str]) -> dict[Rule, 
 
 
 def _first(draft: Draft, sight: Sight, index: Index, rule: Rule, place: str) -> Move | None:
-    """Carry out a rule's first move at a place, and return it."""
+    """Carry out a rule's first move at a place, and return it; None if there is none."""
     block = draft.blocks.get(place)
     if block is None or not may_begin(rule, draft, block):
         return None
@@ -228,7 +227,7 @@ def _first(draft: Draft, sight: Sight, index: Index, rule: Rule, place: str) -> 
 
 
 def _in_runs(moves: Sequence[Move]) -> list[Move]:
-    """Moves of one rule and choice that follow each other, as one move of many places."""
+    """Merge consecutive moves of one rule and choice into one move of many places."""
     runs = groupby(moves, key=lambda m: (m.rule, m.choice))
     tied = ((rule, tuple(p for m in run for p in m.places), choice) for (rule, choice), run in runs)
     return [Move(rule, places if len(places) > 1 else places[0], choice) for rule, places, choice in tied]

@@ -1,4 +1,4 @@
-"""The promises of a rule as functions, for the tests of our own rules and for those of plug-ins alike.
+"""The contract of a rule as test functions, for built-in rules and plug-ins alike.
 
     from tapestry.rewrites.testing import broken_promises
 
@@ -41,7 +41,7 @@ OTHER_DTYPES = ("float64", "bfloat16", "float16", "int32", "uint8")
 
 
 def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tuple[str, ...]:
-    """What is wrong with a rule, one text per promise that it breaks; nothing for a good one.
+    """List the errors of a rule, one text per promise that it breaks; empty for a correct one.
 
     `trials` is the number of random sizes of its example that are tried. Guards, choices and right sides that
     raise count as broken promises.
@@ -63,7 +63,7 @@ def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tu
 
 
 def explains_itself(rule: Rule) -> None:
-    """The doc is a sentence, a blank line, `before -> after`, and why; a source is named; its name is a plain one.
+    """Check that the doc is a sentence, a blank line, `before -> after`, and why; with source and plain name.
 
     Raises:
         BrokenPromise: it is not.
@@ -79,7 +79,7 @@ def explains_itself(rule: Rule) -> None:
 
 
 def keeps_promises(rule: Rule, size: Sizes, rng: np.random.Generator) -> None:
-    """The rule fires on its example and every move keeps every promise.
+    """Check that the rule fires on its example and every move keeps every promise.
 
     Raises:
         BrokenPromise: which one it breaks.
@@ -92,7 +92,7 @@ def keeps_promises(rule: Rule, size: Sizes, rng: np.random.Generator) -> None:
 
 
 def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
-    """Every move of a rule on a graph keeps every promise; how many moves there are.
+    """Check that every move of a rule on a graph keeps every promise; return the number of moves.
 
     Raises:
         BrokenPromise: which one it breaks.
@@ -126,7 +126,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
 
 
 def _looks_no_further(rule: Rule, graph: Graph) -> None:
-    """Saturation looks again only as near a change as a rule's pattern and its `looks` reach."""
+    """Check that the rule reads no further than its pattern and its `looks` reach, as saturation assumes."""
     sight = Sight(graph)
     for block in graph.blocks:
         sight.forget()
@@ -145,12 +145,12 @@ def _looks_no_further(rule: Rule, graph: Graph) -> None:
 
 
 def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
-    """Every move of a copy of the rule with wrong results is noticed on the example.
+    """Check that every move of a copy of the rule with wrong results is noticed on the example.
 
     A rule with several results has, beside the copy in which all are wrong, one for each result.
 
     Raises:
-        BrokenPromise: nobody would notice.
+        BrokenPromise: a wrong copy is not noticed.
     """
     graph = rule.example(Sizes())
     results = [k for k, result in enumerate(rule.results) if not isinstance(result, Nothing)]
@@ -180,7 +180,7 @@ def _on_random_sizes(rule: Rule, rng: np.random.Generator, trials: int) -> None:
 
 
 def fires_in_some_sizes(rule: Rule, rng: np.random.Generator, trials: int = 40) -> None:
-    """The rule fires on its example in some random size: its guard is about more than the sizes of the example.
+    """Check that the rule fires on its example in some random size, so that its guard is about more than sizes.
 
     Raises:
         BrokenPromise: in none of `trials`.
@@ -197,7 +197,7 @@ def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
 
 
 def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> None:
-    """Matched blocks and what only they read may go; readers of a rebound result change; nothing else does."""
+    """Check that only matched blocks, what only they read, and readers of a rebound result change."""
     kept = [b for b in before.blocks if after.by_site.get(b.site) is b]
     gone = [b for b in before.blocks if after.by_site.get(b.site) is not b]
     new = [b for b in after.blocks if before.by_site.get(b.site) is not b]
@@ -220,7 +220,7 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
 
 
 def wrong(rule: Rule, only: int | None = None) -> Rule:
-    """The rule with each new result off by one (or `only` that one), or, where nothing is new, without its guard."""
+    """Copy the rule with each new result off by one (or `only` that one), or, if none is new, without guard."""
     if all(isinstance(r, Nothing) for r in rule.results):
         return with_right(rule, NOTHING, when=lambda _: True)
     if isinstance(rule.right, Fuse | SpellOut):
@@ -243,7 +243,7 @@ def _wrong_term(result: Any, k: int) -> Any:
 
 
 def _all_off_by_one(form: FusedForm) -> FusedForm:
-    """The fused block with one added to its outputs."""
+    """Add one to the outputs of the fused block."""
     _, types = form.define()
     count = len(form.inputs) + sum(len(s.types) for s in spelled_out(form.define()[0], form.reads))
     cells = tuple(
@@ -264,13 +264,13 @@ def _plus_one(kind: TensorType) -> Mapping[str, Any]:
 
 
 def with_right(rule: Rule, right: Any, **changes: Any) -> Rule:
-    """A copy of the rule with another right side."""
+    """Copy the rule with another right side."""
     kept = {f.name: getattr(rule, f.name) for f in fields(rule) if f.init}
     return Rule(**{**kept, "right": right, **changes})
 
 
 def retyped(graph: Graph, dtype: str) -> Graph | None:
-    """The graph with `dtype` for float32; None where an operator does not take it."""
+    """Return the graph with `dtype` for float32; None if an operator does not accept it."""
     tensors: dict[str, Tensor] = {}
     blocks: list[Block] = []
     for b in graph.blocks:

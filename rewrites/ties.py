@@ -1,7 +1,7 @@
-"""Equal layers move together: moves that do the same to equal surroundings become one move of many places.
+"""Tied moves of equal layers: moves that do the same in equal contexts become one move of many places.
 
-Two matches are of one kind where the definitions of the matched blocks, of the makers of what they read and of
-the readers of what they make are equal. Matches of one kind that need the same block fall into different
+Two matches are of one kind if the definitions of the matched blocks, of the producers of their inputs and of
+the readers of their results are equal. Matches of one kind that need the same block become different
 moves, so that each move's places can be rewritten together.
 """
 
@@ -20,9 +20,9 @@ from tapestry.teg.graph import Definition
 
 
 class Kind:
-    """What two moves share that do the same to equal surroundings; one object for all that are equal.
+    """The common properties of moves that do the same in equal contexts; one object for all that are equal.
 
-    `makers` are the definitions of what makes the tensors that are read; what else there is says `rest`.
+    `makers` are the definitions of the producers of the tensors that are read; `rest` contains all other properties.
     """
 
     __slots__ = ("__weakref__", "makers", "rest")
@@ -32,7 +32,7 @@ class Kind:
 
     @staticmethod
     def of(rest: tuple[Any, ...], makers: tuple[Definition, ...]) -> Kind:
-        """The kind with these parts."""
+        """Return the kind with these parts."""
         key = (rest, makers)
         known = _kinds.get(key)
         if known is None:
@@ -48,7 +48,10 @@ _kinds: WeakValueDictionary[tuple[Any, ...], Kind] = WeakValueDictionary()
 
 
 class Offer(NamedTuple):
-    """A move at one place, its kind, the blocks that no move beside it may use, and what the match reads."""
+    """A candidate move at one place.
+
+    It holds its kind, the blocks that no move beside it may use, and the tensors that the match reads.
+    """
 
     move: Move
     kind: Kind
@@ -57,7 +60,7 @@ class Offer(NamedTuple):
 
 
 def offer(move: Move, match: Match, rule: Rule) -> Offer:
-    """A move with what ties it to others of its kind."""
+    """Build the candidate move with the data that ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
     kind = Kind.of((move.rule, move.choice, *_surroundings(match)), _makers(match.draft.program, reads))
     # A rule that computes a shared block again may not fit its last reader, once the others have taken it in.
@@ -71,13 +74,13 @@ def _repeats(rule: Rule, match: Match) -> bool:
 
 
 def renewed(known: Offer, program: Wired) -> Offer:
-    """The offer where nothing changed but, perhaps, what makes the tensors it reads."""
+    """Update the candidate move if nothing changed except, perhaps, the producers of the tensors it reads."""
     makers = _makers(program, known.reads)
     return known if makers == known.kind.makers else known._replace(kind=Kind.of(known.kind.rest, makers))
 
 
 def tied(offers: Iterable[Offer]) -> tuple[Move, ...]:
-    """Moves of one kind, in program order, as few moves of many places."""
+    """Merge moves of one kind, in program order, into as few moves of many places as possible."""
     waves: list[tuple[list[str], set[str]]] = []
     first = None
     for each in offers:
@@ -96,14 +99,14 @@ def tied(offers: Iterable[Offer]) -> tuple[Move, ...]:
 
 
 def _uses(match: Match) -> frozenset[str]:
-    """The matched blocks that no move beside this one may use: roots, and what only this match reads."""
+    """Return the matched blocks that no move beside this one may use: roots, and those private to the match."""
     sight, blocks = match.draft, match.blocks
     private = (b for b in blocks if all(sight.is_private(t, blocks) for t in b.outputs))
     return frozenset(b.site for b in (*match.roots, *private))
 
 
 def _surroundings(match: Match) -> tuple[Any, ...]:
-    """What is matched and what reads it, without names (a sink may name the state that it carries on)."""
+    """Return the matched blocks and their readers, without names (a sink may name the state it carries on)."""
     readers = match.draft.readers
     own = tuple([b.definition for b in match.blocks])
     others = [r for b in match.roots for t in b.outputs for r, _ in readers[t]]

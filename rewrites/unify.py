@@ -1,8 +1,8 @@
-"""Where a left side fits: its terms against blocks of a DAG, guards apart.
+"""Matching of left sides: terms are unified with blocks of a DAG; guards are not evaluated here.
 
 Several roots are matched in program order, each further one among the readers of a tensor that is bound
-already. The order of what is found is a function of the graph and the rule. This is the innermost loop of all
-rewriting: lists, not generators, since most attempts end at the first term.
+already. The order of the matches is a function of the graph and the rule. This is the innermost loop of all
+rewriting: lists, not generators, since most match attempts end at the first term.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Bound = dict[Any, Any]
 
 
 def names_of(term: Term) -> Iterator[str]:
-    """The tensors that a term speaks of."""
+    """Yield the names of tensors in a term."""
     return (t.name for t in terms(term) if isinstance(t, Tensor | Rest) or (isinstance(t, Op) and t.name))
 
 
 def ways(sight: Sight, rule: Rule, place: str) -> list[Match]:
-    """Every way in which the left side fits with its first root at `place`, guards and cycles apart."""
+    """Find every match of the left side with its first root at `place`, before guards and checks for cycles."""
     block = sight.at_sites.get(place)
     if block is None:
         return []
@@ -51,7 +51,7 @@ def ways(sight: Sight, rule: Rule, place: str) -> list[Match]:
 
 
 def _others(sight: Sight, roots: Sequence[Op], done: tuple[Block, ...], bound: Bound) -> list[Bound]:
-    """Every way in which further roots fit behind those that are done."""
+    """Find every match of further roots after those that are done."""
     if not roots:
         return [bound]
     start = sight.position(done[-1].site)
@@ -66,7 +66,7 @@ def _others(sight: Sight, roots: Sequence[Op], done: tuple[Block, ...], bound: B
 
 
 def candidates_for(sight: Sight, term: Op, bound: Bound) -> Iterable[Block]:
-    """The blocks a root may be, in program order: what reads a tensor that is bound, or the like of a block."""
+    """Find the blocks a root may match, in program order: readers of a bound tensor, or equals of a block."""
     linked = _linked(sight, term, bound)
     if linked is not None:
         return linked
@@ -78,7 +78,7 @@ def candidates_for(sight: Sight, term: Op, bound: Bound) -> Iterable[Block]:
 
 
 def _linked(sight: Sight, term: Op, bound: Bound) -> list[Block] | None:
-    """The blocks that a term may stand for beside tensors that are bound; None where none of them are its."""
+    """Find the blocks that a term may match next to bound tensors; None if none of its tensors are bound."""
     if term.name and term.name in bound:
         return [sight.producers[bound[term.name]]]
     sites: list[str] = []
@@ -99,7 +99,7 @@ def _linked(sight: Sight, term: Op, bound: Bound) -> list[Block] | None:
 
 
 def ways_of(sight: Sight, term: Op, block: Block, bound: Bound) -> list[Bound]:
-    """Every way in which a block is what a term asks for, beside what is bound already."""
+    """Find every match of a block with a term, in addition to the existing bindings."""
     if term.operator != block.operator and (term.operator is not None or block.operator in BOUNDARY):
         return []
     if term in bound:
@@ -139,14 +139,14 @@ def _in_this_order(
 
 
 def _has_makers(sight: Sight, term: Op, block: Block) -> bool:
-    """Whether operands that must come from certain operators do: the cheapest reason not to match."""
+    """Return whether operands that must come from certain operators do: the cheapest reason not to match."""
     wanted = makers_wanted(term)
     return not wanted or wanted <= {sight.producers[t].operator for t in block.inputs}
 
 
 @lru_cache(maxsize=MOST_KNOWN)
 def _bound_by(term: Op, definition: Definition, order: tuple[int, ...] | None) -> Bound | None:
-    """What the attributes of a definition bind, with the operands in an order; None where they do not fit."""
+    """Return what the attributes of a definition bind, for an order of operands; None if they do not match."""
     new: Bound = {}
     for name, wanted in term.attributes:
         value: Any = definition if name == "definition" else definition.get(name)
@@ -161,7 +161,7 @@ def _bound_by(term: Op, definition: Definition, order: tuple[int, ...] | None) -
 
 
 def _operands(sight: Sight, terms: Sequence[Term], sites: tuple[str, ...], bound: Bound) -> list[Bound]:
-    """Every way in which tensors are what the terms ask for; `bound` is the callee's to fill."""
+    """Find every match of tensors with the terms; `bound` is modified by the callee."""
     for k, term in enumerate(terms):
         if not isinstance(term, Tensor):
             return _further(sight, term, terms[k + 1 :], sites[k:], bound)
@@ -173,7 +173,7 @@ def _operands(sight: Sight, terms: Sequence[Term], sites: tuple[str, ...], bound
 def _further(
     sight: Sight, first: Term, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
-    """As `_operands`, where the first term is no plain tensor."""
+    """Find matches like `_operands`, for a first term that is no plain tensor."""
     if isinstance(first, Rest):
         if others:
             return _behind(sight, first, others, sites, bound)
@@ -192,7 +192,7 @@ def _further(
 def _behind(
     sight: Sight, first: Rest, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
-    """Any number of operands, and others after them."""
+    """Match any number of operands, and others after them."""
     least = sum(not is_row(t) for t in others)
     maker = others[0].operator if isinstance(others[0], Op) else None
     result: list[Bound] = []
@@ -212,7 +212,7 @@ def _operand(sight: Sight, term: Op, site: str, bound: Bound) -> list[Bound]:
 
 
 def _above(sight: Sight, term: Above, sites: tuple[str, ...], bound: Bound) -> list[Bound]:
-    """The match with what the term stands for; where the same term object stands twice, for the same tensors."""
+    """Extend the match by the blocks of the term; the same term object twice requires the same tensors."""
     known = bound.get(term)
     if known is None:
         found = blocks_above(sight, term, sites, [b for b in bound.values() if isinstance(b, Block)])
@@ -222,10 +222,10 @@ def _above(sight: Sight, term: Above, sites: tuple[str, ...], bound: Bound) -> l
 
 @cache
 def _private_terms(rule: Rule) -> tuple[Op, ...]:
-    """What in the pattern must be private to the match."""
+    """List the terms of the pattern that must be private to the match."""
     return tuple(t for root in rule.roots for t in terms(root) if isinstance(t, Op) and t.is_only_here)
 
 
 def _respects_readers(sight: Sight, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]) -> bool:
-    """Whether what must be private to the match is read by matched blocks only."""
+    """Return whether results that must be private to the match are read by matched blocks only."""
     return all(sight.is_private(t, blocks) for term in private for t in bound[term].outputs)

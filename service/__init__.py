@@ -1,4 +1,4 @@
-"""Who may ask: command line and store."""
+"""The service: command line and store."""
 
 if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.service: imported as service, its classes would exist twice")

@@ -1,4 +1,4 @@
-"""The catalogues as JSON: what the command line and the API list of machines, operators and objectives."""
+"""The catalogs as JSON: meshes, devices, operators, plug-ins and objectives for the command line and the API."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tapestry.teg.operators import catalogue as operator_catalogue
 
 
 def meshes() -> list[dict[str, Any]]:
-    """Machines, with their devices written out; `device_count` is the product of the axes."""
+    """Return the meshes, with their devices written out; `device_count` is the product of the axes."""
     return [mesh_document(load_mesh(name)) for name in mesh_names()]
 
 
 def mesh_document(mesh: Mesh) -> dict[str, Any]:
-    """A machine as a mesh file has it, and how many devices that makes."""
+    """Convert a mesh to the JSON of a mesh file, with the number of its devices."""
     return {**mesh_to_document(mesh), "device_count": mesh.device_count}
 
 
 def devices() -> list[dict[str, Any]]:
-    """Devices with all their figures; unknown ones are null."""
+    """Return the devices with all their figures; unknown ones are null."""
     return [asdict(load_device(name)) for name in device_names()]
 
 
 def operators() -> list[dict[str, Any]]:
-    """Operators that blocks may refer to."""
+    """Return the operators that blocks may refer to."""
     return [
         {"name": o.name, "is_view": o.view, "summary": (o.infer.__doc__ or "").partition("\n")[0]}
         for o in operator_catalogue().values()
@@ -37,10 +37,10 @@ def operators() -> list[dict[str, Any]]:
 
 
 def plugins() -> list[dict[str, Any]]:
-    """Installed plug-ins: what they add, and what of them was left out and why."""
+    """Return the installed plug-ins: their additions, and the parts that were left out and why."""
     return [document(plug_in) for plug_in in plug_ins()]
 
 
 def objectives() -> list[dict[str, Any]]:
-    """What plans can be judged by; `needs` are device figures without which an objective is refused."""
+    """Return the objectives of plans; `needs` are device figures without which an objective is refused."""
     return [{**objective_document(o), "needs": list(o.figures)} for o in OBJECTIVES]

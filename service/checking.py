@@ -1,4 +1,4 @@
-"""Checking a frontier: every plan is proven and counted, the telling ones are executed with real numbers."""
+"""Checking a frontier: all plans are proven and counted, representative ones executed with real numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHARE_OF_MEMORY = 0.5
 
 @dataclass
 class Checked:
-    """What was checked, by plan id; a plan that nobody looked at is missing from `verified`."""
+    """The results of checks, by plan id; a plan that was not checked is missing from `verified`."""
 
     verified: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class Checked:
 
     @property
     def failures(self) -> list[str]:
-        """What did not hold, one line each."""
+        """The checks that failed, one line each."""
         return [line for plan, verified in self.verified.items() for line in failures_of(plan, verified)]
 
 
 class Named(Protocol):
-    """A plan by its id and costs: of a search, of the store, or of a document."""
+    """A plan with its id and costs: of a search, of the store, or of a document."""
 
     @property
     def id(self) -> str: ...
@@ -58,7 +58,7 @@ P = TypeVar("P", bound=Named)
 
 
 def telling_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dict[str, P]:
-    """The plans that say most about a frontier, by what they are: knee, fastest, smallest peak."""
+    """Select the most representative plans of a frontier, by their roles: knee, fastest, smallest peak."""
     return {
         "knee": knee(frontier, objectives),
         "fastest": min(
@@ -71,7 +71,7 @@ def telling_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dic
 
 
 def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
-    """Which promises a plan did not keep, one line each."""
+    """List the checks that a plan failed, one line each."""
     lines = [f"plan {plan_id}: sharding: {issue}" for issue in verified["sharding"]["issues"][:3]]
     lines += [
         f"plan {plan_id}: predicted {what} {verified[what]['predicted']:,} B, the simulator counted "
@@ -85,7 +85,7 @@ def failures_of(plan_id: str, verified: Mapping[str, Any]) -> list[str]:
 
 
 def _refutation(verified: Mapping[str, Any]) -> str:
-    """By how much the values differ, and which rules are suspected of it."""
+    """Describe by how much the values differ, and which rules are suspected of it."""
     errors = [float("inf") if e is None else e for e in verified["values"]["max_error"].values()]
     worst = max(errors, default=float("inf"))
     told = verified["values"].get("issues") or [
@@ -97,13 +97,13 @@ def _refutation(verified: Mapping[str, Any]) -> str:
 
 
 def fits_in_memory(plans: Sequence[Plan]) -> bool:
-    """Whether the simulated devices' memories fit into half of this machine's."""
+    """Return whether the simulated devices' memories fit into half of this machine's."""
     needed = max((plan.cost["total_memory_bytes"] for plan in plans), default=0)
     return needed <= SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def is_affordable(graph: Graph, plans: Sequence[Plan]) -> bool:
-    """Whether executing these plans and the reference takes seconds rather than minutes, and fits in memory."""
+    """Return whether executing these plans and the reference takes seconds, not minutes, and fits in memory."""
     flops = graph_flops(graph) + sum(plan.cost["compute_flops"] for plan in plans)
     return flops <= LARGEST_EXECUTION_FLOPS and fits_in_memory(plans)
 
@@ -111,7 +111,7 @@ def is_affordable(graph: Graph, plans: Sequence[Plan]) -> bool:
 def plans_to_execute(
     frontier: Sequence[Plan], objectives: Sequence[Objective], graph: Graph, mode: str
 ) -> frozenset[str]:
-    """The ids of the plans to run with numbers: all, none, or the telling ones where that is affordable."""
+    """Select the ids of the plans to run with numbers: all, none, or the representative ones if affordable."""
     if mode in ("none", "dry") or not frontier:
         return frozenset()
     if mode == "execute":
@@ -128,7 +128,7 @@ def check_frontier(
     executor: Executor | None = None,
     on_plan: Callable[[int, int], None] = lambda done, total: None,
 ) -> Checked:
-    """Check the plans of a frontier; `on_plan(done, total)` hears of each. Ctrl-C keeps what was checked so far."""
+    """Check the plans of a frontier; `on_plan(done, total)` is called for each. Ctrl-C keeps the results so far."""
     checked = Checked()
     if mode == "none":
         return checked
@@ -156,7 +156,7 @@ def check_frontier(
 def count_plans(
     plans: Sequence[Plan], mesh: Mesh, compute_dtype: str | None, executor: Executor | None
 ) -> Iterator[tuple[Plan, Mapping[str, Any]]]:
-    """Each plan with what dry verification says of it, in order; on the executor where there is one."""
+    """Yield each plan with the result of its dry verification, in order; on the executor where there is one."""
     if executor is None:
         yield from ((plan, count_plan(plan, mesh, compute_dtype)) for plan in plans)
         return
@@ -171,23 +171,23 @@ def count_plans(
 
 
 def _without_values(plan: Plan) -> Plan:
-    """The plan without its program's weights, which counting does not read and sending would copy."""
+    """Return the plan with its program's weights removed, which counting does not read and sending would copy."""
     return replace(plan, graph=replace(plan.graph, data={}))
 
 
 def abstract_plan(graph: Graph, mesh: Mesh, compute_dtype: str | None = None) -> Plan:
-    """The plan in which every device computes everything, with its costs."""
+    """Build the plan in which every device computes everything, with its costs."""
     cost = costs_of(plain_cost(graph, Placements(), mesh, compute_dtype).vector(), mesh)
     return Plan(graph, Placements(), (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
 
 
 def count_plan(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) -> dict[str, Any]:
-    """What dry verification says of one plan: sharding proven, memory and traffic counted."""
+    """Verify one plan with a dry run: sharding proven, memory and traffic counted."""
     return verify_plan(plan, mesh, compute_dtype=compute_dtype).to_json()
 
 
 def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Seeded values for a program's inputs and weights, and what the unsharded program makes of them."""
+    """Return seeded values for a program's inputs and weights, and the outputs of the unsharded program for them."""
     graph = searched(graph)
     inputs = random_inputs(graph, np.random.default_rng(seed))
     return inputs, evaluate(graph, inputs)
@@ -202,7 +202,7 @@ def execute_plan(
     compute_dtype: str | None = None,
     trace: bool = False,
 ) -> tuple[Execution, Run]:
-    """Run a plan on the simulator, with numbers if there are `inputs`; the record of it and the run itself."""
+    """Run a plan on the simulator, with numbers if there are `inputs`; return the record of it and the run itself."""
     known = {source.site for source in plan.graph.sources}
     verification = verify_plan(
         plan,
@@ -226,14 +226,14 @@ def execute_plan(
 
 
 def _finite(verified: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: the error of a value that is not there at all is null."""
+    """Replace infinite errors by null, since JSON has no infinity: the error of a value that is missing is null."""
     errors = verified["values"]["max_error"]
     verified["values"]["max_error"] = {k: e if np.isfinite(e) else None for k, e in errors.items()}
     return verified
 
 
 def counts_of(plan: Plan, run: Run) -> dict[str, Any]:
-    """What a run counted beside what the plan's cost predicts, and per device and mesh axis what is behind it."""
+    """Compare the counts of a run with the predictions of the plan's cost, with details per device and mesh axis."""
     peaks = run.peak_memory_bytes
     return {
         "time_s": {"predicted": plan.cost["time_s"], "counted": run.makespan_ticks / TICKS_PER_S},

@@ -1,4 +1,4 @@
-"""Two frontiers side by side: what each is worth, and what of each the other one beats."""
+"""Comparison of two frontiers: the hypervolume of each, and the share of its plans that the other covers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARGIN = 1.1
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two frontiers.
+    """The metrics of one of the two frontiers.
 
     `hypervolume` is relative to 1.1 times the worst of both in every objective; `best` the least value of each
     objective; `covered` the share of its plans for which the other has one that is no worse in everything;

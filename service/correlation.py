@@ -1,4 +1,4 @@
-"""How alike two objectives order the plans of a frontier: a frontier over one objective in disguise says little."""
+"""Rank correlation of objectives over a frontier's plans: highly correlated ones make a frontier uninformative."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's coefficient in [-1, 1], ties at their mean rank; 0 where one of both is constant.
+    """Compute Spearman's coefficient in [-1, 1], ties at their mean rank; 0 where one of both is constant.
 
     Source: C. Spearman, The Proof and Measurement of Association between Two Things, 1904.
     """
@@ -23,7 +23,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 def largest_rank_correlation(
     costs: Sequence[Mapping[str, float]], objectives: Sequence[str]
 ) -> tuple[float, tuple[str, str]]:
-    """The largest coefficient of any two objectives over these plans, and which two they are.
+    """Find the largest coefficient of any two objectives over these plans, and the two objectives.
 
     Raises:
         ValueError: fewer than two objectives.

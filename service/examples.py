@@ -1,4 +1,4 @@
-"""Programs that come along: beside this package, in the source and in an installation alike."""
+"""Example programs supplied with Tapestry: beside this package, in the source and in an installation alike."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ DEMO_MODEL = "gpt2_small_b1_s1024.onnx"
 
 
 def example_model(name: str) -> Path:
-    """The path of a model in `examples/models`.
+    """Return the path of a model in `examples/models`.
 
     Raises:
-        GraphFileError: this installation came without it.
+        GraphFileError: this installation does not contain it.
     """
     path = Path(__file__).resolve().parent.parent / "examples" / "models" / name
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""How a plan came about, as JSON: the same form for the command line and the service. Moves count from 1."""
+"""The derivation of a plan as JSON: the same form for the command line and the service. Moves count from 1."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tapestry.rewrites.provenance import Event, Provenance, Story
 def explanation_document(
     told: Explanation, objectives: Sequence[str], stored: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """The steps with what each costs; `stored` is what the plan's search said of its cost.
+    """Convert an explanation to JSON: the steps with costs; `stored` is the cost that the plan's search reported.
 
-    `as_stored` says whether both agree to the last digit; null where nothing is stored.
+    `as_stored` is true if both agree to the last digit; null where nothing is stored.
     """
     return {
         "objectives": list(objectives),
@@ -41,7 +41,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def story_document(story: Story) -> dict[str, Any]:
-    """How one block came about; `became` where it is gone."""
+    """Convert the origin of one block to JSON; with `became` if the block is gone."""
     document = {
         "site": story.site,
         "is_there": story.is_there,
@@ -61,7 +61,7 @@ def _event(event: Event) -> dict[str, Any]:
 
 
 def stories_document(told: Provenance) -> dict[str, Any]:
-    """Of every block that a history met the events by their numbers in `events`, and where it stems from."""
+    """Convert the origins of a history's blocks to JSON: events by their numbers in `events`, and original blocks."""
     numbers = {id(event): k for k, event in enumerate(told.events)}
     blocks = {}
     for story in told.stories():
@@ -74,15 +74,15 @@ def stories_document(told: Provenance) -> dict[str, Any]:
 
 
 def unlike(cost: Mapping[str, float], stored: Mapping[str, float]) -> list[str]:
-    """The objectives of which two costs of one plan say something else."""
+    """Return the objectives in which two costs of one plan differ."""
     return [name for name in cost if name in stored and cost[name] != stored[name]]
 
 
 def moves_of(documents: Sequence[Any]) -> tuple[Move, ...]:
-    """The moves of a history.
+    """Parse the moves of a history.
 
     Raises:
-        ValueError: one is no move; it says which.
+        ValueError: one is no move; the message states which.
     """
     moves = []
     for k, document in enumerate(documents):

@@ -1,4 +1,4 @@
-"""Programs that people hand in as files: read by their ending, checked, and summed up."""
+"""Programs read from files: chosen by suffix, checked, and summarized."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ENDINGS = (".onnx", PYTORCH, ".json", ".json.gz", *STABLEHLO)
 
 
 class GraphFileError(ValueError):
-    """A file that holds no program we can read; the message is one line for the user."""
+    """Error raised for a file that holds no readable program; the message is one line for the user."""
 
 
 def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: str | None = None) -> Graph:
-    """The program in an ONNX, StableHLO or PyTorch file or a TEG document.
+    """Load the program in an ONNX, StableHLO or PyTorch file or a TEG document.
 
     `dims` sizes an ONNX file's open dimensions, `external_data` is the folder of its weights in other files.
 
@@ -82,7 +82,7 @@ def _first_issue(error: DocumentError | InvalidGraph | InvalidLoom) -> str:
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """One input of a program: `logical_shape` is what the program stated, `shape` the factors it was given."""
+    """One input of a program: `logical_shape` is the shape stated in the program, `shape` the factored one."""
 
     site: str
     role: str
@@ -97,9 +97,9 @@ class SourceSummary:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """What an import says about a program; fixed blocks are those without a signature, which cannot be sharded.
+    """A summary of an imported program; fixed blocks are those without a signature, which cannot be sharded.
 
-    `is_explicit`: it is sharded and pinned to devices already; then `shards` says on how many devices, and whether
+    `is_explicit`: it is sharded and pinned to devices already; then `shards` states on how many devices, and whether
     they verify (not tried where they are very many). `unobserved` blocks are left out of a search.
     `named_costs`: the program's own costs, unsharded, summed by resource.
     """
@@ -122,7 +122,7 @@ class GraphSummary:
 
     @property
     def shardable_share(self) -> float:
-        """Of all flops those in blocks that can be sharded; 1 where there are none."""
+        """The share of all flops that is in blocks that can be sharded; 1 where there are none."""
         return self.shardable_flops / self.flops if self.flops else 1.0
 
     def to_json(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class GraphSummary:
 
 
 def block_flops(graph: Graph, block: Block) -> int:
-    """The flops of one block, or of the part that it is: the program's own figure, else the operator's."""
+    """Compute the flops of one block, or of the part that it is: the program's own figure, else the operator's."""
     costs = block.definition.costs
     sizes = index_sizes(block)
     if costs is not None and costs.named("flops") is not None:
@@ -170,12 +170,12 @@ def block_flops(graph: Graph, block: Block) -> int:
 
 
 def graph_flops(graph: Graph) -> int:
-    """The flops of one execution, unsharded."""
+    """Compute the flops of one execution, unsharded."""
     return sum(block_flops(graph, block) for block in graph.blocks)
 
 
 def summarise(graph: Graph) -> GraphSummary:
-    """What is in a program."""
+    """Summarize a program."""
     parameters = [
         graph.tensors[s.outputs[0]] for s in graph.sources if s.definition.get("role") == "parameter"
     ]
@@ -202,7 +202,7 @@ def summarise(graph: Graph) -> GraphSummary:
 
 
 def named_costs(graph: Graph) -> dict[str, Amount]:
-    """The costs that a program brings along, summed by resource."""
+    """Sum the costs supplied with a program by resource."""
     tables = ((b.definition.costs, index_sizes(b)) for b in graph.blocks)
     return total(table.price(sizes) for table, sizes in tables if table is not None)
 

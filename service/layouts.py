@@ -1,4 +1,4 @@
-"""A layout described: what the command line and the API say of a text, of an element and of an offset."""
+"""Descriptions of layouts for the command line and the API: of a text, of an element and of an offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST = 2**63 - 1
 
 
 class LayoutFaults(ValueError):
-    """Why a layout cannot be described: JSON pointers into the question, and what is wrong there."""
+    """Error raised when a layout cannot be described: JSON pointers into the request, and the faults there."""
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
         super().__init__("; ".join(said for _, said in faults))
@@ -21,7 +21,7 @@ class LayoutFaults(ValueError):
 
 
 def read_layout(text: str, dtype: str | None = None) -> Layout:
-    """The layout that a text of any notation describes.
+    """Parse a layout from a text of any notation.
 
     Raises:
         LayoutFaults: the text, or the data type that it is read with, is wrong.
@@ -43,7 +43,7 @@ def _is_read_without(text: str, dtype: str | None) -> bool:
 
 
 def described(layout: Layout, at: Sequence[int] | None = None, offset: int | None = None) -> dict[str, Any]:
-    """Shapes, buffers and bytes; where the element `at` some coordinates lies; what lies at an `offset`.
+    """Describe a layout: shapes, buffers, bytes; the place of the element `at` coordinates; the content at `offset`.
 
     Raises:
         LayoutFaults: the coordinates lie outside the shape, or the offset outside the storage; or the layout is too
@@ -86,7 +86,7 @@ def described(layout: Layout, at: Sequence[int] | None = None, offset: int | Non
 
 
 def drawn(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> Picture:
-    """The picture of a layout.
+    """Draw the picture of a layout.
 
     Raises:
         LayoutFaults: it is too large to draw.
@@ -113,6 +113,6 @@ def _lying(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[st
 
 
 def _is_plain(layout: Layout) -> bool:
-    """Whether a buffer is its elements and nothing else; block floats keep exponents among them."""
+    """Return whether a buffer holds its elements and nothing else; block floats store exponents among them."""
     plain = -(-layout.buffer_elements * layout.element_bits // 8)
     return layout.size_bytes == layout.buffer_count * plain

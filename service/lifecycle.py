@@ -1,7 +1,7 @@
-"""The life of a job, decided without I/O: from its status and what happened to its next status.
+"""The life cycle of a job, decided without I/O: its status and an event determine its next status.
 
-Runs and executions live alike. A crash is no event of a job: it stays `running`, its lease runs out, and
-whoever claims it next says `claimed` again.
+Runs and executions have the same life cycle. A crash is no event of a job: it stays `running`, its lease runs
+out, and the worker that claims it next reports `claimed` again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NEXT: dict[tuple[Status, Event], Status] = {
 
 
 class ImpossibleStep(ValueError):
-    """An event that cannot happen to a job of this status; the message tells both and what could."""
+    """Error raised for an event impossible in a job's status; the message names both and the possible events."""
 
 
 def step(status: Status, event: Event) -> Status:
-    """The status of a job after an event.
+    """Return the status of a job after an event.
 
     Raises:
         ImpossibleStep: nothing happens any more to a job that has ended, and only some things to others.
@@ -46,5 +46,5 @@ def step(status: Status, event: Event) -> Status:
 
 
 def is_ended(status: str) -> bool:
-    """Whether nothing will happen to a job of this status any more."""
+    """Return whether a job of this status has ended, so that no event can happen to it."""
     return status in ENDED

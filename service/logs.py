@@ -1,4 +1,4 @@
-"""Logs for machines: one JSON object per line on standard error, with the ids of request and run where known."""
+"""Machine-readable logs: one JSON object per line on standard error, with ids of request and run if known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FIELDS = ("request_id", "run_id", "execution_id", "method", "path", "status", "s
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON; of its extra fields the known ones."""
+    """A formatter of log records as one line of JSON each, with the known ones of their extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

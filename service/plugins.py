@@ -1,4 +1,4 @@
-"""Plug-ins as the command line, the API and the records of runs tell of them."""
+"""Plug-ins as the command line, the API and the records of runs list them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ AUTHOR = "a promise of its kind is broken: its author should see `broken_promise
 
 
 def plug_ins() -> tuple[PlugIn, ...]:
-    """All entry points of installed plug-ins, in the order in which their groups build on each other."""
+    """Return all entry points of installed plug-ins, in the order in which their groups build on each other."""
     groups = (operators.plug_ins(), rules.plug_ins(), device_plug_ins(), mesh_plug_ins())
     return tuple(plug_in for group in groups for plug_in in group.plug_ins)
 
 
 def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
-    """The same, with the promises that operators and rules break among the faults; takes seconds.
+    """Return the plug-ins, with violations of declared properties of operators and rules among the faults; takes
+    seconds.
 
     A device or mesh is checked as a whole whenever it is loaded.
     """
@@ -50,13 +51,13 @@ def _with(plug_in: PlugIn, broken: Mapping[str, Sequence[str]]) -> PlugIn:
 
 
 def versions(found: Iterable[PlugIn] | None = None) -> dict[str, str]:
-    """Version by name of the distributions of which something was let in, with the word `plugin:` in front."""
+    """Return the versions of the distributions with accepted members, by name prefixed with `plugin:`."""
     chosen = plug_ins() if found is None else found
     return {f"{PREFIX}{p.distribution or p.value}": p.version for p in chosen if p.members}
 
 
 def document(plug_in: PlugIn) -> dict[str, Any]:
-    """A plug-in as JSON."""
+    """Convert a plug-in to JSON."""
     return {
         "group": plug_in.group,
         "name": plug_in.name,

@@ -32,7 +32,7 @@ def plan_document(
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """One plan of a frontier; `devices` is the part of the mesh that works, such as `gpu:4`, or `all`."""
+    """Convert one plan of a frontier to JSON; `devices` is the submesh that works, such as `gpu:4`, or `all`."""
     options = (m["choice"] for m in moves if m["rule"] == "set_option" and m["place"] == "devices")
     return {
         "id": plan_id,
@@ -46,7 +46,7 @@ def plan_document(
 
 
 def result_document(result: Any, checked: Checked) -> dict[str, Any]:
-    """What a search found, as `tapestry optimize --json` prints it."""
+    """Convert the result of a search to JSON, as `tapestry optimize --json` prints it."""
     return {
         "graph": result.graph.name,
         "mesh": result.mesh.name,
@@ -78,7 +78,7 @@ def result_document(result: Any, checked: Checked) -> dict[str, Any]:
 
 
 def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
-    """A plan of a run's frontier as the service shows it; its moves are asked for by its id."""
+    """Convert a plan of a run's frontier to JSON as the service shows it; its moves are requested by its id."""
     return {
         "id": plan.public_id,
         "plan": plan.id,
@@ -91,7 +91,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
 
 
 def objective_document(objective: Objective) -> dict[str, str]:
-    """Something that plans are judged by."""
+    """Convert an objective to JSON."""
     return {
         "name": objective.name,
         "unit": objective.unit,
@@ -102,12 +102,12 @@ def objective_document(objective: Objective) -> dict[str, str]:
 
 
 def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
-    """A stored plan, in the form of a frontier's plans."""
+    """Convert a stored plan to JSON, in the form of a frontier's plans."""
     return plan_document(plan.id, plan.cost, plan.feasible, plan.moves, plan.verified)
 
 
 def run_document(run: StoredRun) -> dict[str, Any]:
-    """A stored run, as `tapestry show RUN --json` prints it."""
+    """Convert a stored run to JSON, as `tapestry show RUN --json` prints it."""
     summary = run.summary
     return {
         "run": summary.id,

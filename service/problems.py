@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): the one form in which the service says what went wrong."""
+"""Problem documents (RFC 9457): the single form in which the service reports errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def problem(
     status: int | None = None,
     errors: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A problem document; `code` names the kind for programs, `detail` tells people the case and the cure.
+    """Build a problem document; `code` names the kind for programs, `detail` tells people the case and the remedy.
 
     `status` is the HTTP status where there is one; `errors` are faults with JSON pointers.
     """

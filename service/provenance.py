@@ -1,4 +1,4 @@
-"""What a result was made with: versions of the libraries that matter and of plug-ins, and the host."""
+"""The environment of a result: versions of the libraries that matter and of plug-ins, and the host."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKAGES = ("tapestry", "numpy", "numba", "onnx", "deap", "moocore", "scipy", "s
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that a result may depend on, where they are installed.
+    """Return the versions of Python and of the installed packages that a result may depend on.
 
-    Plug-ins of which something was let in are there as `plugin:NAME`.
+    Plug-ins with accepted members are included as `plugin:NAME`.
     """
     found = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -28,7 +28,7 @@ def versions() -> dict[str, str]:
 
 
 def plug_ins_of(found: Mapping[str, str]) -> list[str]:
-    """The plug-ins among the versions of a run: `tapestry-swiglu 0.1.0`."""
+    """List the plug-ins among the versions of a run: `tapestry-swiglu 0.1.0`."""
     return [
         f"{name.removeprefix(plugins.PREFIX)} {version}".rstrip()
         for name, version in found.items()
@@ -37,7 +37,7 @@ def plug_ins_of(found: Mapping[str, str]) -> list[str]:
 
 
 def host() -> dict[str, Any]:
-    """The machine that searched."""
+    """Describe the host that searched."""
     return {
         "name": platform.node(),
         "system": platform.system(),

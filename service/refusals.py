@@ -1,4 +1,4 @@
-"""Rules that a search or a pass does not use any more: which, why, and what to do, for everybody who is told of it."""
+"""Rules that a search or a pass has disabled, with reasons and remedies, for all who report them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LONGEST_REASON = 1000
 
 
 def refusal_documents(refused: Mapping[str, str]) -> list[dict[str, str]]:
-    """`{"rule", "reason", "cure"}` of each, in the order of their refusal; a reason is one line of printable text."""
+    """Build `{"rule", "reason", "cure"}` of each, in order of refusal; a reason is one line of printable text."""
     return [
         {"rule": rule, "reason": one_line(reason), "cure": cure_of(rule)} for rule, reason in refused.items()
     ]
 
 
 def cure_of(rule: str) -> str:
-    """What to do about a rule that misbehaves: its author's work, and how to do without it meanwhile."""
+    """Describe the remedy for a rule that misbehaves: a hint to its author, and how to search without it."""
     for plug_in in plug_ins().plug_ins:
         if rule in plug_in.members:
             return (
@@ -28,6 +28,6 @@ def cure_of(rule: str) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST_REASON) -> str:
-    """A text as one line of printable characters, cut where it is longer."""
+    """Convert a text to one line of printable characters, cut where it is longer."""
     line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

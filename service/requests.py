@@ -1,6 +1,6 @@
-"""What a run may ask for: raw values in, a checked request out, or every fault at once with its place.
+"""Validation of run requests: raw values in, a checked request out, or every fault at once with its place.
 
-Texts that come from outside are names of catalogues here, never paths.
+Texts that come from outside are names in catalogs here, never paths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ONE_OF = re.compile(r"expected one of (.+), got ")
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: where (a JSON pointer), what, and what would be allowed."""
+    """One fault: its place (a JSON pointer), a description, and the allowed values."""
 
     pointer: str
     detail: str
@@ -53,7 +53,7 @@ class Fault:
 
 
 class InvalidRequest(ValueError):
-    """A request that cannot be carried out as it was given; `faults` say why, all of them."""
+    """Error raised for a request that cannot be carried out as submitted; `faults` are all the reasons."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults))
@@ -62,7 +62,7 @@ class InvalidRequest(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """A run as somebody asks for it, types checked and nothing else."""
+    """A run request as submitted, types checked and nothing else."""
 
     graph_id: str
     mesh: str | Mapping[str, Any]
@@ -84,7 +84,7 @@ class Asked:
 
 
 class _Faults:
-    """Collects what is wrong, so that a user hears of everything at once."""
+    """A collector of faults, so that a user gets all of them at once."""
 
     def __init__(self) -> None:
         self.found: list[Fault] = []
@@ -93,7 +93,7 @@ class _Faults:
         self.found.append(Fault(pointer, " ".join(detail.split()), tuple(allowed)))
 
     def one_of(self, pointer: str, value: str, known: Sequence[str], what: str, told: str = "") -> bool:
-        """Whether a name is known; if not, what is `told` of it, or near ones."""
+        """Return whether a name is known; if not, add a fault with the hint `told`, or with similar names."""
         if value in known:
             return True
         near = get_close_matches(value, known, n=NEAR)
@@ -102,7 +102,7 @@ class _Faults:
         return False
 
     def attempt(self, pointer: str, action: Callable[..., T], *arguments: Any) -> T | None:
-        """The action's value; if it refuses, None and a fault."""
+        """Return the action's value; if it raises a ValueError or OverflowError, add a fault and return None."""
         try:
             return action(*arguments)
         except (ValueError, OverflowError) as error:
@@ -111,7 +111,7 @@ class _Faults:
 
 
 def check_request(asked: Asked, limits: Limits) -> RunRequest:
-    """Everything about a request that needs no database and no graph.
+    """Check everything about a request that needs no database and no graph.
 
     Raises:
         InvalidRequest: with every fault that was found.
@@ -160,7 +160,7 @@ def check_request(asked: Asked, limits: Limits) -> RunRequest:
 
 
 def escape(name: str) -> str:
-    """A name as a part of a JSON pointer (RFC 6901)."""
+    """Escape a name as a part of a JSON pointer (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -191,7 +191,7 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
 
 
 def _pointer(said: str) -> str:
-    """Where in a machine's document an error of the catalogue is, told as `mesh: axes[0]: size: ...`."""
+    """Find the place in a mesh's document of a catalog error, reported as `mesh: axes[0]: size: ...`."""
     pointer = ""
     for part in said.split(": "):
         found = _STEP.fullmatch(part)
@@ -202,7 +202,7 @@ def _pointer(said: str) -> str:
 
 
 def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> None:
-    """A machine's document holds nothing that no machine needs: unprintable texts, figures beyond 64 bits."""
+    """Check that a mesh's document holds nothing that no mesh needs: unprintable texts, figures beyond 64 bits."""
     if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_TEXT):
         faults.add(pointer, f"expected at most {LONGEST_TEXT} printable characters")
     if isinstance(value, (int, float)) and not abs(value) < 2**63:

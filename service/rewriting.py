@@ -1,4 +1,4 @@
-"""A program rewritten on request: which rules, how far, or which moves; the same for the command line and the API."""
+"""Rewriting of a program on request, by rules to a chosen extent or by moves; for command line and API alike."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LONGEST_SAID = 2000
 
 @dataclass(frozen=True)
 class Asked:
-    """A rewrite as somebody asks for it: names and documents of moves, nothing checked.
+    """A rewrite as requested: names and documents of moves, nothing checked.
 
-    `rules`, `families` and `kind` narrow down what is applied or listed; without any of them the rules that end
-    by themselves are applied, and all are listed. `prepare` folds into parameters what it can behind that, unless
-    `moves` say all that is done; dividing the program is left to `rewrites.preparation`.
+    `rules`, `families` and `kind` restrict the rules that are applied or listed; without any of them the rules that end
+    by themselves are applied, and all are listed. `prepare` folds into parameters what it can after that, unless
+    `moves` specify all that is done; dividing the program is left to `rewrites.preparation`.
     """
 
     rules: Sequence[str] | None = None
@@ -40,7 +40,7 @@ class Asked:
 
 
 def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
-    """The rules that are asked for, in the order in which they are named; all where nothing is said.
+    """Return the requested rules, in the order in which they are named; all where none are specified.
 
     Raises:
         InvalidRequest: a name of a rule, family or kind is not known, or families and kind exclude all rules that
@@ -61,7 +61,7 @@ def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
 
 
 def excluded(asked: Asked) -> str:
-    """Which of the rules that are named (all known) the families and kind exclude, and the cure; empty where none."""
+    """Describe the named rules (all known) that the families and kind exclude, and the remedy; empty where none."""
     told = [
         f"{rule.name!r} ({rule.kind}, of {family_of(rule.name)})"
         for rule in (choose_rules(asked.rules) if asked.rules else ())
@@ -78,10 +78,10 @@ def _is_excluded(rule: Rule, asked: Asked) -> bool:
 
 
 def rewritten(graph: Graph, asked: Asked) -> Rewritten:
-    """The program after what is asked for, and what each stage did.
+    """Rewrite a program as requested; return the program and the report of each stage.
 
     Raises:
-        InvalidRequest: what is asked for contradicts itself, is not known, or does not fit the program.
+        InvalidRequest: the request contradicts itself, names something unknown, or does not fit the program.
     """
     if asked.moves is not None:
         _alone("/moves", asked, "moves say what is done", ("rules", "families", "kind", "mode", "pipeline"))
@@ -108,7 +108,7 @@ def _stages(asked: Asked) -> tuple[Stage, ...]:
 
 
 def _with_folding(done: Rewritten) -> Rewritten:
-    """A stage more; begun again without each simplification that misbehaves."""
+    """Add a folding stage; restarted without each simplification that misbehaves."""
     refused: dict[str, str] = {}
     while True:
         left_out = {*done.refused, *refused}
@@ -123,10 +123,10 @@ def _with_folding(done: Rewritten) -> Rewritten:
 
 
 def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:
-    """The program after these moves, one after the other.
+    """Apply these moves to a program, one after the other.
 
     Raises:
-        InvalidRequest: one is no move, or does not fit when its turn comes; the fault says which.
+        InvalidRequest: one is no move, or does not fit when its turn comes; the fault states which.
     """
     moves = []
     for k, document in enumerate(documents):
@@ -140,7 +140,7 @@ def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:
 
 
 def listing(graph: Graph, asked: Asked, first: int = 0, limit: int | None = None) -> dict[str, Any]:
-    """The moves that fit a program, those of equal layers as one, from the `first` on; what is said of their rules.
+    """List the candidate moves of a program from the `first` on, those of equal layers as one, with their rules.
 
     `total` counts all of them and `places` all their places. The order is that of the program; it and the moves
     are the same every time.
@@ -162,7 +162,7 @@ def listing(graph: Graph, asked: Asked, first: int = 0, limit: int | None = None
 
 
 def stage_documents(done: Rewritten) -> list[dict[str, Any]]:
-    """What each stage did, as JSON; the moves of all of them, one after the other, replay from the program given."""
+    """Convert each stage's report to JSON; the moves of all, in sequence, replay from the original program."""
     return [
         {
             "stage": stage.stage,
@@ -175,7 +175,7 @@ def stage_documents(done: Rewritten) -> list[dict[str, Any]]:
 
 
 def rule_document(rule: Rule) -> dict[str, str]:
-    """What a rule is, in a line."""
+    """Describe a rule in JSON, with a one-line summary."""
     return {
         "kind": rule.kind,
         "family": family_of(rule.name),

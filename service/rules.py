@@ -1,4 +1,4 @@
-"""The rules as JSON, as the command line and the API list them; the other catalogues load much more."""
+"""The rules as JSON, as the command line and the API list them; the other catalogs load much more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tapestry.rewrites.rules import family_of
 
 
 def rules() -> list[dict[str, Any]]:
-    """Structural rules, those of plug-ins included, then placement rules."""
+    """List structural rules, those of plug-ins included, then placement rules."""
     structural = [_rule(r.name, r.kind, r.domain, r.doc, r.source) for r in catalogue().values()]
     return structural + [_rule(r.name, "placement", "exact", r.doc, r.source) for r in PLACEMENT]
 

@@ -1,4 +1,4 @@
-"""A process's folder for its temporary files: gone when it ends, removed by the next one if it was killed."""
+"""A process's folder for its temporary files: deleted when it ends, or by the next process if it was killed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ LOCK = "lock"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder in which this process's temporary files lie meanwhile. Its owner holds a lock in it for as long
-    as it lives, however it dies; folders without one are nobody's."""
+    """Create a folder for this process's temporary files and delete it afterwards. Its owner holds a lock in it until
+    it ends, however it dies; folders without a lock are abandoned.
+    """
     _remove_those_of_the_dead()
     before = tempfile.tempdir
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))

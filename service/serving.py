@@ -1,4 +1,4 @@
-"""A service that listens: socket, API and embedded worker, begun and ended together."""
+"""A service that listens: socket, API and embedded worker, started and stopped together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BACKLOG = 512
 
 
 class ServingError(ValueError):
-    """The service cannot begin; the message is one line for the user."""
+    """Error raised when the service cannot start; the message is one line for the user."""
 
 
 class _Server(uvicorn.Server):
-    """Ends streams of events before it waits for answers that are on their way: they would not end by themselves."""
+    """A server that ends event streams before it waits for pending answers: they would not end by themselves."""
 
     def __init__(self, config: uvicorn.Config, context: Context) -> None:
         super().__init__(config)
@@ -40,7 +40,7 @@ class _Server(uvicorn.Server):
 class Listening:
     """A service bound to its address: `serve()` here until a signal comes, or `in_background()`.
 
-    Port 0 takes any free port; `address` says which.
+    Port 0 takes any free port; `address` contains the chosen one.
 
     Raises:
         ServingError: the address is taken or not allowed, or the database cannot be used.

@@ -1,4 +1,4 @@
-"""What can be set from outside: environment variables, read when asked for, overridden by the command line."""
+"""External settings: environment variables, read when requested, overridden by the command line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHORTEST_KEY = 16
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the message is one line that says what to do."""
+    """Error raised for a setting that cannot be used; the message is one line with the remedy."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for. Sizes in bytes, times in seconds."""
+    """The limits of one request. Sizes in bytes, times in seconds."""
 
     body_bytes: int = 8 * 2**20
     document_bytes: int = 64 * 2**20
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What a server needs to know. `allowed_hosts` are names it answers to beyond its own address."""
+    """The settings of a server. `allowed_hosts` are names it answers to beyond its own address."""
 
     database_url: str
     host: str = "127.0.0.1"
@@ -60,7 +60,7 @@ class ServiceSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """True if only this machine can reach the service."""
         if self.host == "localhost":
             return True
         try:
@@ -73,13 +73,13 @@ class ServiceSettings:
 
 
 def home_folder(environment: Mapping[str, str]) -> Path:
-    """The folder of the default database: `$TAPESTRY_HOME`, else `~/.local/share/tapestry`."""
+    """Return the folder of the default database: `$TAPESTRY_HOME`, else `~/.local/share/tapestry`."""
     given = environment.get(HOME)
     return Path(given).expanduser() if given else Path.home() / ".local" / "share" / "tapestry"
 
 
 def database_url(environment: Mapping[str, str], given: str | None = None) -> str:
-    """The database to use: the one `given`, else `$TAPESTRY_DATABASE_URL`, else a file in the home folder."""
+    """Return the URL of the database: `given`, else `$TAPESTRY_DATABASE_URL`, else a file in the home folder."""
     return given or environment.get(DATABASE_URL) or f"sqlite:///{home_folder(environment) / 'tapestry.db'}"
 
 
@@ -90,7 +90,7 @@ def service_settings(
     host: str | None = None,
     port: int | None = None,
 ) -> ServiceSettings:
-    """The settings of a server: what is given, else the environment's, else the default.
+    """Read the settings of a server: the arguments, else the environment's, else the default.
 
     Raises:
         SettingsError: a value that cannot be used.

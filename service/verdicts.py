@@ -1,9 +1,9 @@
-"""What checks say about a frontier as a whole: how many plans hold, which do not, and which rules are to blame.
+"""Summary of the checks of a frontier: the number of plans that hold, those that do not, the suspected rules.
 
 A plan that was executed and computes other values than its program is refuted; every rule in its history that
 is in no plan that was executed with equal values is a suspect, and a plan with a suspect in its history is not
-trusted although its own sharding is proven and its bytes are counted. Suspects stand in what was checked of
-a plan (`verified["suspects"]`), so that whoever is told of the checks is told of them.
+trusted although its own sharding is proven and its bytes are counted. Suspects are part of the check results of
+a plan (`verified["suspects"]`), so that every report of the checks includes them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = {
 
 
 def verdict_of(verified: Verified | None) -> str:
-    """One of `VERDICTS` for a plan, from what was checked of it (None: nothing was)."""
+    """Return one of `VERDICTS` for a plan, from the results of its checks (None: not checked)."""
     if verified is None:
         return UNCHECKED
     counted = all(verified[what]["predicted"] == verified[what]["counted"] for what in ("memory", "traffic"))
@@ -38,18 +38,18 @@ def verdict_of(verified: Verified | None) -> str:
 
 
 def is_refuted(verified: Verified) -> bool:
-    """Whether the plan was executed and computed other values than its program."""
+    """Return whether the plan was executed and computed other values than its program."""
     return bool(verified["values"]["executed"]) and not verified["values"]["ok"]
 
 
 def tally(checked: Iterable[Verified | None]) -> dict[str, int]:
-    """How many plans stand how, by verdict."""
+    """Count the plans by verdict."""
     verdicts = [verdict_of(verified) for verified in checked]
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 
 
 def tally_text(counts: Mapping[str, int]) -> str:
-    """`19 plans: 17 verified, 1 FAILED, ...`; what does not occur is left out."""
+    """Format `19 plans: 17 verified, 1 FAILED, ...`; verdicts that do not occur are left out."""
     told = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
     return f"plans: {', '.join(told) or 'none'}"
 
@@ -57,7 +57,7 @@ def tally_text(counts: Mapping[str, int]) -> str:
 def suspects(
     histories: Mapping[str, Sequence[Move]], verified: Mapping[str, Verified]
 ) -> dict[str, tuple[str, ...]]:
-    """The rules that are suspected, by the plans that are refuted or not trusted for them.
+    """Find the suspected rules, by the plans that are refuted or not trusted because of them.
 
     Where every rule of a refuted plan is in a plan with equal values too, those are suspected whose moves - rule,
     place and choice - are not.
@@ -80,21 +80,21 @@ def suspects(
 
 
 def _ordered(moves: Sequence[Move]) -> tuple[str, ...]:
-    """The rules of the moves, those of plug-ins first, else in the order of the history."""
+    """Return the rules of the moves, those of plug-ins first, else in the order of the history."""
     return tuple(sorted(dict.fromkeys(m.rule for m in moves), key=lambda rule: family_of(rule) != OTHERS))
 
 
 def with_suspects(
     histories: Mapping[str, Sequence[Move]], verified: Mapping[str, Verified]
 ) -> dict[str, dict[str, Any]]:
-    """What was checked of the plans of which suspects have something new to say, with the suspects in it."""
+    """Add the suspects to the check results of plans; return only those results that changed."""
     found = suspects(histories, verified)
     told = {plan: {**verified[plan], "suspects": list(rules)} for plan, rules in found.items()}
     return {plan: said for plan, said in told.items() if said != verified[plan]}
 
 
 def problem_of(checked: Mapping[str, Verified | None]) -> dict[str, Any] | None:
-    """The problem document of a run, by its plans' ids, where a plan of it was refuted; else None."""
+    """Build the problem document of a run, by its plans' ids, where a plan of it was refuted; else return None."""
     refuted = {plan: said for plan, said in checked.items() if said is not None and is_refuted(said)}
     if not refuted:
         return None

@@ -1,4 +1,4 @@
-"""What a program is: index spaces, graphs, operators, sharding, reference evaluation, importers.
+"""Programs: index spaces, graphs, operators, sharding, reference evaluation, importers.
 
 `tapestry.program()` begins a program written in Python (`teg.programs`).
 """
@@ -18,7 +18,7 @@ __all__ = ["program"]
 
 
 def __getattr__(name: str) -> Any:
-    """The builder is loaded when it is asked for, so that `import teg` stays light."""
+    """Load the builder when it is first requested, so that `import teg` stays light."""
     if name == "program":
         return import_module("tapestry.teg.programs.program").program
     raise AttributeError(f"module 'teg' has no attribute {name!r}")

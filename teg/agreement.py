@@ -1,4 +1,4 @@
-"""Whether one block agrees with its operator and its tensors: arity, types, signature, projected ranges."""
+"""Consistency checks of a block with its operator and tensors: arity, types, signature, projected ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_POINTS = 2**61
 
 
 def arity_issues(block: Block, path: str) -> Iterator[Issue]:
-    """The signature has one projection per input and output."""
+    """Yield issues unless the signature has one projection per input and output."""
     if block.signature is None:
         return
     for key, sites, projections in (
@@ -29,7 +29,7 @@ def arity_issues(block: Block, path: str) -> Iterator[Issue]:
 def inference_issues(
     block: Block, inferred: Inferred, outputs: Sequence[TensorType], path: str
 ) -> Iterator[Issue]:
-    """The stored signature and output types are those that the operator gives for these inputs."""
+    """Yield issues unless the stored signature and output types are those the operator infers for these inputs."""
     if block.signature is not inferred.signature:
         yield Issue(
             "signature",
@@ -51,7 +51,7 @@ def inference_issues(
 
 
 def index_issues(block: Block, path: str) -> Iterator[Issue]:
-    """An index space can be counted, and a part of it lies inside it."""
+    """Yield issues unless the index space can be counted and a part of it is inside it."""
     if block.signature is not None:
         count = block.signature.index_range.size
         if count >= MOST_POINTS:
@@ -70,9 +70,9 @@ def index_issues(block: Block, path: str) -> Iterator[Issue]:
 def range_issues(
     block: Block, inputs: Sequence[TensorType], outputs: Sequence[TensorType], operator: Operator, path: str
 ) -> Iterator[Issue]:
-    """The index range projects exactly to the range of every tensor.
+    """Yield issues unless the index range projects exactly to the range of every tensor.
 
-    Inputs may be padded: what sticks out of the tensor is clipped. A view may skip elements. For a part of
+    Inputs may be padded: what extends beyond the tensor is clipped. A view may skip elements. For a part of
     the index space the tensors are the parts that its projections name.
     """
     if block.signature is None:
@@ -114,7 +114,7 @@ def _whole_input(box: ZRange, kind: TensorType, view: bool, index: ZRange, path:
 def _part_input(
     block: Block, k: int, index: ZRange, kind: TensorType, operator: Operator, path: str
 ) -> Iterator[Issue]:
-    """A part reads the projected box clipped to the abstract tensor, whose end not every definition tells."""
+    """Yield issues unless a part reads the projected box clipped to the abstract tensor (its end may be unknown)."""
     assert block.signature is not None
     projection = block.signature.inputs[k]
     box, full = projection.project(index), projection.project(block.signature.index_range)
@@ -133,7 +133,9 @@ def _part_input(
 
 
 def _told_shape(block: Block, k: int, operator: Operator) -> tuple[int, ...] | None:
-    """The whole shape of input `k`, where the operator can tell it from a definition that is none of its making."""
+    """Return the whole shape of input `k` if the operator can derive it from a definition, which may be foreign; else
+    None.
+    """
     if operator.input_shapes is None:
         return None
     try:
@@ -145,7 +147,7 @@ def _told_shape(block: Block, k: int, operator: Operator) -> tuple[int, ...] | N
 
 
 def _padding(block: Block, start: int, end: int) -> int:
-    """How far windows may stick out at the end of a tensor; unknown operators with padding may do what they like."""
+    """Return how far windows may extend beyond a tensor's end; unknown operators with padding are unrestricted."""
     pads = block.definition.get("pads")
     if isinstance(pads, tuple) and all(type(n) is int for n in pads):
         widest: int = max((0, *pads))
@@ -201,5 +203,5 @@ def _projection_text(projection: IndexProjection) -> str:
 
 
 def type_text(kind: TensorType) -> str:
-    """A tensor type as a reader sees it: `float32[2, 3]`."""
+    """Format a tensor type for messages: `float32[2, 3]`."""
     return f"{kind.dtype}[{', '.join(map(str, kind.shape))}]"

@@ -1,6 +1,6 @@
 """Building graphs block by block: types and signatures are inferred, sites given or derived.
 
-Used by importers, rewrites and tests; the pleasant surface for people comes on top of it.
+Used by importers, rewrites and tests; the user-facing interface (`teg.programs`) is built on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tapestry.teg.operators import operator_named
 def define(
     operator: str, attrs: Attributes, inputs: Sequence[TensorType]
 ) -> tuple[Definition, tuple[TensorType, ...]]:
-    """The interned definition of an application and its output types.
+    """Return the interned definition of an application and its output types.
 
     Raises:
         ValueError: the operator does not accept these attributes or input types.
@@ -28,7 +28,7 @@ def define(
 
 
 class GraphBuilder:
-    """Collects blocks in program order; `build()` returns the graph."""
+    """A builder that collects blocks in program order; `build()` returns the graph."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class GraphBuilder:
         self._tried: dict[str, int] = {}
 
     def free_site(self, wanted: str) -> str:
-        """`wanted`, or the first `wanted.N` that names neither a block nor a tensor yet."""
+        """Return `wanted`, or the first `wanted.N` that names neither a block nor a tensor yet."""
         site, k = wanted, self._tried.get(wanted, 0)
         while site in self._block_sites or site in self.tensors:
             k += 1
@@ -90,7 +90,7 @@ class GraphBuilder:
         after: Sequence[str] = (),
         costs: CostTable | None = None,
     ) -> tuple[str, ...]:
-        """`apply` with attributes that come as a value, perhaps from outside."""
+        """Append one block like `apply`, with attributes that come as a value, perhaps from outside."""
         site = self.free_site(site)
         try:
             definition, types = define(operator, attrs, [self.tensors[t].type for t in inputs])
@@ -118,7 +118,7 @@ class GraphBuilder:
         value: np.ndarray | None = None,
         names: Sequence[str] = (),
     ) -> str:
-        """A source block; `value` is its data where the program brings it along."""
+        """Append a source block and return its tensor's site; `value` is its data if supplied with the program."""
         (name,) = self.apply("source", (), site=site, names=names, shape=tuple(shape), dtype=dtype, role=role)
         if value is not None:
             array = np.asarray(value, order="C").view()  # the caller's own array stays writeable
@@ -131,7 +131,7 @@ class GraphBuilder:
         self.apply("sink", (tensor,), site=site or f"{tensor}.out", carries=carries)
 
     def sequence_point(self, after: Sequence[str], *, site: str = "point") -> str:
-        """A sequence point behind the blocks of these sites; others name it in their `after`. Returns its site."""
+        """Append a sequence point after the blocks of these sites; others name it in their `after`. Return its site."""
         before = len(self.blocks)
         self.apply("sequence_point", (), site=site, after=after)
         return self.blocks[before].site

@@ -1,7 +1,7 @@
-"""Costs that a program brings along: for any number of named resources a fixed amount and one per index step.
+"""Costs supplied with a program: for any number of named resources a fixed amount and one per index step.
 
 A table prices any part of a block's index space: `fixed + sum over dimensions of step * size` (the whitepaper's
-marginal cost table). The resources `flops` and `bytes` replace what the operator would say of itself; all others
+marginal cost table). The resources `flops` and `bytes` replace the operator's own figures; all others
 are summed up and shown. A block without signature has fixed amounts only, for all of it.
 """
 
@@ -20,7 +20,7 @@ Amount = int | float
 
 
 class ResourceCost(NamedTuple):
-    """One resource: the amount per execution, and per step along index dimensions by name."""
+    """The cost of one resource: the amount per execution, and per step along index dimensions by name."""
 
     resource: str
     fixed: Amount
@@ -57,7 +57,7 @@ class CostTable(InternedValue):
         return frozenset(name for r in self.resources for name, _ in r.steps)
 
     def price(self, sizes: Mapping[str, int]) -> dict[str, Amount]:
-        """What a part of an index space costs, by resource; `sizes` gives its extent along each dimension.
+        """Compute the cost of a part of an index space, by resource; `sizes` are its extents along each dimension.
 
         A part without points costs nothing. Raises KeyError for a dimension that `sizes` lacks.
         """
@@ -66,12 +66,13 @@ class CostTable(InternedValue):
         return {r.resource: r.fixed + sum(step * sizes[d] for d, step in r.steps) for r in self.resources}
 
     def named(self, resource: str) -> ResourceCost | None:
-        """The costs of one resource, if the table has it."""
+        """Return the costs of one resource; None if the table lacks it."""
         return next((r for r in self.resources if r.resource == resource), None)
 
 
 def amounts(cost: ResourceCost, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
-    """One resource for many parts, rounded up: `sizes` `(..., dims)` along the dimensions `names`, result `(...)`.
+    """Compute one resource for many parts, rounded up: `sizes` `(..., dims)` along the dimensions `names`, result
+    `(...)`.
 
     Parts without points cost nothing.
     """
@@ -84,7 +85,7 @@ def amounts(cost: ResourceCost, names: Sequence[str], sizes: np.ndarray) -> np.n
 def cost_table(
     fixed: Mapping[str, Amount] | None = None, steps: Mapping[str, Mapping[str, Amount]] | None = None
 ) -> CostTable:
-    """A table from fixed amounts by resource and steps by index dimension and resource."""
+    """Build a table from fixed amounts by resource and steps by index dimension and resource."""
     by_resource: dict[str, dict[str, Amount]] = {name: {} for name in fixed or {}}
     for dim, amounts in (steps or {}).items():
         for resource, step in amounts.items():
@@ -98,7 +99,7 @@ def cost_table(
 
 
 def total(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
-    """Amounts added up by resource."""
+    """Sum amounts by resource."""
     sums: dict[str, Amount] = {}
     for each in amounts:
         for resource, amount in each.items():

@@ -24,7 +24,7 @@ BLOCK_OPTIONAL = ("index", "device", "after")
 
 
 class DocumentError(ValueError):
-    """A document that cannot be read (or a graph that cannot be written): what is wrong, where, and the cure."""
+    """Error raised for an unreadable document (or an unwritable graph): the fault, its place, and the remedy."""
 
     def __init__(self, issues: Sequence[Issue], heading: str = "this is no TEG document") -> None:
         super().__init__(listing(heading, issues))
@@ -37,7 +37,7 @@ class DocumentError(ValueError):
 
 
 def decode(obj: Any, *, version: int, max_blocks: int, max_bytes: int) -> Graph:
-    """The graph of the JSON values `obj`; see `teg.document.from_document`."""
+    """Build the graph of the JSON values `obj`; see `teg.document.from_document`."""
     issues: list[Issue] = []
     try:
         _check_top(obj, version, max_blocks, max_bytes)
@@ -90,7 +90,7 @@ def _check_top(obj: Any, version: int, max_blocks: int, max_bytes: int) -> None:
 
 
 def _each(values: list[Any], path: str, read: Callable[[Any, str], T], issues: list[Issue]) -> list[T | None]:
-    """Read every value; a broken one leaves None and an issue."""
+    """Read every value; a malformed one leaves None in the list and an issue."""
     found: list[T | None] = []
     for k, value in enumerate(values):
         try:

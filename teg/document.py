@@ -1,9 +1,9 @@
-"""The versioned JSON document of a graph: an exact round trip, and errors that say where and how to repair.
+"""The versioned JSON document of a graph: an exact round trip, and errors that state the place and the remedy.
 
     {"teg": 1, "name": ..., "definitions": [...], "tensors": [...], "blocks": [...], "data": {...}}
 
 Blocks refer to definitions by position, so equal layers cost one line each. Reading builds values and
-nothing else: no code is run, nothing is unpickled. What a document *means* is checked by `teg.validate`;
+nothing else: no code is run, nothing is unpickled. The meaning of a document is checked by `teg.validate`;
 its form is published as a JSON Schema (`json_schema`).
 """
 
@@ -49,10 +49,10 @@ MAX_BYTES = 2**30
 
 
 def to_document(graph: Graph) -> dict[str, Any]:
-    """The graph as plain JSON values (dict, list, str, int, float, bool, None).
+    """Convert a graph to plain JSON values (dict, list, str, int, float, bool, None).
 
     Raises:
-        DocumentError: an attribute or an array that JSON cannot carry exactly.
+        DocumentError: an attribute or an array that JSON cannot represent exactly.
     """
     positions = {d: k for k, d in enumerate(dict.fromkeys(b.definition for b in graph.blocks))}
     try:
@@ -71,7 +71,7 @@ def to_document(graph: Graph) -> dict[str, Any]:
 
 
 def from_document(obj: Any, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
-    """The graph of a document, its nodes interned.
+    """Build the graph of a document, its nodes interned.
 
     Args:
         obj: what `json.loads` returns for the document.
@@ -85,12 +85,12 @@ def from_document(obj: Any, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MA
 
 
 def dumps(graph: Graph) -> str:
-    """The document as text with one definition, tensor, block and array per line."""
+    """Format the document as text with one definition, tensor, block and array per line."""
     return "".join(_lines(to_document(graph)))
 
 
 def loads(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
-    """The graph of a document's text; `max_bytes` bounds the text as well as the data in it.
+    """Parse the graph of a document's text; `max_bytes` bounds the text as well as the data in it.
 
     Raises:
         DocumentError: no JSON, or JSON of another form.
@@ -100,7 +100,7 @@ def loads(text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = M
 
 
 def json_values(text: str | bytes, max_bytes: int = MAX_BYTES) -> Any:
-    """The JSON values of a document's text.
+    """Parse a document's text into JSON values.
 
     Raises:
         DocumentError: too long, or no JSON.
@@ -132,7 +132,7 @@ def save(graph: Graph, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES) -> Graph:
-    """The graph of a `.json` or `.json.gz` file; `max_bytes` bounds the unpacked text.
+    """Load the graph of a `.json` or `.json.gz` file; `max_bytes` bounds the unpacked text.
 
     Raises:
         DocumentError: the file is no document.
@@ -142,10 +142,10 @@ def load(path: str | os.PathLike[str], *, max_blocks: int = MAX_BLOCKS, max_byte
 
 
 def read_content(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
-    """The unpacked bytes of a `.json` or `.json.gz` file, one more than `max_bytes` at most.
+    """Read the unpacked bytes of a `.json` or `.json.gz` file, one more than `max_bytes` at most.
 
     Raises:
-        DocumentError: another ending, or a broken gzip file.
+        DocumentError: another suffix, or a broken gzip file.
         OSError: the file cannot be read.
     """
     source = _checked(path)
@@ -161,7 +161,7 @@ def read_content(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> by
 
 
 def json_schema() -> dict[str, Any]:
-    """The published JSON Schema (draft 2020-12) of the document."""
+    """Load the published JSON Schema (draft 2020-12) of the document."""
     text = (files("tapestry.teg") / "schema" / f"teg-{VERSION}.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -189,7 +189,7 @@ def _definition(definition: Definition, path: str) -> dict[str, Any]:
 
 
 def _costs(table: CostTable) -> dict[str, Any]:
-    """Per resource its amount, or where it depends on the index its fixed amount and its steps."""
+    """Convert each resource to its amount, or to its fixed amount and steps where it depends on the index."""
     return {
         r.resource: {"fixed": r.fixed, "steps": dict(r.steps)} if r.steps else r.fixed
         for r in table.resources
@@ -248,7 +248,7 @@ def _integer(value: int, path: str) -> int:
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
-    """The text of a document: scalars first, then each table with one member per line."""
+    """Format the text of a document: scalars first, then each table with one member per line."""
     parts = ["{"]
     for number, (key, value) in enumerate(document.items()):
         parts.append(f"{',' if number else ''}\n{json.dumps(key)}: ")

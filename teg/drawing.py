@@ -1,4 +1,4 @@
-"""A graph for people: an SVG picture, or DOT text for Graphviz."""
+"""Drawing of graphs: as an SVG picture, or as DOT text for Graphviz."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHAPES = {"source": "ellipse", "sink": "doubleoctagon", "sequence_point": "diamo
 
 
 def to_svg(graph: Graph, max_blocks: int = MAX_BLOCKS) -> str:
-    """The graph as an SVG picture: a box per block with site, operator and result, an arrow per read tensor.
+    """Draw a graph as an SVG picture: a box per block with site, operator and result, an arrow per read tensor.
 
     Views are dashed, `after` is a dotted arrow. Beyond `max_blocks`, equal layers in a row are drawn once.
     """
@@ -20,10 +20,10 @@ def to_svg(graph: Graph, max_blocks: int = MAX_BLOCKS) -> str:
 
 
 def to_dot(graph: Graph, max_blocks: int = 500) -> str:
-    """The graph in the DOT language: a node per block, an edge per read tensor labelled with its type.
+    """Convert a graph to the DOT language: a node per block, an edge per read tensor labeled with its type.
 
     Of a larger graph the first `max_blocks` blocks are drawn and a note counts the rest. Views are dashed,
-    an index range or a device stands under the operator's name, `after` is a dotted edge.
+    an index range or a device is printed under the operator's name, `after` is a dotted edge.
     """
     shown = graph.blocks[:max_blocks]
     names = {b.site: f"b{k}" for k, b in enumerate(shown)}

@@ -1,4 +1,4 @@
-"""Element types by name: numpy's, plus the short floats and integers of `ml_dtypes`.
+"""Element types by name: NumPy's, and the short floats and integers of `ml_dtypes`.
 
 Types of less than a byte take a whole byte here, in arrays, memory and traffic alike: nothing is packed.
 """
@@ -27,7 +27,7 @@ NAMES = (
 
 @cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype called `name`.
+    """Return the NumPy dtype called `name`.
 
     Raises:
         ValueError: the name is none of `NAMES`.
@@ -40,23 +40,23 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 @cache
 def item_bytes(name: str) -> int:
-    """Bytes of one element."""
+    """Return the bytes of one element."""
     return int(numpy_dtype(name).itemsize)
 
 
 def is_float(name: str) -> bool:
-    """Whether the element type called `name` is a real floating-point type."""
+    """Return whether the element type called `name` is a real floating-point type."""
     return name.startswith(("float", "bfloat"))
 
 
 def is_integer(name: str) -> bool:
-    """Whether the element type called `name` is an integer type, signed or not."""
+    """Return whether the element type called `name` is an integer type, signed or not."""
     return name.startswith(("int", "uint"))
 
 
 @cache
 def bounds(name: str) -> tuple[float, float]:
-    """The smallest and the largest finite number of a real type, as Python numbers."""
+    """Return the smallest and the largest finite number of a real type, as Python numbers."""
     dtype = numpy_dtype(name)
     limits: Any = (ml_dtypes.iinfo if is_integer(name) else ml_dtypes.finfo)(dtype)
     number = int if is_integer(name) else float

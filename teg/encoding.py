@@ -1,6 +1,6 @@
 """Attribute values and arrays as JSON: exact, whatever JSON tool handles the text in between.
 
-A JSON number says neither int nor float, and many tools write 1.0 as 1 and round integers beyond 2**53. So
+A JSON number does not distinguish int from float, and many tools write 1.0 as 1 and round integers beyond 2**53. So
 whole floats and the non-finite ones are written `{"float": 1.0}`, `{"float": "nan"}`, large integers
 `{"int": "9223372036854775807"}`, arrays as base64 of their little-endian bytes in row-major order.
 """
@@ -25,7 +25,7 @@ NON_FINITE = ("nan", "inf", "-inf", "-0.0")
 
 
 class MalformedError(Exception):
-    """Carries one issue from where it is seen to where issues are collected."""
+    """Error raised with one issue where it is found, for the code that collects issues."""
 
     def __init__(self, path: str, message: str, expected: str, kind: str = "document") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class MalformedError(Exception):
 
 
 def encode_value(value: Any, path: str, depth: int = 0) -> Any:
-    """An attribute value as JSON.
+    """Encode an attribute value as JSON.
 
     Raises:
         MalformedError: it is not None, a bool, int, float, str or a tuple of those, or nested too deep.
@@ -57,10 +57,10 @@ def encode_value(value: Any, path: str, depth: int = 0) -> Any:
 
 
 def decode_value(value: Any, path: str, depth: int = 0) -> Any:
-    """The attribute value that `encode_value` wrote.
+    """Decode the attribute value that `encode_value` wrote.
 
     Raises:
-        MalformedError: no attribute value looks like this.
+        MalformedError: the value is not in the form of an attribute value.
     """
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is int:
@@ -116,7 +116,7 @@ def _check_depth(path: str, depth: int) -> None:
 
 
 def encode_array(array: np.ndarray, path: str) -> dict[str, Any]:
-    """An array as dtype, shape and base64 of its little-endian row-major bytes.
+    """Encode an array as dtype, shape and base64 of its little-endian row-major bytes.
 
     Raises:
         MalformedError: the element type is none of `teg.dtypes.NAMES`.
@@ -134,7 +134,7 @@ def encode_array(array: np.ndarray, path: str) -> dict[str, Any]:
 
 
 def decode_array(dtype: str, shape: tuple[int, ...], text: str, path: str) -> np.ndarray:
-    """The read-only array that `encode_array` wrote.
+    """Decode the read-only array that `encode_array` wrote.
 
     Raises:
         MalformedError: unknown dtype, broken base64, or a number of bytes that does not fit the shape.

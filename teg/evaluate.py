@@ -1,6 +1,6 @@
-"""Reference evaluation: what a program means, in numpy, block by block in program order.
+"""Reference evaluation: the values of a program, in NumPy, block by block in program order.
 
-`run_block` and `run_operator` also serve whoever computes parts of a block: tests and the device simulator.
+`run_block` and `run_operator` also serve code that computes parts of a block: tests and the device simulator.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ NOTHING = ZRange((), ())
 def evaluate(
     graph: Graph, inputs: Mapping[str, np.ndarray], keep: Container[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The values of all sinks by site, and of the tensors in `keep` by theirs.
+    """Compute the values of all sinks by site, and of the tensors in `keep` by theirs.
 
-    `inputs` gives values by source site, before the graph's own data. Values are freed after their last
+    `inputs` are values by source site, used before the graph's own data. Values are freed after their last
     reader; results may be views of inputs, so copy before changing either. A block with an index range
     (explicit graph) reads tensors that are exactly the boxes it needs.
 
@@ -101,13 +101,13 @@ def _outputs(
 
 
 def input_boxes(definition: Definition, index: ZRange) -> tuple[ZRange, ...]:
-    """The box of each input that `index` needs; windows may stick out of the tensor."""
+    """Compute the box of each input that `index` needs; windows may extend beyond the tensor."""
     assert definition.signature is not None
     return tuple(p.project(index) for p in definition.signature.inputs)
 
 
 def output_boxes(definition: Definition, index: ZRange) -> tuple[ZRange, ...]:
-    """The box of each output that `index` makes; an empty parallel dimension makes an empty box.
+    """Compute the box of each output that `index` makes; an empty parallel dimension makes an empty box.
 
     An empty reduction dimension does not: its partial result is full of the monoid's identity.
     """
@@ -121,7 +121,7 @@ def run_block(
     inputs: Sequence[np.ndarray],
     outputs: Sequence[TensorType],
 ) -> tuple[np.ndarray, ...]:
-    """The part `index` (None: all) of a block, from whole input arrays: values of its output boxes."""
+    """Compute the part `index` (None: all) of a block from whole input arrays: the values of its output boxes."""
     if definition.signature is None:
         return run_operator(definition, NOTHING, [Operand(a, (0,) * a.ndim) for a in inputs], outputs)
     index = definition.signature.index_range if index is None else index
@@ -136,7 +136,7 @@ def run_block(
 def run_operator(
     definition: Definition, index: ZRange, operands: Sequence[Operand], outputs: Sequence[TensorType]
 ) -> tuple[np.ndarray, ...]:
-    """The operator's meaning on `index`, from operands that hold exactly the clipped boxes it reads.
+    """Compute the operator on `index`, from operands that hold exactly the clipped boxes it reads.
 
     Operators never see an empty index: an empty parallel dimension gives empty arrays, an empty reduction
     dimension the monoid's identity. `outputs` are the types of the block's whole outputs.
@@ -145,7 +145,7 @@ def run_operator(
 
 
 def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Values for the sources without data, such that activations stay of order one.
+    """Draw random values for the sources without data, such that activations stay of order one.
 
     Activations are normal; matrices normal with variance 1 / (elements that a product sums over); vectors,
     buffers and optimizer state positive in [0.5, 1.5), which suits scales, variances and biases alike.
@@ -177,14 +177,14 @@ def _random_value(
 
 
 def _bound(graph: Graph, site: str) -> int:
-    """The least size that the integers of a tensor index; small where they are one of several coordinates."""
+    """Return the least size that the integers of a tensor index; small where they are one of several coordinates."""
     bounds = [_indexed_size(graph, b) for b, k in uses(graph, site) if k == _positions_input(b)]
     mixed = [_indexed_size(graph, b) for b, k in uses(graph, site, True) if k == _positions_input(b)]
     return max(min([*bounds, *([2, *mixed] if len(mixed) > len(bounds) else [])], default=10), 1)
 
 
 def uses(graph: Graph, site: str, combined: bool = False) -> Iterator[tuple[Block, int]]:
-    """The `(block, input position)` that read a tensor, itself or rearranged or changed element by element.
+    """Yield the `(block, input position)` that read a tensor, itself or rearranged or changed element by element.
 
     `combined`: or combined with other tensors to integers.
     """
@@ -201,19 +201,19 @@ def uses(graph: Graph, site: str, combined: bool = False) -> Iterator[tuple[Bloc
 
 
 def _positions_input(block: Block) -> int | None:
-    """The input that holds positions: the second of a gather, the last but one of a scatter."""
+    """Return the input that holds positions: the second of a gather, the last but one of a scatter; else None."""
     return {"gather": 1, "scatter": len(block.inputs) - 2}.get(block.operator)
 
 
 def _indexed_size(graph: Graph, block: Block) -> int:
-    """The size of the axis that a gather's or scatter's positions count along."""
+    """Return the size of the axis that a gather's or scatter's positions refer to."""
     axis: int = block.definition["axis"]
     table = block.inputs[0] if block.operator == "gather" else block.outputs[0]
     return graph.tensors[table].shape[axis]
 
 
 def _fan_in(graph: Graph, block: Block) -> int:
-    """How many products are summed up for one element."""
+    """Return the number of products that are summed up for one element; 1 for blocks that contract nothing."""
     if block.signature is None:
         return 1
     work = operator_named(block.operator).work(

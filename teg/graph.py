@@ -1,7 +1,7 @@
 """A tensor program: interned blocks over named tensors, in program order.
 
-One kind of node does the work: a `Block` applies an operator to tensors. Sources and sinks are blocks,
-selectors are blocks whose operator is a view, sequence points are blocks that read and make nothing. Edges
+All nodes are of one kind: a `Block` applies an operator to tensors. Sources and sinks are blocks,
+selectors are blocks whose operator is a view, sequence points are blocks without inputs and outputs. Edges
 are sites (stable names), so a rewrite leaves all other nodes alone and graphs share what they have in common.
 """
 
@@ -30,7 +30,7 @@ ROLES = ("activation", "parameter", "buffer", "constant", "optimizer_state")
 
 
 class TensorType(NamedTuple):
-    """Shape and element type of a tensor."""
+    """The shape and element type of a tensor."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -58,7 +58,7 @@ class Tensor(InternedValue):
 
     @property
     def dims_text(self) -> str:
-        """The shape as people read it: `4, 6`, or with names `batch=4, features=6`."""
+        """The shape as text: `4, 6`, or with names `batch=4, features=6`."""
         if len(self.names) != len(self.shape):
             return ", ".join(map(str, self.shape))
         return ", ".join(f"{name}={size}" for name, size in zip(self.names, self.shape, strict=True))
@@ -66,10 +66,10 @@ class Tensor(InternedValue):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Definition(InternedValue):
-    """What a block computes, apart from where it stands: operator, attributes, signature.
+    """The computation of a block, independent of its place in a graph: operator, attributes, signature.
 
-    A definition without signature is fixed: its block cannot be re-sharded. `costs` are those that the program
-    brings along; they go with every part of the block.
+    A definition without signature is fixed: its block cannot be re-sharded. `costs` are those supplied with the
+    program; they go with every part of the block.
     """
 
     operator: str
@@ -78,7 +78,7 @@ class Definition(InternedValue):
     costs: CostTable | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The attribute `name`, or `default`."""
+        """Return the attribute `name`, or `default`."""
         for key, value in self.attributes:
             if key == name:
                 return value
@@ -95,10 +95,10 @@ class Definition(InternedValue):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Block(InternedValue):
-    """One application of a definition: tensors in, tensors out; in an explicit graph also where and which part.
+    """One application of a definition: tensors in, tensors out; in an explicit graph also its device and part.
 
     `index` is the part of the index space this block computes (None: all of it); `device` pins it. `after`
-    names what happens before: sequence points, or blocks (as if through a sequence point of its own).
+    names sequence points or blocks that run before it (blocks as if through a sequence point of its own).
     """
 
     site: str
@@ -128,7 +128,7 @@ class Graph:
     data: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Same name, blocks, tensors and data, values compared bit by bit."""
+        """Return whether name, blocks, tensors and data are equal, values compared bit by bit."""
         if not isinstance(other, Graph):
             return NotImplemented
         return (
@@ -143,7 +143,7 @@ class Graph:
 
     @cached_property
     def by_site(self) -> Mapping[str, Block]:
-        """Blocks by site."""
+        """The blocks by site."""
         return {b.site: b for b in self.blocks}
 
     @cached_property
@@ -153,7 +153,7 @@ class Graph:
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[tuple[Block, int], ...]]:
-        """Per tensor its `(block, input position)` readers in program order."""
+        """The `(block, input position)` readers of each tensor in program order."""
         readers: dict[str, list[tuple[Block, int]]] = {t: [] for t in self.tensors}
         for b in self.blocks:
             for k, t in enumerate(b.inputs):
@@ -170,7 +170,7 @@ class Graph:
 
     @cached_property
     def carried(self) -> frozenset[str]:
-        """The tensors of sources whose next value a sink takes: nobody needs the old one after its last reader."""
+        """The tensors of sources whose next value a sink takes: the old value is not needed after its last reader."""
         names = (b.definition.get("carries") for b in self.sinks)
         return frozenset(t for name in names if name in self.by_site for t in self.by_site[name].outputs)
 
@@ -180,7 +180,7 @@ class Graph:
 
     @property
     def roots(self) -> tuple[Block, ...]:
-        """What makes the rest visible: sinks and sequence points, in program order."""
+        """The blocks that make the others observable: sinks and sequence points, in program order."""
         return tuple(b for b in self.blocks if b.operator in ROOTS)
 
     def input_types(self, block: Block) -> tuple[TensorType, ...]:
@@ -220,7 +220,7 @@ class Graph:
         return {site: hashlib.sha256(a.tobytes()).digest() for site, a in self.data.items()}
 
     def _repr_html_(self) -> str:
-        """The graph as a picture in a notebook."""
+        """Draw the graph as a picture in a notebook."""
         return svg(self.name, self.blocks, self.tensors)
 
     def replace(
@@ -229,7 +229,7 @@ class Graph:
         tensors: Iterable[Tensor] = (),
         data: Mapping[str, np.ndarray] | None = None,
     ) -> Graph:
-        """The graph with other blocks and these tensors added; tensors nobody makes any more are dropped."""
+        """Return the graph with other blocks and these tensors added; tensors without a producer are dropped."""
         ordered = tuple(blocks)
         known = {**self.tensors, **{t.site: t for t in tensors}}
         made = {t: known[t] for b in ordered for t in b.outputs}
@@ -242,7 +242,7 @@ class Graph:
 
 
 def index_sizes(block: Block) -> dict[str, int]:
-    """The extent of what a block computes, by index dimension: of its part where it has an index."""
+    """Return the extents of a block's index space, by dimension: of its part where it has an index."""
     if block.signature is None:
         return {}
     index = block.signature.index_range if block.index is None else block.index
@@ -267,12 +267,12 @@ def _definition_digest(definition: Definition) -> bytes:
 
 
 def attributes(**values: Any) -> Attributes:
-    """Attributes in canonical order, lists turned into tuples."""
+    """Build attributes in canonical order, lists converted to tuples."""
     return tuple(sorted((k, freeze(v)) for k, v in values.items() if v is not None))
 
 
 def freeze(value: Any) -> Any:
-    """Lists become tuples, numpy scalars Python numbers, at every level."""
+    """Convert lists to tuples and NumPy scalars to Python numbers, at every level."""
     if isinstance(value, (list, tuple)):
         return tuple(freeze(v) for v in value)
     if isinstance(value, np.generic):

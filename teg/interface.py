@@ -1,4 +1,4 @@
-"""Values in and out of a graph whose tensors were refined: user shapes on the outside, factors inside."""
+"""Conversion of a refined graph's inputs and outputs: user shapes on the outside, factors inside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.teg.graph import Graph
 
 
 def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays at the shapes of the graph's sources, by site; sources that have data may be left out.
+    """Reshape the arrays to the shapes of the graph's sources, by site; sources that have data may be left out.
 
     Arrays that the graph does not read are ignored: an import drops inputs without effect.
 
@@ -40,7 +40,7 @@ def pack_inputs(graph: Graph, arrays: Mapping[str, np.ndarray]) -> dict[str, np.
 
 
 def unpack_outputs(graph: Graph, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The values of sinks, by site, at the shapes that the imported program states."""
+    """Reshape the values of sinks, by site, to the shapes that the imported program states."""
     return {
         sink.site: values[sink.site].reshape(sink.definition.get("logical_shape", values[sink.site].shape))
         for sink in graph.sinks

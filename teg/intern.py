@@ -28,7 +28,7 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 
 def _exact(value: Any) -> Any:
-    """A key that tells apart what `==` confuses (1, 1.0 and True; 0.0 and -0.0) and finds NaN equal to NaN."""
+    """Return a key that distinguishes what `==` confuses (1, 1.0 and True; 0.0 and -0.0) and finds NaN equal to NaN."""
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
@@ -38,7 +38,7 @@ def _exact(value: Any) -> Any:
 
 
 class InternedValue(metaclass=Interned):
-    """Base of interned values; unpickling looks in the table again."""
+    """The base class of interned values; unpickling looks them up in the table again."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""What can be wrong, said so that it can be repaired: where, what came, what was expected."""
+"""Reports of errors in a document that say how to repair them: the place, what came, and what was expected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_KEY = 300
 
 @dataclass(frozen=True)
 class Issue:
-    """One thing that is wrong.
+    """An error found in a document.
 
     `path` is a JSON path into the document of the graph (`$.blocks[12].inputs[0]`), `message` says what came,
     `expected` what would be right or how to get there.
@@ -26,7 +26,7 @@ class Issue:
 
 
 def listing(heading: str, issues: Sequence[Issue], limit: int = 10) -> str:
-    """The first `limit` issues as text, one per line under a heading with their number."""
+    """Format the first `limit` issues as text, one per line under a heading with their number."""
     count = f"{len(issues)} issue{'s' if len(issues) != 1 else ''}"
     lines = [f"{heading} ({count}):", *(f"  {issue}" for issue in issues[:limit])]
     if len(issues) > limit:
@@ -35,13 +35,13 @@ def listing(heading: str, issues: Sequence[Issue], limit: int = 10) -> str:
 
 
 def clipped(value: object, limit: int = 80) -> str:
-    """The `repr` of a value from outside, cut to `limit` characters."""
+    """Return the `repr` of a value from outside, cut to `limit` characters."""
     text = repr(value[:limit] if isinstance(value, str) else value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def key_path(path: str, key: str) -> str:
-    """The JSON path of the member `key` of the object at `path`; very long keys are cut."""
+    """Return the JSON path of the member `key` of the object at `path`; very long keys are cut."""
     key = key if len(key) <= LONGEST_KEY else key[: LONGEST_KEY - 3] + "..."
     if key.isidentifier():
         return f"{path}.{key}"

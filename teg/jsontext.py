@@ -1,4 +1,4 @@
-"""The text of a JSON document as values: strict, and never deeper than our readers go."""
+"""Parsing of JSON text: strict, and never deeper than the project's readers go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_VALUES = 50_000_000
 
 
 def parse(text: str | bytes) -> Any:
-    """The JSON value that `text` holds.
+    """Parse the JSON value that `text` holds.
 
     Raises:
         MalformedError: no UTF-8, no JSON (NaN and the infinities are none), a key that stands twice in one

@@ -1,4 +1,4 @@
-"""Reading values out of JSON: each reader returns what it names, or says where something else stands.
+"""Readers of JSON values: each returns the value it names, or reports what stands there instead.
 
 Raises:
     MalformedError: from every reader, with the path of the value, what came and what was expected.
@@ -34,14 +34,14 @@ def members(value: Any, path: str, required: Sequence[str], optional: Sequence[s
 
 
 def listed(value: Any, path: str) -> list[Any]:
-    """A list."""
+    """Read a list."""
     if type(value) is not list:
         raise MalformedError(path, kind_of(value), "expected a list")
     return value
 
 
 def integers(value: Any, path: str) -> tuple[int, ...]:
-    """A list of integers."""
+    """Read a list of integers."""
     for k, v in enumerate(listed(value, path)):
         if type(v) is not int:
             raise MalformedError(f"{path}[{k}]", kind_of(v), "expected an integer, written without point")
@@ -49,21 +49,21 @@ def integers(value: Any, path: str) -> tuple[int, ...]:
 
 
 def integer(value: Any, path: str) -> int:
-    """An integer; bools and whole floats are none."""
+    """Read an integer; bools and whole floats are rejected."""
     if type(value) is not int:
         raise MalformedError(path, kind_of(value), "expected an integer, written without point")
     return value
 
 
 def sites(value: Any, path: str) -> tuple[str, ...]:
-    """A list of names."""
+    """Read a list of names."""
     for k, v in enumerate(listed(value, path)):
         site(v, f"{path}[{k}]")
     return tuple(value)
 
 
 def site(value: Any, path: str) -> str:
-    """A name: printable text that is not empty."""
+    """Read a name: printable text that is not empty."""
     if type(value) is not str or not value or len(value) > LONGEST_NAME or not value.isprintable():
         cure = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
         raise MalformedError(path, kind_of(value), cure)
@@ -71,14 +71,14 @@ def site(value: Any, path: str) -> str:
 
 
 def text(value: Any, path: str) -> str:
-    """Printable text."""
+    """Read printable text."""
     if type(value) is not str or not value.isprintable():
         raise MalformedError(path, kind_of(value), "expected printable text")
     return value
 
 
 def kind_of(value: Any) -> str:
-    """A value as a message quotes it."""
+    """Describe a value as error messages quote it."""
     names = {dict: "an object", list: "a list", type(None): "null", bool: "a bool"}
     if type(value) in names:
         return names[type(value)]
@@ -86,7 +86,7 @@ def kind_of(value: Any) -> str:
 
 
 def box(value: Any, path: str) -> ZRange:
-    """An object with start and end as a range."""
+    """Read an object with start and end as a range."""
     members(value, path, ("start", "end"))
     start, end = integers(value["start"], f"{path}.start"), integers(value["end"], f"{path}.end")
     try:

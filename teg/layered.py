@@ -1,7 +1,7 @@
-"""A layered layout of boxes and arrows: rows by longest path, order by neighbours, places without overlap.
+"""Layered diagrams of boxes and arrows: rows by longest path, order by neighbors, positions without overlap.
 
 Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures", 1981: arrows
-that span rows are routed through points of their own, and rows are sorted by the mean place of their neighbours.
+that span rows are routed through points of their own, and rows are sorted by the mean position of their neighbors.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ POINT_WIDTH = 12.0
 
 
 class Box(NamedTuple):
-    """What is placed: width and height in pixels."""
+    """The width and height, in pixels, of a box to be placed."""
 
     width: float
     height: float
 
 
 class Placed(NamedTuple):
-    """Centres of boxes, the routes of arrows as points from top to bottom, and the size of the whole."""
+    """Centers of boxes, routes of arrows as points from top to bottom, and the size of the whole diagram."""
 
     centres: tuple[tuple[float, float], ...]
     routes: tuple[tuple[tuple[float, float], ...], ...]
@@ -33,7 +33,7 @@ class Placed(NamedTuple):
 def layered(
     boxes: Sequence[Box], arrows: Sequence[tuple[int, int]], gap: float = 24.0, rise: float = 44.0
 ) -> Placed:
-    """Places for boxes; each arrow goes from a box to one with a higher number."""
+    """Compute positions for boxes; each arrow goes from a box to one with a higher number."""
     rows = _rows(len(boxes), arrows)
     chains, widths, levels = _chains(boxes, arrows, rows)
     order = _ordered(levels, chains)
@@ -50,7 +50,7 @@ def layered(
 
 
 def _rows(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """The row of each box: below all it depends on; what depends on nothing stands just above its first reader."""
+    """Compute the row of each box: below all it depends on, or just above its first reader if it depends on nothing."""
     rows, readers = [0] * count, [[] for _ in range(count)]  # type: tuple[list[int], list[list[int]]]
     fed = [False] * count
     for a, b in sorted(arrows, key=lambda arrow: arrow[1]):
@@ -66,7 +66,7 @@ def _rows(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
 def _chains(
     boxes: Sequence[Box], arrows: Sequence[tuple[int, int]], rows: Sequence[int]
 ) -> tuple[list[list[int]], list[float], list[list[int]]]:
-    """Arrows as chains from row to row, the widths of boxes and points, and the members of each row."""
+    """Return arrows as chains from row to row, the widths of boxes and points, and the members of each row."""
     widths = [b.width for b in boxes]
     levels: list[list[int]] = [[] for _ in range(max(rows, default=-1) + 1)]
     for n, row in enumerate(rows):
@@ -93,7 +93,7 @@ def _neighbours(chains: Sequence[Sequence[int]]) -> tuple[dict[int, list[int]], 
 
 
 def _ordered(levels: Sequence[Sequence[int]], chains: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Rows sorted by the mean position of their neighbours, down and up by turns."""
+    """Sort rows by the mean position of their neighbors, alternately downward and upward."""
     above, below = _neighbours(chains)
     order = [list(row) for row in levels]
     for sweep in range(SWEEPS):
@@ -114,7 +114,7 @@ def _mean(values: Sequence[float], default: float) -> float:
 def _places(
     order: Sequence[Sequence[int]], widths: Sequence[float], chains: Sequence[Sequence[int]], gap: float
 ) -> dict[int, float]:
-    """Horizontal centres: each as near to its neighbours as its row allows."""
+    """Compute the horizontal centers, each as near to its neighbors as its row allows."""
     above, below = _neighbours(chains)
     across: dict[int, float] = {}
     for row in order:
@@ -134,9 +134,9 @@ def _places(
 
 
 def _apart(wanted: Sequence[float], widths: Sequence[float], gap: float) -> list[float]:
-    """The centres nearest to `wanted` (least squares) that keep the order and do not overlap.
+    """Find the centers nearest to `wanted` (least squares) that keep the order and do not overlap.
 
-    Neighbours that would overlap become a block that moves as one (pool adjacent violators).
+    Neighbors that would overlap become a block that moves as one (pool adjacent violators).
     """
     offsets, total = [], 0.0
     for k, width in enumerate(widths):

@@ -1,4 +1,4 @@
-"""Padding by a line's own elements, as parts of the line one after the other."""
+"""Padding with a line's own elements, as a sequence of parts of the line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PADDING_MODES = ("edge", "reflect", "wrap")
 
 
 class PaddingPart(NamedTuple):
-    """The elements `kept` of a line, one by one; a single one `length` times."""
+    """The elements `kept` of a line, one by one, or a single one repeated `length` times."""
 
     kept: range
     length: int
@@ -19,7 +19,7 @@ class PaddingPart(NamedTuple):
 
 
 def padding_parts(size: int, low: int, high: int, mode: str) -> list[PaddingPart]:
-    """A line of `size` elements with `low` more before and `high` after, as `numpy.pad`: edge, reflect, wrap.
+    """Pad a line of `size` elements with `low` more before and `high` after, as `numpy.pad`: edge, reflect, wrap.
 
     Raises:
         ValueError: the mode is unknown, a width is negative, or there are no elements to pad by.
@@ -42,7 +42,7 @@ def padding_parts(size: int, low: int, high: int, mode: str) -> list[PaddingPart
 
 
 def _runs(places: list[int]) -> list[range]:
-    """The places as few runs of step 1 or -1."""
+    """Group the positions into few runs of step 1 or -1."""
     runs: list[range] = []
     start = 0
     while start < len(places):

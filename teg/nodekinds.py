@@ -1,4 +1,4 @@
-"""The kinds of nodes of the whitepaper: what each may depend on, who may depend on it, and how many of each.
+"""The kinds of nodes of the whitepaper: what each may depend on, what may depend on it, and how many of each.
 
 In a `Graph` most kinds are attributes of others: a tensor node is a `Tensor`, its one dependency its producer;
 signatures belong to definitions; sources, sinks, selectors and sequence points are blocks whose operator says
@@ -25,8 +25,10 @@ OWN_KINDS = {"source": "Source", "sink": "Sink", "sequence_point": "SequencePoin
 
 @dataclass(frozen=True)
 class NodeKind:
-    """One kind: the kinds it may depend on, how many of `counted` it needs (`least` to `most`), how many tensors
-    it makes, and the kinds that may depend on it; None where that is free.
+    """A kind of node, with the restrictions on its dependencies and consumers; None where there is no restriction.
+
+    It states the kinds that it may depend on, how many of `counted` it needs (`least` to `most`), how many tensors
+    it makes, and the kinds that may depend on it.
     """
 
     name: str
@@ -115,7 +117,8 @@ def node_issues(
     makes: int | None = None,
     path: str = "$",
 ) -> Iterator[Issue]:
-    """What is wrong with a node of the kind `name`; None: what it depends on, or how much it makes, is not told.
+    """Yield the issues of a node of the kind `name`; None: its dependencies, or the number it makes, are not
+    specified.
 
     Raises:
         ValueError: there is no kind of this name.
@@ -140,7 +143,7 @@ def node_issues(
 
 
 def block_kind(block: Block) -> str:
-    """The kind of node that a block is."""
+    """Return the kind of node that a block is."""
     if block.operator in OWN_KINDS:
         return OWN_KINDS[block.operator]
     if block.operator in SELECTING:
@@ -149,7 +152,7 @@ def block_kind(block: Block) -> str:
 
 
 def tensor_kind(graph: Graph, tensor: str) -> str:
-    """`Index` for a tensor of coordinates, also one that was sliced or rearranged; `Tensor` for any other."""
+    """Return `Index` for a tensor of coordinates, also a sliced or rearranged one, and `Tensor` for any other."""
     producer = graph.producers[tensor]
     while producer.operator == "view":
         producer = graph.producers[producer.inputs[0]]
@@ -157,7 +160,7 @@ def tensor_kind(graph: Graph, tensor: str) -> str:
 
 
 def _is_coordinates(block: Block) -> bool:
-    """Whether a block makes coordinates out of nothing but its place: a cell of index leaves, whole numbers."""
+    """Return whether a block computes coordinates from its position alone: a cell of index leaves, whole numbers."""
     if (
         block.operator != "cell"
         or block.inputs

@@ -1,10 +1,12 @@
-"""Third parties' operators, rules and machines: found by entry points, examined, and let in or left out by name.
+"""Plug-ins, third parties' operators, rules and hardware: found by entry points, examined, let in or left out by
+name.
 
-A plug-in never takes the process down. What cannot be loaded, is not what it claims to be, or has a name
+A plug-in never takes the process down. Anything that cannot be loaded, is not what it claims to be, or has a name
 that is taken is left out; `PlugIn.problems` says what, why and what to do, and one warning names them.
 
-Names. What comes with Tapestry keeps its name. Of two plug-ins that offer one name neither gets it: which of
-them were meant would depend on the order of installation, and a stored plan would mean another thing elsewhere.
+Names. The members that come with Tapestry keep their names. Of two plug-ins that provide one name neither gets it:
+which of them were meant would depend on the order of installation, and a stored plan would mean another thing
+elsewhere.
 
 Trust. A plug-in is code that somebody installed: it runs with all rights of the process. One that ends the
 process from C, or never returns from its import, is beyond what can be caught here.
@@ -35,7 +37,7 @@ _told: set[str] = set()  # plug-ins with faults that this process has named
 
 
 class Refused(ValueError):
-    """What a plug-in offers is not what its group holds; `cure` is what its author should do."""
+    """Error raised when a plug-in provides what its group does not hold; `cure` is what its author should do."""
 
     def __init__(self, message: str, cure: str) -> None:
         super().__init__(message)
@@ -44,7 +46,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Fault:
-    """Something of a plug-in that was left out: a `member` by name, or all of it (empty name)."""
+    """A part of a plug-in that was left out: a `member` by name, or all of it (empty name)."""
 
     member: str
     said: str
@@ -56,7 +58,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class PlugIn:
-    """One entry point of an installed distribution: what it brought along, and what was left out."""
+    """One entry point of an installed distribution: the members it supplied, and what was left out."""
 
     group: str
     name: str
@@ -74,7 +76,7 @@ class PlugIn:
 class Group(Generic[T]):
     """A kind of thing that plug-ins may add.
 
-    `offers` lists what the object behind an entry point offers; `member` examines one of these and returns it as
+    `offers` lists what the object behind an entry point provides; `member` examines one of these and returns it as
     a member; both raise where it is not what it claims. `names`: the member's own name, then others it answers to.
     """
 
@@ -87,19 +89,21 @@ class Group(Generic[T]):
 
 @dataclass(frozen=True)
 class Loaded(Generic[T]):
-    """The members that all plug-ins of a group bring along, by name, and an account of every plug-in."""
+    """The members supplied by all plug-ins of a group, by name, and an account of every plug-in."""
 
     members: Mapping[str, T]
     plug_ins: tuple[PlugIn, ...]
 
     def left_out(self, name: str) -> str:
-        """Why there is no member of this name although a plug-in offers it; empty where none does."""
+        """Return the reason why there is no member of this name although a plug-in provides it; empty where none
+        does.
+        """
         told = [f"{p} offers it, but: {f}" for p in self.plug_ins for f in p.faults if f.member == name]
         return "; ".join(told)
 
 
 def once(load: Callable[[], T]) -> Callable[[], T]:
-    """The function, called at most once whatever threads ask; asking for its result while it runs is an error."""
+    """Wrap a function to run at most once in all threads; requesting its result while it runs is an error."""
     results: list[T] = []
     running: list[bool] = []
 
@@ -123,7 +127,7 @@ def once(load: Callable[[], T]) -> Callable[[], T]:
 
 
 def load(group: Group[T], taken: Collection[str]) -> Loaded[T]:
-    """Everything that plug-ins add to a group whose names `taken` are in use already.
+    """Load everything that plug-ins add to a group whose names `taken` are in use already.
 
     Never raises for a plug-in's sake. The order is that of distributions and entry points by name, so it does
     not depend on the order of installation.
@@ -153,7 +157,7 @@ def load(group: Group[T], taken: Collection[str]) -> Loaded[T]:
 
 
 def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
-    """How a group whose entry points are members, or sequences of members, lists what is offered."""
+    """Build the `offers` function of a group whose entry points are members, or sequences of members."""
 
     def offers(offered: Any) -> Sequence[Any]:
         if isinstance(offered, kind):
@@ -169,7 +173,7 @@ def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
 
 
 def require(offered: Any, kind: type[T]) -> T:
-    """The object, if it is of a class.
+    """Return the object, if it is of a class.
 
     Raises:
         Refused: it is not.
@@ -183,7 +187,7 @@ def require(offered: Any, kind: type[T]) -> T:
 
 
 def require_name(name: Any) -> str:
-    """A member's name, if it can be typed, stored and printed.
+    """Return a member's name, if it can be typed, stored and printed.
 
     Raises:
         Refused: it cannot.
@@ -194,7 +198,7 @@ def require_name(name: Any) -> str:
 
 
 def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
-    """One entry point's members as far as they pass the examination, and what did not."""
+    """Load one entry point's members as far as they pass the examination, and record what did not."""
     faults: list[Fault] = []
     members: list[T] = []
     with _caught("", faults, "repair or uninstall it"):
@@ -206,7 +210,7 @@ def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[Plug
 
 @contextlib.contextmanager
 def _caught(member: str, faults: list[Fault], cure: str) -> Iterator[None]:
-    """Whatever a plug-in raises becomes a fault, its end of the process too; what it prints goes to standard error."""
+    """Turn whatever a plug-in raises, its exit too, into a fault; send what it prints to standard error."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -223,7 +227,7 @@ def _caught(member: str, faults: list[Fault], cure: str) -> Iterator[None]:
 def _clash(
     group: Group[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
 ) -> Fault | None:
-    """Why a member cannot have its names."""
+    """Return the fault that says why a member cannot have its names; None if it can."""
     own = group.names(member)[0]
     for name in dict.fromkeys(group.names(member)):
         if name in taken:
@@ -239,7 +243,7 @@ def _clash(
 
 
 def _entries(group: str) -> list[tuple[EntryPoint | None, PlugIn]]:
-    """The entry points of a group in order; a distribution whose list cannot be read stands there without one."""
+    """Return the entry points of a group in order; a distribution whose list cannot be read is there without one."""
     try:
         return _sorted(group, list(entry_points(group=group)))
     except Exception:  # one distribution's damaged metadata hides all: find out whose
@@ -260,7 +264,7 @@ def _sorted(group: str, entries: list[EntryPoint]) -> list[tuple[EntryPoint | No
 
 
 def _origin(distribution: Any) -> tuple[str, str]:
-    """Name and version of a distribution, empty where its metadata do not tell."""
+    """Return the name and version of a distribution, empty where its metadata do not state them."""
     try:
         return str(distribution.metadata["Name"] or ""), str(distribution.version or "")
     except Exception:
@@ -283,15 +287,15 @@ def _shown(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """A text of strangers on one line, without what a terminal would obey, cut where it is long."""
+    """Convert untrusted text to one line without terminal control characters, cut where it is long."""
     joined = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
     return joined if len(joined) <= MOST_SHOWN else joined[: MOST_SHOWN - 3] + "..."
 
 
 def _warn(plug_ins: Sequence[PlugIn]) -> None:
-    """One line that names the plug-ins with faults, each once whatever its groups; their first faults as information.
+    """Log one line naming plug-ins with faults, each once whatever its groups; their first faults as information.
 
-    Child processes stay silent, their owner has said it.
+    Child processes log nothing, because their parent has.
     """
     if parent_process() is not None:
         return

@@ -1,4 +1,4 @@
-"""What can be seen of a program: everything that a sink or a sequence point depends on, and nothing else."""
+"""Pruning of a graph to its observed part: all that a sink or a sequence point depends on, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tapestry.teg.graph import Block, Graph
 
 
 def observed(graph: Graph) -> frozenset[str]:
-    """The sites of the blocks on which sinks and sequence points depend, those roots included.
+    """Return the sites of the blocks on which sinks and sequence points depend, those roots included.
 
     Sinks are never left out; a sequence point observes what it waits for. Needs no program order.
     """
@@ -23,7 +23,7 @@ def observed(graph: Graph) -> frozenset[str]:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without what nobody observes; the same object where everything is observed."""
+    """Remove the blocks that are not observed; return the same object where everything is observed."""
     kept = observed(graph)
     if len(kept) == len(graph.blocks):
         return graph

@@ -1,4 +1,4 @@
-"""Which parts of its sources a part of a result comes from: a range of any tensor, pulled back through the graph.
+"""Pullback of ranges: the parts of its sources from which a graph computes a range of any tensor.
 
 Each step is analytic: the index range that makes an output range, projected to the inputs. What a signature says
 of whole granules only (elements in turn, zeros between, other shapes) is followed to the element.
@@ -20,7 +20,7 @@ Pull = Callable[[Definition, Sequence[TensorType], ZRange], tuple[ZRange, ...]]
 
 
 def pull_back(graph: Graph, site: str, box: ZRange | None = None) -> dict[str, tuple[ZRange, ...]]:
-    """Per source tensor the ranges that `box` (None: all) of a tensor, or of a sink's, is computed from.
+    """Compute the ranges of source tensors that `box` (None: all) of a tensor, or of a sink's, is computed from.
 
     Sources of which nothing is needed are left out. Ranges of one source may overlap, where several ways lead to it.
 
@@ -48,7 +48,7 @@ def pull_back(graph: Graph, site: str, box: ZRange | None = None) -> dict[str, t
 
 
 def _settled(found: Sequence[ZRange]) -> tuple[ZRange, ...]:
-    """Without ranges inside others, and without empty ones."""
+    """Remove empty ranges and ranges inside others; too many become the one range around them."""
     kept: list[ZRange] = []
     for box in sorted({b for b in found if not b.is_empty}, key=lambda b: (-b.size, b.start)):
         if not any(other.contains(box) for other in kept):
@@ -66,7 +66,7 @@ def _inputs(graph: Graph, block: Block, position: int, box: ZRange) -> tuple[ZRa
 def pull_back_block(
     definition: Definition, inputs: Sequence[TensorType], box: ZRange, position: int = 0
 ) -> tuple[ZRange, ...]:
-    """The range of each input that `box` of output `position` of an operator is computed from.
+    """Compute the range of each input that `box` of output `position` of an operator is computed from.
 
     A fixed block needs everything. Ranges are clipped to the inputs; nothing is needed for an empty box.
     """
@@ -84,7 +84,7 @@ def pull_back_block(
 
 
 def needed_index(signature: Signature, position: int, box: ZRange) -> ZRange:
-    """The index points that make elements of `box` of an output; reduction dimensions are needed whole."""
+    """Compute the index points that make elements of `box` of an output; reduction dimensions are needed whole."""
     starts, ends = [0] * len(signature.dims), [d.size for d in signature.dims]
     for d, row in enumerate(rows_of(signature.outputs[position])):
         if row is None or row.dim < 0 or signature.dims[row.dim].kind != PARALLEL:
@@ -96,7 +96,7 @@ def needed_index(signature: Signature, position: int, box: ZRange) -> ZRange:
 
 
 def _points(row: Row, low: int, high: int) -> tuple[int, int]:
-    """The indices `i` for which `[stride i + offset, ... + extent)` meets `[low, high)`."""
+    """Compute the indices `i` for which `[stride i + offset, ... + extent)` meets `[low, high)`."""
     first, last = low - row.offset - row.extent + 1, high - 1 - row.offset
     if row.stride < 0:
         first, last = -last, -first
@@ -105,7 +105,7 @@ def _points(row: Row, low: int, high: int) -> tuple[int, int]:
 
 
 def _interleave(definition: Definition, inputs: Sequence[TensorType], box: ZRange) -> tuple[ZRange, ...]:
-    """Element `i` of input `k` stands at `i * count + k`."""
+    """Pull a box back through an interleave: element `i` of input `k` is at `i * count + k`."""
     axis, count = definition["axis"], len(inputs)
     return tuple(
         _along(box, axis, *_points(Row(0, count, k, 1), box.start[axis], box.end[axis])) for k in range(count)
@@ -125,7 +125,7 @@ def _along(box: ZRange, axis: int, start: int, end: int) -> ZRange:
 
 
 def _reshape(definition: Definition, inputs: Sequence[TensorType], box: ZRange) -> tuple[ZRange, ...]:
-    """Group by group: the box around the row-major run from the first element to the last."""
+    """Pull a box back through a reshape, by groups: the box around the row-major run from first to last element."""
     (shape, _), wanted = inputs[0], definition["shape"]
     starts, ends = [0] * len(shape), list(shape)
     for group in groups(shape, wanted):

@@ -1,4 +1,4 @@
-"""Whether one record of a graph is in order by itself: a tensor, a name, a table of costs."""
+"""Checks of single records of a graph: a tensor, a name, a table of costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.teg.zpoint import DimensionMap
 
 
 def tensor_issues(site: str, tensor: Tensor, path: str) -> Iterator[Issue]:
-    """Name, sizes and element type are in order, and the tensor is not too large to exist."""
+    """Yield the issues of a tensor: name, sizes, element type, and a size too large to exist."""
     yield from name_issues(tensor.site, f"{path}.site")
     if tensor.site != site:
         yield Issue(
@@ -31,7 +31,7 @@ def tensor_issues(site: str, tensor: Tensor, path: str) -> Iterator[Issue]:
 
 
 def dimension_name_issues(tensor: Tensor, path: str) -> Iterator[Issue]:
-    """All dimensions have names, or none."""
+    """Yield an issue unless all dimensions have valid names, or none."""
     if not tensor.names:
         return
     if len(tensor.names) != len(tensor.shape):
@@ -44,13 +44,13 @@ def dimension_name_issues(tensor: Tensor, path: str) -> Iterator[Issue]:
 
 
 def name_issues(site: str, path: str) -> Iterator[Issue]:
-    """A site is text that people can read."""
+    """Yield an issue if a site is not text that people can read."""
     if not site or not site.isprintable():
         yield Issue("site", path, f"{site!r} is no name", "use printable text that is not empty")
 
 
 def cost_issues(definition: Definition, path: str) -> Iterator[Issue]:
-    """Costs that grow with the index name dimensions of the signature."""
+    """Yield issues for costs that grow with an index dimension that the signature lacks."""
     if definition.costs is None:
         return
     dims = [] if definition.signature is None else [d.name for d in definition.signature.dims]

@@ -1,4 +1,4 @@
-"""What an operator reads and writes for each step of its index space.
+"""Operator signatures: the boxes that an operator reads and writes for each step of its index space.
 
 Every index dimension has a name and a kind: `parallel`, or the monoid by which partial results combine.
 """
@@ -69,7 +69,7 @@ class Signature(InternedValue):
         return ZRange.of_shape([d.size for d in self.dims])
 
     def project(self, index: ZRange) -> tuple[tuple[ZRange, ...], tuple[ZRange, ...]]:
-        """The boxes of all inputs and of all outputs that a part of the index space reads and makes."""
+        """Project a part of the index space to the boxes of all inputs it reads and of all outputs it produces."""
         inputs, outputs = (tuple(p.project(index) for p in side) for side in (self.inputs, self.outputs))
         return inputs, outputs
 
@@ -81,7 +81,7 @@ class Signature(InternedValue):
 
 
 def rows_of(projection: IndexProjection) -> tuple[Row | None, ...]:
-    """Each tensor dimension as a `Row`; None where several index dimensions meet (not separable)."""
+    """Convert each tensor dimension to a `Row`; None where several index dimensions meet (not separable)."""
     rows: list[Row | None] = []
     for coefficients, offset, extent in zip(
         projection.start.matrix, projection.start.offset, projection.shape, strict=True
@@ -97,9 +97,9 @@ def rows_of(projection: IndexProjection) -> tuple[Row | None, ...]:
 
 
 def reached(projection: IndexProjection, index: ZRange) -> ZRange:
-    """The box of a part of the index space in which only those dimensions are empty that an empty one moves.
+    """Project a part of the index space to a box; only dimensions that an empty index dimension moves are empty.
 
-    A sum over nothing still makes its whole result, and a cell without rows still knows its columns.
+    A sum over nothing still produces its whole result, and a cell without rows still has its columns.
     """
     empty = [k for k, n in enumerate(index.shape) if n == 0]
     if not empty:
@@ -114,6 +114,6 @@ def reached(projection: IndexProjection, index: ZRange) -> ZRange:
 
 
 def projection(rows: Sequence[Row], dim_count: int) -> IndexProjection:
-    """The projection with these rows over an index space of `dim_count` dimensions."""
+    """Build the projection with these rows over an index space of `dim_count` dimensions."""
     matrix = tuple(tuple(r.stride if k == r.dim else 0 for k in range(dim_count)) for r in rows)
     return IndexProjection(ZAffineMap(matrix, tuple(r.offset for r in rows)), tuple(r.extent for r in rows))

@@ -34,7 +34,7 @@ class StridedView:
 
     @staticmethod
     def contiguous(shape: Sequence[int]) -> StridedView:
-        """A whole tensor, its last dimension most dense."""
+        """Build the view of a whole tensor in row-major order (the last dimension is the densest)."""
         strides = [0] * len(shape)
         step = 1
         for k in range(len(shape) - 1, -1, -1):
@@ -44,11 +44,11 @@ class StridedView:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether some elements are seen more than once: they need to be moved once only."""
+        """True if some elements are seen more than once: they need to be moved once only."""
         return any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides, strict=True))
 
     def position(self, point: ZPoint) -> int:
-        """Where the buffer holds the element at `point`.
+        """Return the buffer position of the element at `point`.
 
         Raises:
             ValueError: another rank, or a point outside.
@@ -60,7 +60,7 @@ class StridedView:
         return self.offset + sum(p * s for p, s in zip(point, self.strides, strict=True))
 
     def read(self, buffer: Sequence[float] | np.ndarray) -> np.ndarray:
-        """All elements, from a buffer of one dimension."""
+        """Read all elements from a one-dimensional buffer."""
         at = np.full(self.shape, self.offset)
         for k, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             at = at + (np.arange(size) * stride).reshape(
@@ -69,19 +69,19 @@ class StridedView:
         return np.asarray(np.asarray(buffer)[at])
 
     def permute(self, order: Sequence[int] | None = None) -> StridedView:
-        """Dimensions in another order; reversed if none is given."""
+        """Return the view with its dimensions in another order; reversed if no order is given."""
         order = range(len(self.shape))[::-1] if order is None else order
         return StridedView(self.offset, permuted(self.shape, order), permuted(self.strides, order))
 
     def reverse(self, axis: int) -> StridedView:
-        """One dimension backwards."""
+        """Return the view with one dimension reversed."""
         axis = resolved_axis(axis, len(self.shape))
         stride = self.strides[axis]
         moved = self.offset + max(self.shape[axis] - 1, 0) * stride
         return replace(self, offset=moved, strides=(*self.strides[:axis], -stride, *self.strides[axis + 1 :]))
 
     def select(self, parts: Sequence[Part]) -> StridedView:
-        """`t[0:3, 5, 0::2]`: a number fixes its dimension, which goes; a slice keeps every so many-th of it."""
+        """Select a part as in `t[0:3, 5, 0::2]`: a number removes its dimension, a slice keeps each n-th position."""
         if len(parts) > len(self.shape):
             raise ValueError(f"{len(parts)} parts of a view of {len(self.shape)} dimensions")
         offset, shape, strides = self.offset, [], []
@@ -99,13 +99,13 @@ class StridedView:
         return StridedView(offset, tuple(shape), tuple(strides))
 
     def unsqueeze(self, axis: int, size: int = 1) -> StridedView:
-        """A new dimension before `axis`, along which all is the same: of size 1, or spread to `size`."""
+        """Insert a dimension before `axis` along which all elements repeat: of size 1, or broadcast to `size`."""
         axis = resolved_axis(axis, len(self.shape) + 1)
         shape = (*self.shape[:axis], size, *self.shape[axis:])
         return StridedView(self.offset, shape, (*self.strides[:axis], 0, *self.strides[axis:]))
 
     def squeeze(self, axis: int) -> StridedView:
-        """Without a dimension of size 1."""
+        """Remove a dimension of size 1."""
         axis = resolved_axis(axis, len(self.shape))
         if self.shape[axis] != 1:
             raise ValueError(
@@ -115,7 +115,7 @@ class StridedView:
 
 
 def strided(view: ViewMap, root_shape: Sequence[int]) -> StridedView:
-    """A view block's map as offset and strides into the contiguous storage of its root."""
+    """Convert a view block's map to offset and strides into the contiguous storage of its root."""
     root = _steps(root_shape)
     strides = [0] * len(view.shape)
     offset = 0
@@ -134,10 +134,10 @@ def _steps(shape: Sequence[int]) -> list[int]:
 
 
 def parse_selection(text: str) -> tuple[Part, ...]:
-    """The parts of a selection written as in Python: `t[0:3, 5, 0::2]`.
+    """Parse the parts of a selection written as in Python: `t[0:3, 5, 0::2]`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a selection.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body

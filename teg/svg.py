@@ -1,4 +1,4 @@
-"""A graph as an SVG picture for notebooks and pages, drawn without other programs.
+"""Rendering of a graph as an SVG picture for notebooks and pages, without other programs.
 
 Long programs repeat themselves: of equal layers one after the other the first is drawn, the others are a box.
 """
@@ -29,7 +29,7 @@ CLASSES = {"source": "source", "sink": "sink", "view": "view", "sequence_point":
 
 
 class BlockLike(Protocol):
-    """What a picture needs to know of a block."""
+    """The attributes of a block that a picture reads."""
 
     @property
     def site(self) -> str: ...
@@ -50,7 +50,7 @@ class BlockLike(Protocol):
 
 
 class TensorLike(Protocol):
-    """What a picture needs to know of a tensor."""
+    """The attributes of a tensor that a picture reads."""
 
     @property
     def dtype(self) -> str: ...
@@ -72,7 +72,7 @@ def svg(
     tensors: Mapping[str, TensorLike],
     max_blocks: int = MAX_BLOCKS,
 ) -> str:
-    """The picture: a box per block with site, operator and result, an arrow per read tensor.
+    """Render the picture: a box per block with site, operator and result, an arrow per read tensor.
 
     Beyond `max_blocks`, equal layers in a row are drawn once; what is still too much is counted in a last box.
     """
@@ -101,7 +101,7 @@ def svg(
 
 
 def _shown(blocks: Sequence[BlockLike], tensors: Mapping[str, TensorLike], max_blocks: int) -> list[Shown]:
-    """A box per block, or fewer where there are too many."""
+    """Return a box per block, or fewer boxes where there are too many blocks."""
     shown = [_box(b, tensors) for b in blocks]
     for _ in range(FOLDS):
         if len(shown) <= max_blocks:
@@ -121,7 +121,7 @@ def _shown(blocks: Sequence[BlockLike], tensors: Mapping[str, TensorLike], max_b
 
 
 def _identity(shown: Shown) -> object:
-    """What makes boxes equal: the definition, whatever the site."""
+    """Return the key by which boxes are equal: the definition, regardless of the site."""
     if len(shown.blocks) != 1:
         return (shown.kind, shown.lines)
     block = shown.blocks[0]
@@ -129,7 +129,7 @@ def _identity(shown: Shown) -> object:
 
 
 def repetition(sequence: Sequence[object]) -> tuple[int, int, int] | None:
-    """The longest part that repeats itself: `(start, period, count)` with at least two repetitions, or None."""
+    """Find the longest part that repeats: `(start, period, count)` with at least two repetitions, or None."""
     numbers: dict[object, int] = {}
     array = np.array([numbers.setdefault(item, len(numbers)) for item in sequence], np.int64)
     best: tuple[int, int, int] | None = None
@@ -158,7 +158,7 @@ def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> Shown:
 
 
 def _label(block: BlockLike) -> str:
-    """The operator; of a cell the outermost function."""
+    """Return the operator, for a cell with its outermost function."""
     given = dict(block.definition.attributes)
     if block.operator == "cell" and isinstance(given.get("expr"), tuple):
         return f"cell {given['expr'][0]}"
@@ -170,7 +170,7 @@ def _shortened(text: str) -> str:
 
 
 def _arrows(shown: Sequence[Shown]) -> list[tuple[int, int, str]]:
-    """Between boxes, each once, from earlier to later ones; `after` where nothing is read."""
+    """Return the arrows between boxes, each once, from earlier to later ones; kind `after` where nothing is read."""
     made = {t: k for k, s in enumerate(shown) for b in s.blocks for t in b.outputs}
     sites = {b.site: k for k, s in enumerate(shown) for b in s.blocks}
     found: dict[tuple[int, int], str] = {}
@@ -217,11 +217,11 @@ def _drawn_box(shown: Shown, box: Box, centre: tuple[float, float]) -> str:
 
 
 def _tooltip(shown: Shown) -> str:
-    """The whole names, where lines are shortened."""
+    """Return the full names of the blocks, for boxes whose lines are shortened."""
     return ", ".join(b.site for b in shown.blocks[:20]) + (", ..." if len(shown.blocks) > 20 else "")
 
 
 def _text(text: str) -> str:
-    """Text that is safe inside the picture: markup escaped, characters that XML forbids replaced."""
+    """Return text that is safe inside the picture: markup escaped, characters that XML forbids replaced."""
     visible = "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in text)
     return html.escape(visible)

@@ -1,8 +1,8 @@
-"""Whether a graph means something: every promise of the model is checked and every breach is reported.
+"""Validation of graphs: every invariant of the model is checked and every violation is reported.
 
-Issues carry paths into the graph's document (`teg.document`), so that they can be found in a file. Nothing
-here stops at the first mistake; what merely follows from another breach (the type of a tensor nobody made)
-is left out where that can be told.
+Issues carry paths into the graph's document (`teg.document`), so that they can be found in a file. Validation does
+not stop at the first error; what merely follows from another violation (the type of a tensor without producer)
+is left out where that can be determined.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["InvalidGraph", "Issue", "check", "validate"]
 
 
 class InvalidGraph(ValueError):
-    """A graph that breaks the model's promises: `issues` holds all breaches, the text the first ten."""
+    """Error raised when a graph violates the model; `issues` holds all violations, the text the first ten."""
 
     def __init__(self, issues: Sequence[Issue], name: str = "") -> None:
         super().__init__(listing(f"graph {name!r} is not valid", issues))
@@ -35,7 +35,7 @@ class InvalidGraph(ValueError):
 
 
 def check(graph: Graph) -> None:
-    """Do nothing for a valid graph.
+    """Check that a graph is valid; do nothing if it is.
 
     Raises:
         InvalidGraph: with all issues.
@@ -46,13 +46,13 @@ def check(graph: Graph) -> None:
 
 
 def validate(graph: Graph) -> list[Issue]:
-    """Everything that is wrong with a graph; an empty list for a valid one."""
+    """Return all issues of a graph; an empty list for a valid one."""
     scene = _scene(graph)
     return [issue for examine in EXAMINATIONS for issue in examine(scene)]
 
 
 class _Scene(NamedTuple):
-    """A graph, and where its parts stand in the document."""
+    """A graph with the positions of its parts in the document."""
 
     graph: Graph
     definitions: dict[Definition, int]
@@ -74,7 +74,7 @@ def _scene(graph: Graph) -> _Scene:
 
 
 def _tensors(scene: _Scene) -> Iterator[Issue]:
-    """Records of tensors are in order, and each tensor has a producer."""
+    """Yield issues of tensor records that are malformed, and of tensors without a producer."""
     read = {t for b in scene.graph.blocks for t in b.inputs}
     for k, (site, tensor) in enumerate(scene.graph.tensors.items()):
         yield from tensor_issues(site, tensor, f"$.tensors[{k}]")
@@ -86,7 +86,7 @@ def _tensors(scene: _Scene) -> Iterator[Issue]:
 
 
 def _sites(scene: _Scene) -> Iterator[Issue]:
-    """Every block has its own name and a device that can exist."""
+    """Yield an issue for each block whose name is not unique or whose device cannot exist."""
     for k, b in enumerate(scene.graph.blocks):
         yield from name_issues(b.site, f"$.blocks[{k}].site")
         first = scene.places[b.site]
@@ -102,7 +102,7 @@ def _sites(scene: _Scene) -> Iterator[Issue]:
 
 
 def _wiring(scene: _Scene) -> Iterator[Issue]:
-    """Inputs and outputs name known tensors, and each tensor has exactly one producer."""
+    """Yield issues of inputs and outputs that name unknown tensors, and of tensors with several producers."""
     for k, b in enumerate(scene.graph.blocks):
         for j, t in enumerate(b.inputs):
             path = f"$.blocks[{k}].inputs[{j}]"
@@ -123,7 +123,7 @@ def _wiring(scene: _Scene) -> Iterator[Issue]:
 
 
 def _order(scene: _Scene) -> Iterator[Issue]:
-    """Program order puts producers, and what `after` names, first; where it cannot, a cycle is shown."""
+    """Yield issues where a block precedes a producer or a block in `after`; show a cycle if no order exists."""
     blocks = scene.graph.blocks
     earlier: list[list[int]] = [[] for _ in blocks]
     late = []
@@ -150,7 +150,7 @@ def _order(scene: _Scene) -> Iterator[Issue]:
 
 
 def _cycle(earlier: Sequence[Sequence[int]]) -> list[int]:
-    """Nodes of one cycle, each followed by a node it needs; empty if there is none."""
+    """Return the nodes of one cycle, each followed by a node it needs; empty if there is none."""
     waiting = [len(set(needs)) for needs in earlier]
     users: list[list[int]] = [[] for _ in earlier]
     for k, needs in enumerate(earlier):
@@ -172,7 +172,7 @@ def _cycle(earlier: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _definitions(scene: _Scene) -> Iterator[Issue]:
-    """Operators are known, attributes canonical and such that a document can carry them."""
+    """Yield issues of unknown operators, and of attributes not canonical or not storable in a document."""
     for definition, k in scene.definitions.items():
         path = f"$.definitions[{k}]"
         try:
@@ -196,7 +196,7 @@ def _definitions(scene: _Scene) -> Iterator[Issue]:
 
 
 def _meaning(scene: _Scene) -> Iterator[Issue]:
-    """Every block agrees with its operator and its tensors; equal layers are looked at once."""
+    """Yield issues of blocks that disagree with their operator or tensors; equal layers are checked once."""
     agreed: set[tuple[Definition, tuple[TensorType, ...], tuple[TensorType, ...], ZRange | None]] = set()
     for k, b in enumerate(scene.graph.blocks):
         path = f"$.blocks[{k}]"
@@ -236,12 +236,12 @@ def _application(
 
 
 def _is_part(block: Block) -> bool:
-    """A shard's tensors are parts, from which its operator cannot infer; a fixed block is always whole."""
+    """Return whether a block is a shard: its operator cannot infer from parts. A fixed block is always whole."""
     return block.index is not None and block.signature is not None
 
 
 def _ends(scene: _Scene) -> Iterator[Issue]:
-    """Something is observed, and carried state goes from a sink to one source of the same type."""
+    """Yield issues unless a block is observed and carried state goes from a sink to one source of the same type."""
     blocks = scene.graph.blocks
     if not any(b.operator in ROOTS for b in blocks):
         message = "there is no sink and no sequence point"
@@ -267,7 +267,7 @@ def _ends(scene: _Scene) -> Iterator[Issue]:
 
 
 def _data(scene: _Scene) -> Iterator[Issue]:
-    """Values belong to sources and have their types."""
+    """Yield issues of values that do not belong to a source or do not have its type."""
     for site, array in scene.graph.data.items():
         path = key_path("$.data", site)
         made = scene.makers.get(site)

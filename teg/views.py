@@ -17,7 +17,7 @@ from tapestry.teg.signature import Row
 
 
 class ViewDim(NamedTuple):
-    """Root coordinate = `stride * v + offset` for coordinate `v` of view dimension `dim` (-1: constant)."""
+    """A view dimension; root coordinate = `stride * v + offset` for coordinate `v` of `dim` (-1: constant)."""
 
     dim: int
     stride: int
@@ -25,13 +25,13 @@ class ViewDim(NamedTuple):
 
 
 class ViewMap(NamedTuple):
-    """Per root dimension its `ViewDim`, and the shape of the view."""
+    """A view given by a `ViewDim` per root dimension and the shape of the view."""
 
     dims: tuple[ViewDim, ...]
     shape: tuple[int, ...]
 
     def then(self, outer: ViewMap) -> ViewMap:
-        """The view `outer` of this view, as a view of this view's root."""
+        """Compose with `outer`: return the view `outer` of this view, as a view of this view's root."""
         composed = []
         for d in self.dims:
             if d.dim < 0:
@@ -45,24 +45,24 @@ class ViewMap(NamedTuple):
 
 
 def identity(shape: Sequence[int]) -> ViewMap:
-    """The view that is its root."""
+    """Return the view that is equal to its root."""
     return ViewMap(tuple(ViewDim(k, 1, 0) for k in range(len(shape))), tuple(shape))
 
 
 def permutation(shape: Sequence[int], order: Sequence[int]) -> ViewMap:
-    """`numpy.transpose(x, order)`."""
+    """Build the view `numpy.transpose(x, order)`."""
     return ViewMap(
         tuple(ViewDim(list(order).index(k), 1, 0) for k in range(len(shape))), tuple(shape[k] for k in order)
     )
 
 
 def parse(value: Sequence[Sequence[int]], shape: Sequence[int]) -> ViewMap:
-    """The view map of a view block's attributes `map` and `shape`."""
+    """Parse the view map of a view block's attributes `map` and `shape`."""
     return ViewMap(tuple(ViewDim(*d) for d in value), tuple(shape))
 
 
 def root_of(graph: Graph, tensor: str) -> tuple[str, ViewMap]:
-    """The tensor that stores `tensor`'s elements, and `tensor` as a view of it."""
+    """Return the tensor that stores `tensor`'s elements, and `tensor` as a view of it."""
     chain = []
     producer = graph.producers[tensor]
     while producer.operator == "view":
@@ -76,7 +76,7 @@ def root_of(graph: Graph, tensor: str) -> tuple[str, ViewMap]:
 
 
 class RootRow(NamedTuple):
-    """How one dimension of a root tensor is read by a block through a view.
+    """The range of one dimension of a root tensor that a block reads through a view.
 
     For index `i` of index dimension `dim` (-1: none) the block reads `[stride * i + offset, ... + extent)`,
     clipped to `[low, high)`: what the view lets through.
@@ -91,7 +91,7 @@ class RootRow(NamedTuple):
 
 
 def pull_back(view: ViewMap, rows: Sequence[Row | None]) -> tuple[RootRow, ...]:
-    """Rows over a view as rows over its root; inseparable rows read the whole dimension."""
+    """Convert rows over a view to rows over its root; inseparable rows read the whole dimension."""
     result = []
     for d in view.dims:
         if d.dim < 0:
@@ -118,7 +118,7 @@ def pull_back(view: ViewMap, rows: Sequence[Row | None]) -> tuple[RootRow, ...]:
 def apply_view(
     view: ViewMap, array: np.ndarray, start: Sequence[int], wanted: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """The part `wanted` (per view dimension `[start, end)`) of a view, from the box of its root at `start`."""
+    """Extract the part `wanted` (per view dimension `[start, end)`) of a view from the box of its root at `start`."""
     shape = tuple(max(b - a, 0) for a, b in wanted)
     if 0 in shape:
         return np.empty(shape, array.dtype)

@@ -14,7 +14,7 @@ DIMENSION_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
 def leq(a: ZPoint, b: ZPoint) -> bool:
-    """Whether no coordinate of `a` exceeds that of `b`.
+    """Return whether no coordinate of `a` exceeds that of `b`.
 
     Raises:
         ValueError: the points have different ranks.
@@ -23,7 +23,7 @@ def leq(a: ZPoint, b: ZPoint) -> bool:
 
 
 def dominance(a: ZPoint, b: ZPoint) -> str:
-    """How two points compare in every coordinate: "equal", "less", "greater" or "incomparable".
+    """Compare two points in every coordinate: "equal", "less", "greater" or "incomparable".
 
     Raises:
         ValueError: the points have different ranks.
@@ -35,7 +35,7 @@ def dominance(a: ZPoint, b: ZPoint) -> str:
 
 
 def resolved_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front.
+    """Return `axis` counted from the front.
 
     Raises:
         ValueError: it lies outside a space of this rank.
@@ -46,7 +46,7 @@ def resolved_axis(axis: int, rank: int) -> int:
 
 
 def permuted(values: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
-    """The values in another order, as `numpy.transpose` orders axes.
+    """Return the values in another order, as `numpy.transpose` orders axes.
 
     Raises:
         ValueError: the order does not name every position once.
@@ -58,7 +58,7 @@ def permuted(values: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
 
 
 def with_dims(point: ZPoint, axis: int, count: int) -> ZPoint:
-    """The point with `count` zeros put in before `axis`; -1 is behind the last coordinate.
+    """Insert `count` zeros before `axis` of a point; -1 is behind the last coordinate.
 
     Raises:
         ValueError: the axis lies outside the new places, or the count is negative.
@@ -87,7 +87,7 @@ class DimensionMap:
             raise ValueError(f"dimensions must have different names, not {list(self.names)}")
 
     def index_of(self, name: str) -> int:
-        """The position of a dimension.
+        """Return the position of a dimension.
 
         Raises:
             ValueError: there is none of this name.
@@ -97,11 +97,11 @@ class DimensionMap:
         return self.names.index(name)
 
     def permute(self, order: Sequence[int]) -> DimensionMap:
-        """The names in another order."""
+        """Return the names in another order."""
         return DimensionMap(permuted(self.names, order))
 
     def order_of(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The order in which `names` lists the dimensions.
+        """Return the order in which `names` lists the dimensions.
 
         Raises:
             ValueError: it does not list each of them once.

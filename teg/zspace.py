@@ -33,7 +33,7 @@ class ZRange:
 
     @staticmethod
     def of_shape(shape: Sequence[int]) -> ZRange:
-        """The box `[0, shape)`."""
+        """Build the box `[0, shape)`."""
         return ZRange((0,) * len(shape), tuple(shape))
 
     @staticmethod
@@ -42,7 +42,7 @@ class ZRange:
         end: Sequence[int] | None = None,
         shape: Sequence[int] | None = None,
     ) -> ZRange:
-        """The box from `start` (zeros if not given) to `end`, or of this `shape`.
+        """Build the box from `start` (zeros if not given) to `end`, or of this `shape`.
 
         Raises:
             ValueError: both or none of `end` and `shape` are given, or ranks differ.
@@ -59,10 +59,10 @@ class ZRange:
 
     @staticmethod
     def parse(text: str) -> ZRange:
-        """The box that prints as `text`: `zr[2:4, -1:5]`.
+        """Parse the box that prints as `text`: `zr[2:4, -1:5]`.
 
         Raises:
-            ValueError: it is no range's text.
+            ValueError: it is not the text of a range.
         """
         if not RANGE_TEXT.fullmatch(text.strip()):
             raise ValueError(f"{text!r} is no range; write zr[start:end, start:end, ...]")
@@ -71,7 +71,7 @@ class ZRange:
 
     @staticmethod
     def around(boxes: Iterable[ZRange]) -> ZRange:
-        """The smallest box that holds all `boxes`.
+        """Return the smallest box that holds all `boxes`.
 
         Raises:
             ValueError: there are none.
@@ -101,7 +101,7 @@ class ZRange:
         return any(s == e for s, e in zip(self.start, self.end, strict=True))
 
     def contains(self, other: ZRange) -> bool:
-        """Whether `other` lies inside, corner by corner; so may an empty box, which has a place too."""
+        """Return whether `other` lies inside, corner by corner; an empty box has a position too and may lie inside."""
         return leq(self.start, other.start) and leq(other.end, self.end)
 
     def contains_point(self, point: ZPoint) -> bool:
@@ -119,14 +119,14 @@ class ZRange:
         return tuple(e - 1 for e in self.end)
 
     def corners(self) -> list[ZPoint]:
-        """The points at the corners, row-major, each once; none of an empty box."""
+        """Return the points at the corners, row-major, each once; none for an empty box."""
         if self.is_empty:
             return []
         ends = zip(self.start, self.inclusive_end, strict=True)
         return list(product(*(sorted({low, high}) for low, high in ends)))
 
     def meeting(self, other: ZRange) -> ZRange | None:
-        """The common box: empty where the boxes touch, None where they are apart."""
+        """Return the common box: empty where the boxes touch, None where they are apart."""
         apart = any(e < os or oe < s for s, e, os, oe in zip(*self._ends, *other._ends, strict=True))
         return None if apart else self.intersection(other)
 
@@ -135,7 +135,7 @@ class ZRange:
         return self.start, self.end
 
     def intersection(self, other: ZRange) -> ZRange:
-        """The common box; empty (at the larger start) when the boxes are apart."""
+        """Return the common box; empty (at the larger start) when the boxes are apart."""
         start = tuple(map(max, self.start, other.start))
         end = tuple(max(s, e) for s, e in zip(start, map(min, self.end, other.end), strict=True))
         return ZRange(start, end)
@@ -150,11 +150,11 @@ class ZRange:
         return ZRange(tuple(map(min, self.start, other.start)), tuple(map(max, self.end, other.end)))
 
     def permute(self, order: Sequence[int]) -> ZRange:
-        """The box with its dimensions in another order, as `numpy.transpose`."""
+        """Return the box with its dimensions in another order, as `numpy.transpose`."""
         return ZRange(permuted(self.start, order), permuted(self.end, order))
 
     def split(self, axis: int, sizes: int | Sequence[int]) -> list[ZRange]:
-        """Neighbouring boxes along `axis`: chunks of one size (the last may be smaller), or these sizes.
+        """Split along `axis` into adjacent boxes: chunks of one size (the last may be smaller), or these sizes.
 
         Raises:
             ValueError: a size below 1, or sizes whose sum is not that of the dimension.
@@ -177,11 +177,11 @@ class ZRange:
         ]
 
     def cross(self, other: ZRange) -> ZRange:
-        """The cartesian product: these dimensions, then those of `other`."""
+        """Return the cartesian product: these dimensions, then those of `other`."""
         return ZRange(self.start + other.start, self.end + other.end)
 
     def points(self) -> Iterator[ZPoint]:
-        """All points, row-major."""
+        """Yield all points, row-major."""
         return product(*(range(s, e) for s, e in zip(self.start, self.end, strict=True)))
 
     def __str__(self) -> str:
@@ -190,7 +190,7 @@ class ZRange:
 
 @dataclass(frozen=True, slots=True)
 class ZAffineMap:
-    """`x -> matrix x + offset`; one matrix row per output dimension."""
+    """An affine map `x -> matrix x + offset`; one matrix row per output dimension."""
 
     matrix: tuple[tuple[int, ...], ...]
     offset: ZPoint
@@ -211,25 +211,25 @@ class ZAffineMap:
 
     @staticmethod
     def diagonal(factors: Sequence[int]) -> ZAffineMap:
-        """`x[k] -> factors[k] x[k]`."""
+        """Build the map `x[k] -> factors[k] x[k]`."""
         n = len(factors)
         rows = tuple(tuple(f if j == k else 0 for j in range(n)) for k, f in enumerate(factors))
         return ZAffineMap(rows, (0,) * n)
 
     def translate(self, by: ZPoint) -> ZAffineMap:
-        """The map with its results moved."""
+        """Return the map with its results moved by `by`."""
         return ZAffineMap(self.matrix, tuple(o + b for o, b in zip(self.offset, by, strict=True)))
 
     def permute_inputs(self, order: Sequence[int]) -> ZAffineMap:
-        """The map of points whose coordinates come in another order."""
+        """Return the map of points whose coordinates come in another order."""
         return ZAffineMap(tuple(permuted(row, order) for row in self.matrix), self.offset)
 
     def permute_outputs(self, order: Sequence[int]) -> ZAffineMap:
-        """The map with its results in another order."""
+        """Return the map with its results in another order."""
         return ZAffineMap(permuted(self.matrix, order), permuted(self.offset, order))
 
     def broadcast_apply(self, point: ZPoint) -> ZPoint:
-        """`apply` on the last coordinates; further ones in front pass through."""
+        """Run `apply` on the last coordinates; further ones in front pass through."""
         lead = max(0, len(point) - (len(self.matrix[0]) if self.matrix else 0))
         return point[:lead] + self.apply(point[lead:])
 
@@ -250,7 +250,7 @@ class IndexProjection:
             raise ValueError(f"a projection of {rows} rows needs {rows} extents from 0 up, not {self.shape}")
 
     def project(self, index: ZRange) -> ZRange:
-        """The bounding box of the boxes of all points of `index`; an empty index gives an empty box at its start."""
+        """Compute the bounding box of all points' boxes; an empty index gives an empty box at its start."""
         lows, highs = [], []
         for row, offset, extent in zip(self.start.matrix, self.start.offset, self.shape, strict=True):
             low = high = offset
@@ -263,26 +263,26 @@ class IndexProjection:
 
     @staticmethod
     def diagonal(factors: Sequence[int], shape: ZPoint) -> IndexProjection:
-        """`x[k] -> [factors[k] x[k], ... + shape[k])`."""
+        """Build the projection `x[k] -> [factors[k] x[k], ... + shape[k])`."""
         return IndexProjection(ZAffineMap.diagonal(factors), shape)
 
     def translate(self, by: ZPoint) -> IndexProjection:
-        """The projection with its boxes moved."""
+        """Return the projection with its boxes moved by `by`."""
         return IndexProjection(self.start.translate(by), self.shape)
 
     def project_point(self, point: ZPoint) -> ZRange:
-        """The box of one point; further coordinates in front pass through."""
+        """Compute the box of one point; further coordinates in front pass through."""
         lead = max(0, len(point) - (len(self.start.matrix[0]) if self.start.matrix else 0))
         return ZRange.build(self.start.broadcast_apply(point), shape=(1,) * lead + self.shape)
 
     @property
     def marginal_strides(self) -> tuple[ZPoint, ...]:
-        """Per index dimension by how far the box moves in each tensor dimension when the index grows by one."""
+        """The distance by which the box moves in each tensor dimension, per index dimension growing by one."""
         return tuple(zip(*self.start.matrix, strict=True))
 
     @property
     def marginal_overlap(self) -> tuple[ZPoint, ...]:
-        """Per index dimension how much of each tensor dimension two neighbouring steps share."""
+        """The extent, per index dimension, of each tensor dimension that two neighboring steps share."""
         return tuple(
             tuple(max(n - abs(s), 0) for n, s in zip(self.shape, strides, strict=True))
             for strides in self.marginal_strides
@@ -290,7 +290,7 @@ class IndexProjection:
 
     @property
     def marginal_waste(self) -> tuple[ZPoint, ...]:
-        """Per index dimension how much of each tensor dimension lies unread between neighbouring steps."""
+        """The extent, per index dimension, of each tensor dimension that lies unread between neighboring steps."""
         return tuple(
             tuple(max(abs(s) - n, 0) for n, s in zip(self.shape, strides, strict=True))
             for strides in self.marginal_strides

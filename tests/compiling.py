@@ -1,4 +1,4 @@
-"""Compiles the loops of the search, once: otherwise every process that the tests start at first would do it for itself.
+"""A script that compiles the loops of the search once, so that the first processes of the tests need not each do it.
 
     python -m tests.compiling
 

@@ -1,4 +1,4 @@
-"""What every test may use, and the one figure that is printed rather than asserted: the largest files."""
+"""Fixtures that every test may use, and the one figure that is printed rather than asserted: the largest files."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ settings.load_profile("house")
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Randomness is an argument; tests use this one."""
+    """Build the random number generator of the tests; randomness is an argument."""
     return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The folder that holds `pyproject.toml`."""
+    """Return the folder that holds `pyproject.toml`."""
     return Path(__file__).resolve().parent.parent
 
 

@@ -1,4 +1,4 @@
-"""One graph, both sides: our search and egglog's e-graph from the same simplified program, and their ratios."""
+"""Comparison on one graph: our search and egglog's e-graph from the same simplified program, and their ratios."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL = "taso_nasrnn_h512_t5"
 
 
 def one_device(name: str) -> Mesh:
-    """The machine of this name, cut down to one device."""
+    """Load the mesh of this name, cut down to one device."""
     mesh = load_mesh(name)
     return mesh.part(tuple((axis.name, 1) for axis in mesh.axes))
 
@@ -30,7 +30,7 @@ def one_device(name: str) -> Mesh:
 def compare(
     path: Path, mesh: Mesh, limits: Sequence[Limits], ilp_s: float, evaluations: int, seed: int
 ) -> list[dict[str, Any]]:
-    """One graph: egglog's programs, our frontiers, and their ratios, under every limit until one is not met.
+    """Compare egglog's programs, our frontiers and their ratios on one graph, under every limit until one is not met.
 
     Both sides start from the same simplified program in memory; what simplified it is counted for neither.
     """
@@ -63,7 +63,7 @@ def compare(
 def searched(
     graph: Graph, mesh: Mesh, rules: Sequence[str] | None, evaluations: int, seed: int
 ) -> dict[str, Any]:
-    """Our frontier's points, and what they took: the whole call of the optimizer, its checks included."""
+    """Compute our frontier's points and their CPU seconds: the whole call of the optimizer, its checks included."""
     began = time.process_time()
     budget = Budget(evaluations=evaluations)
     result = optimize(graph, mesh, OBJECTIVES, budget=budget, seed=seed, islands=1, rules=rules)
@@ -86,7 +86,7 @@ def _least(points: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _fired(result: Result) -> dict[str, int]:
-    """How many places each rule changed on the way to the fastest plan."""
+    """Count the places that each rule changed on the way to the fastest plan."""
     fastest = min(result.frontier, key=lambda plan: plan.cost["time_s"])
     counts: dict[str, int] = {}
     for move in fastest.moves:
@@ -95,7 +95,10 @@ def _fired(result: Result) -> dict[str, int]:
 
 
 def ratios(ours: Mapping[str, Any], peer: Mapping[str, Any]) -> dict[str, Any]:
-    """Ours over egglog's best: below 1 is better for us. `covered`: for each of its programs we have one as good."""
+    """Compute our results over egglog's best: below 1 is better for us.
+
+    `covered`: for each of its programs we have one as good. All values are None if egglog found no program.
+    """
     programs = [p for p in peer["programs"].values() if p.get("cost")]
     if not programs:
         return {**dict.fromkeys((*OBJECTIVES, "cpu", "solver_cpu"), None), "covered": None}
@@ -113,7 +116,7 @@ def ratios(ours: Mapping[str, Any], peer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warm_up(mesh: Mesh) -> float:
-    """Load what is compiled, trace what is traced once, on both sides; returns the CPU seconds."""
+    """Load compiled code and trace functions that are traced once, on both sides; return the CPU seconds."""
     began = time.process_time()
     graph = from_onnx(find_models([SMALL])[0])
     optimize(graph, mesh, OBJECTIVES, budget=Budget(evaluations=50), islands=1)

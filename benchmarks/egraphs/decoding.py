@@ -1,4 +1,4 @@
-"""What was extracted as a program again: the sources and sinks of the original, the chosen blocks between them."""
+"""Decoding of an extracted program to a graph: the original's sources and sinks, the chosen blocks between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.teg.validate import check
 
 
 def decoded(original: Graph, kinds: Kinds, chosen: Chosen) -> Graph:
-    """The chosen program.
+    """Build the graph of the chosen program.
 
     Raises:
         InvalidGraph: it breaks a rule of the language.
@@ -56,7 +56,7 @@ def _block(builder: GraphBuilder, kinds: Kinds, number: int, inputs: Sequence[st
 
 
 def _sinks(original: Graph, builder: GraphBuilder, tensors: Sequence[str]) -> None:
-    """The sinks, each of its tensor, in the original's order."""
+    """Add the sinks, each with its tensor, in the order of the original."""
     given = dict(zip(sorted(s.site for s in original.sinks), tensors, strict=True))
     for sink in original.sinks:
         builder.blocks.append(Block(sink.site, sink.definition, (given[sink.site],), ()))

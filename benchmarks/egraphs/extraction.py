@@ -1,9 +1,9 @@
-"""A program out of an e-graph: egglog's greedy extraction, and an acyclic integer program over all of it.
+"""Extraction of a program from an e-graph: egglog's greedy extraction, and an acyclic integer program over all of it.
 
 The integer program is tensat's (Yang et al., Equality Saturation for Tensor Graph Superoptimization, MLSys 2021,
-section 4.2): one binary per e-node, the root made, operands of what is chosen made, and levels that rise from
-operands to readers. Levels are asked for inside the strongly connected components of the e-classes only: elsewhere
-there is no cycle to forbid.
+section 4.2): one binary variable per e-node; the root is produced, the operands of every chosen e-node are produced,
+and levels rise from operands to readers. Levels are required inside the strongly connected components of the
+e-classes only: elsewhere there is no cycle to forbid.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ ATTEMPTS, ENOUGH = 3, 0.97
 
 
 class Chosen(NamedTuple):
-    """A program as e-nodes: kind by number and operands by place; operands come first, the root last."""
+    """A program as e-nodes: kinds by number and operands by position; operands come first, the root last."""
 
     kinds: tuple[int, ...]
     operands: tuple[tuple[int, ...], ...]
 
     def total(self, cost: Cost) -> int:
-        """The additive cost, every e-node counted once."""
+        """Compute the additive cost, with every e-node counted once."""
         return sum(cost(kind) for kind in self.kinds)
 
 
 class Classes(NamedTuple):
-    """An e-graph as arrays: per e-node its kind, its class and its operands' classes; `root` is a class."""
+    """An e-graph as arrays: the kind, the class and the operands' classes of each e-node; `root` is a class."""
 
     kinds: list[int]
     owner: list[int]
@@ -45,7 +45,7 @@ class Classes(NamedTuple):
     root: int
 
     def members(self) -> list[list[int]]:
-        """The e-nodes of every class."""
+        """Return the e-nodes of every class."""
         result: list[list[int]] = [[] for _ in range(max(self.owner) + 1)]
         for node, of in enumerate(self.owner):
             result[of].append(node)
@@ -53,9 +53,9 @@ class Classes(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What the integer program gave: a program (None: none in time), the solver's word and its relative gap.
+    """The result of the integer program: a program (None if none in time), the solver's status and its relative gap.
 
-    `cpu_s` is what building and solving it took, without attempts that were cut short.
+    `cpu_s` is the CPU time of building and solving it, without solver runs that were cut short.
     """
 
     chosen: Chosen | None
@@ -67,7 +67,7 @@ class Solution(NamedTuple):
 
 
 def classes_of(egraph: EGraph, frozen: FrozenEGraph, root: str) -> Classes:
-    """The e-nodes that the root can reach."""
+    """Collect the e-nodes that the root can reach."""
     numbers: dict[Value, int] = {}
     rows: list[list[tuple[int, tuple[Value, ...]]]] = []
     top = None
@@ -105,7 +105,7 @@ def classes_of(egraph: EGraph, frozen: FrozenEGraph, root: str) -> Classes:
 
 
 def greedy(egraph: EGraph, root: str, cost: Cost) -> Chosen:
-    """egglog's own extraction by the cost of trees: what is shared counts as often as it is read."""
+    """Extract with egglog's own extraction by the cost of trees: a shared term counts as often as it is read."""
     model: Any = CostModel(
         lambda _, own, operands: own + sum(operands),
         lambda _, arguments: cost(egraph.value_to_i64(arguments[0])) if arguments else 0,
@@ -132,7 +132,7 @@ def _chosen_terms(dag: TermDag, root: int) -> Chosen:
 
 
 def _in_order(root: int, look: Callable[[int], tuple[int, tuple[int, ...]]]) -> Chosen:
-    """What the root needs, depth first, operands before readers."""
+    """Order the nodes that the root needs, depth first, operands before readers."""
     places: dict[int, int] = {}
     kinds: list[int] = []
     operands: list[tuple[int, ...]] = []
@@ -153,7 +153,7 @@ def _in_order(root: int, look: Callable[[int], tuple[int, tuple[int, ...]]]) -> 
 
 
 def reduced(classes: Classes, cost: Cost, most: int) -> Classes:
-    """The e-nodes that a program of cost `most` or less may hold, without those that another one is never worse than.
+    """Keep the e-nodes that a program of cost `most` or less may hold, without those never better than another one.
 
     Whatever needs an e-node costs at least the dearest chain of operands below it. An e-node is never worse than
     a dearer one of its class that reads all it reads.
@@ -172,7 +172,7 @@ def reduced(classes: Classes, cost: Cost, most: int) -> Classes:
 
 
 def _least_chains(classes: Classes, own: Sequence[int]) -> list[float]:
-    """Per class a bound from below on the cost of any program that makes it."""
+    """Compute for each class a lower bound on the cost of any program that produces it."""
     least = [np.inf] * (max(classes.owner) + 1)
     readers: dict[int, list[int]] = {}
     for n, operands in enumerate(classes.operands):
@@ -195,7 +195,7 @@ def _least_chains(classes: Classes, own: Sequence[int]) -> list[float]:
 
 
 def _reachable(classes: Classes, members: Mapping[int, Sequence[int]]) -> Classes:
-    """What the root reaches through these e-nodes."""
+    """Return the classes that the root reaches through these e-nodes."""
     numbers = {classes.root: 0}
     waiting = [classes.root]
     kinds: list[int] = []
@@ -215,7 +215,7 @@ def _reachable(classes: Classes, members: Mapping[int, Sequence[int]]) -> Classe
 
 
 def optimal(classes: Classes, cost: Cost, seconds: float, most: int) -> Solution:
-    """The cheapest acyclic program, every e-node counted once, as far as HiGHS gets in so many CPU seconds.
+    """Find the cheapest acyclic program, every e-node counted once, as far as HiGHS gets in `seconds` CPU seconds.
 
     `most` is the cost of a program that is known: dearer ones are not looked for.
     """
@@ -243,7 +243,7 @@ def optimal(classes: Classes, cost: Cost, seconds: float, most: int) -> Solution
 
 
 def _solved(seconds: float, **model: Any) -> tuple[Any, float]:
-    """HiGHS's answer after so many CPU seconds at least, and what it took.
+    """Solve the model with HiGHS for at least `seconds` CPU seconds; return its answer and the CPU seconds taken.
 
     HiGHS's own limit is by the clock. Where other work kept it from the core it begins anew, with a longer limit.
     """
@@ -259,7 +259,7 @@ def _solved(seconds: float, **model: Any) -> tuple[Any, float]:
 
 
 def _constraints(classes: Classes, inside: np.ndarray, depth: float) -> tuple[coo_array, np.ndarray]:
-    """Rows of `matrix @ (e-nodes, classes, levels) >= lower`.
+    """Build the rows of `matrix @ (e-nodes, classes, levels) >= lower`.
 
     A class is made by exactly one of its e-nodes, so all of them that read a class together need it at most once:
     one row per pair of classes says so, which bounds tighter than one per e-node.
@@ -292,7 +292,7 @@ def _constraints(classes: Classes, inside: np.ndarray, depth: float) -> tuple[co
 
 
 def _components(classes: Classes) -> np.ndarray:
-    """Per class its strongly connected component."""
+    """Compute the strongly connected component of each class."""
     edges = [(of, o) for of, operands in zip(classes.owner, classes.operands, strict=True) for o in operands]
     count = max(classes.owner) + 1
     start, end = np.array(edges or [(0, 0)]).T

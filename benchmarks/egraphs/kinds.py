@@ -1,4 +1,4 @@
-"""What an e-node says apart from its operands: an interned definition over operand types, by number."""
+"""Kinds of e-nodes, apart from their operands: interned definitions over operand types, by number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FREE = ("source", "sink", "result", "outputs")
 
 
 class Kind(NamedTuple):
-    """A definition, the types of its operands and its results; `site` tells sources apart."""
+    """A definition, the types of its operands and of its results; `site` distinguishes sources."""
 
     definition: Definition
     inputs: tuple[TensorType, ...]
@@ -26,13 +26,13 @@ class Kind(NamedTuple):
 
     @property
     def constructor(self) -> str:
-        """The name of its e-nodes: operator and number of operands; several results hide from the rules."""
+        """The name of its e-nodes: operator and number of operands; several results are hidden from the rules."""
         several = "_several" if len(self.outputs) > 1 else ""
         return constructor_of(f"{self.definition.operator}{several}", len(self.inputs))
 
 
 def constructor_of(operator: str, operands: int) -> str:
-    """The name of an operator's e-nodes with so many operands.
+    """Return the name of an operator's e-nodes with so many operands.
 
     Like all names that egglog gets from us it ends in a letter. egglog 13 makes names of its own by appending a
     counter to ours: of `$a25` and `$a252` both becomes `$a252`, and a term reads another one's result.
@@ -42,7 +42,7 @@ def constructor_of(operator: str, operands: int) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def renamed(definition: Definition, inputs: tuple[TensorType, ...]) -> Definition:
-    """The definition with the names of a contraction's dimensions in order of appearance: names mean nothing."""
+    """Rename the dimensions of a contraction in order of appearance: names mean nothing."""
     if definition.operator != "contract" or definition.costs is not None:
         return definition
     labels = definition["labels"]
@@ -58,7 +58,7 @@ def renamed(definition: Definition, inputs: tuple[TensorType, ...]) -> Definitio
 
 
 class Kinds:
-    """Kinds by number, and what each costs on one device."""
+    """Kinds by number, and the cost of each on one device."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._costs = UnshardedCosts(mesh.device)
@@ -70,7 +70,7 @@ class Kinds:
         return self.entries[number]
 
     def number(self, kind: Kind) -> int:
-        """The number of a kind, a new one where it is new."""
+        """Return the number of a kind; a new kind gets a new one."""
         kind = kind._replace(definition=renamed(kind.definition, kind.inputs))
         found = self._numbers.get(kind)
         if found is None:
@@ -79,13 +79,13 @@ class Kinds:
         return found
 
     def ticks(self, number: int) -> int:
-        """The time of one block of this kind, in ticks of 1 ps, by the cost model."""
+        """Return the time of one block of this kind, in ticks of 1 ps, by the cost model."""
         if number not in self._ticks:
             self._ticks[number] = self._measured(self.entries[number])
         return self._ticks[number]
 
     def size_bytes(self, number: int) -> int:
-        """The bytes that one block of this kind allocates: its results, but for views, which allocate none."""
+        """Return the bytes that one block of this kind allocates: its results; none for views and free operators."""
         kind = self.entries[number]
         if kind.definition.operator in (*FREE, "view"):
             return 0
@@ -110,7 +110,7 @@ def program(
     leaves: Sequence[TensorType],
     roots: Sequence[int],
 ) -> Graph:
-    """A small program: blocks of these kinds over `("leaf", k)` and `("node", k)`; the roots are observed."""
+    """Build a small program: blocks of these kinds over `("leaf", k)` and `("node", k)`; the roots are observed."""
     builder = GraphBuilder("pattern")
     for k, leaf in enumerate(leaves):
         builder.tensors[f"leaf{k}"] = Tensor(f"leaf{k}", *leaf)

@@ -1,4 +1,4 @@
-"""Our rules as an e-graph's: left sides become patterns, what they mean over given kinds is worked out by the rule.
+"""Our rules as an e-graph's: left sides become patterns; the rule itself computes the right side over matched kinds.
 
 A pattern fixes how many operands each application has, in which order, and which operands are the same. egglog
 finds where it fits; whether the guard holds there, and what the right side is, depends on the matched kinds
@@ -37,7 +37,7 @@ class Node(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """A left side with its numbers of operands fixed; operands before readers, `roots` into `nodes`."""
+    """A left side with its numbers of operands fixed; operands come before readers, `roots` index into `nodes`."""
 
     rule: Rule
     nodes: tuple[Node, ...]
@@ -45,7 +45,7 @@ class Pattern(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A right side: kinds by number with their operands, and what each root becomes."""
+    """A right side: kinds by number with their operands, and the result that replaces each root."""
 
     kinds: tuple[int, ...]
     operands: tuple[tuple[Ref, ...], ...]
@@ -53,14 +53,14 @@ class Template(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """A pattern as far as it is built: what names (and terms) stand for, the applications, the leaves so far."""
+    """A partially built pattern: the bindings of names (and terms), the applications, the number of leaves so far."""
 
     bound: Mapping[object, tuple[Ref, ...]]
     nodes: tuple[Node, ...]
     leaves: int
 
     def with_leaves(self, name: str, count: int) -> Partial:
-        """A name bound to so many new leaves."""
+        """Bind a name to `count` new leaves."""
         refs = tuple(("leaf", self.leaves + k) for k in range(count))
         return Partial({**self.bound, name: refs}, self.nodes, self.leaves + count)
 
@@ -68,7 +68,7 @@ class Partial(NamedTuple):
 def patterns(
     rule: Rule, arities: Mapping[str, Collection[int]], most: Mapping[str, int] = MOST_OPERANDS
 ) -> list[Pattern]:
-    """All patterns of a rule over applications with these numbers of operands, each once."""
+    """Return all patterns of a rule over applications with these numbers of operands, each once."""
     found = dict.fromkeys(
         Pattern(rule, part.nodes, tuple(ref[1] for root in rule.roots for ref in part.bound[root]))
         for part in _terms(rule.roots, Partial({}, (), 0), arities)
@@ -80,14 +80,14 @@ def patterns(
 
 
 def _is_too_long(pattern: Pattern, most: Mapping[str, int]) -> bool:
-    """Whether the right side, which puts all leaves into one application, would have too many operands."""
+    """Return whether the right side, which puts all leaves into one application, would have too many operands."""
     root = pattern.nodes[pattern.roots[0]].operator
     leaves = {r for n in pattern.nodes for r in n.operands if r[0] == "leaf"}
     return pattern.rule.name in FLATTENING and len(leaves) > most[root]
 
 
 def _with_repeats(pattern: Pattern) -> Iterator[Pattern]:
-    """The pattern with two of its leaves the same, for every two."""
+    """Yield the pattern with two of its leaves identified, for every two."""
     leaves = 1 + max((r[1] for n in pattern.nodes for r in n.operands if r[0] == "leaf"), default=-1)
     for one, two in combinations(range(leaves), 2):
         same = {("leaf", k): ("leaf", one if k == two else k - (k > two)) for k in range(leaves)}
@@ -96,7 +96,7 @@ def _with_repeats(pattern: Pattern) -> Iterator[Pattern]:
 
 
 def _terms(terms: Sequence[Term], part: Partial, arities: Mapping[str, Collection[int]]) -> Iterator[Partial]:
-    """The terms one after the other."""
+    """Yield the partial patterns that match the terms one after the other."""
     if not terms:
         yield part
         return
@@ -137,10 +137,10 @@ def _application(
 
 
 class Laws:
-    """The meaning of patterns over kinds, worked out when first asked.
+    """The right sides of patterns over kinds, computed when first requested.
 
-    `normal` are rules for single applications: what a right side makes is brought to their normal form at once,
-    as our search does after every move.
+    `normal` are rules for single applications: the result of a right side is normalized by them at once, as our search
+    does after every move.
     """
 
     def __init__(self, kinds: Kinds, normal: Sequence[Rule]) -> None:
@@ -150,13 +150,13 @@ class Laws:
         self.most = dict(MOST_OPERANDS)
 
     def allow(self, graph: Graph) -> None:
-        """Let applications have as many operands as the longest of their operator in a program."""
+        """Raise the limit on an operator's operands to the longest of its applications in a program."""
         for block in graph.blocks:
             if block.operator in self.most:
                 self.most[block.operator] = max(self.most[block.operator], len(block.inputs))
 
     def templates(self, pattern: Pattern, numbers: Sequence[int]) -> list[Template]:
-        """The right sides of a pattern over these kinds, one per way and choice; none where a guard forbids it."""
+        """Return a pattern's right sides over these kinds, one per match and choice; none where a guard forbids it."""
         kinds = [self.kinds[n] for n in numbers]
         leaves = {
             ref[1]: of
@@ -214,7 +214,7 @@ class Laws:
 
 
 def kind_of(graph: Graph, site: str) -> Kind:
-    """The kind of a block; sources are told apart by their sites."""
+    """Return the kind of a block; sources are distinguished by their sites."""
     block = graph.by_site[site]
     own = site if block.operator == "source" else ""
     return Kind(block.definition, graph.input_types(block), graph.output_types(block), own)

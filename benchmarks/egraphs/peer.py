@@ -1,4 +1,4 @@
-"""egglog's side of the comparison: saturate, extract four ways, judge what came out by our cost model."""
+"""egglog's side of the comparison: saturation, extraction in four ways, evaluation of the results by our cost model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Limits", "Peer", "judged"]
 
 
 def judged(graph: Graph, mesh: Mesh) -> dict[str, float]:
-    """Time and peak memory of a program on one device, by the plain cost model."""
+    """Compute the time and peak memory of a program on one device, by the reference cost model."""
     tally = plain_cost(graph, Placements(), mesh)
     return {
         "time_s": tally.time_ticks / TICKS_PER_S,
@@ -33,7 +33,7 @@ def judged(graph: Graph, mesh: Mesh) -> dict[str, float]:
 
 
 class Peer:
-    """A program, its e-graph and what is taken out of it."""
+    """A program, its e-graph and the programs extracted from it."""
 
     def __init__(self, graph: Graph, mesh: Mesh) -> None:
         self.graph, self.mesh = graph, mesh
@@ -43,7 +43,7 @@ class Peer:
     def run(self, limits: Limits, ilp_s: float) -> dict[str, Any]:
         """Saturate and extract; all CPU seconds are of this process.
 
-        `cpu_s`: what is needed to have the validated programs of greedy extraction and of the integer program by
+        `cpu_s`: the time to have the validated programs of greedy extraction and of the integer program by
         time: the program's terms, saturation, the e-graph as arrays, costs of its e-nodes, extraction, decoding.
         `solver_cpu_s`: saturation and the integer program by time alone. `all_cpu_s`: with the programs by bytes.
         `engine_cpu_s`: egglog's own work and the integer program by time.
@@ -83,21 +83,21 @@ class Peer:
         }
 
     def costs(self) -> Mapping[str, Cost]:
-        """Additive costs: time alone, and bytes with time to break ties."""
+        """Return the additive costs: time alone, and bytes with time to break ties."""
         return {"time": self.kinds.ticks, "bytes": self._bytes}
 
     def _bytes(self, number: int) -> int:
         return 1000 * self.kinds.size_bytes(number) + self.kinds.ticks(number) // 1000
 
     def described(self, chosen: Chosen, cost: Cost) -> dict[str, Any]:
-        """A chosen program: its additive cost and the `program`, or why it is none."""
+        """Decode a chosen program: return its additive cost and the `program`, or the reason why it is invalid."""
         try:
             return {"additive": chosen.total(cost), "program": decoded(self.graph, self.kinds, chosen)}
         except InvalidGraph as error:
             return {"additive": chosen.total(cost), "invalid": str(error)}
 
     def judged(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        """What the plain cost model says of the program, instead of the program."""
+        """Replace the `program` of a description by its cost under the reference cost model."""
         found = {k: v for k, v in described.items() if k != "program"}
         if "program" in described:
             found["cost"] = judged(described["program"], self.mesh)

@@ -1,7 +1,7 @@
-"""Saturation in egglog: the program's terms, our rules as egglog's, run until nothing is new or a limit is met.
+"""Saturation in egglog: the program's terms and our rules as egglog's, run until nothing is new or a limit is met.
 
-Each pass runs the rules that say over which kinds a pattern fits, lets `Laws` work out what is new, and runs
-the rules that add the right sides. Rules with several roots run in the first passes only: each of their passes
+Each pass runs the rules that find over which kinds a pattern fits, lets `Laws` compute the new right sides, and runs
+the rules that add them. Rules with several roots run in the first passes only: each of their passes
 may square the number of applications (as in tensat, whose limit this is).
 """
 
@@ -29,7 +29,7 @@ PIECE = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """Where saturation stops: passes, passes of rules with several roots, e-nodes (as in tensat), CPU seconds."""
+    """The limits of saturation: passes, passes of rules with several roots, e-nodes (as in tensat), CPU seconds."""
 
     passes: int = 15
     several: int = 2
@@ -39,9 +39,11 @@ class Limits:
 
 @dataclass
 class Report:
-    """How saturation went. CPU seconds: `egglog_s` runs rules (egglog itself), `laws_s` works out what rules
-    mean over kinds, `loading_s` hands terms, rules and facts over to egglog. `applied` counts per rule the kinds
-    over which it has a right side, `skipped` those where it failed.
+    """Statistics of a saturation.
+
+    CPU seconds: `egglog_s` runs rules (egglog itself), `laws_s` computes the right sides of rules over kinds,
+    `loading_s` loads terms, rules and facts into egglog. `applied` counts per rule the kinds over which it has a
+    right side, `skipped` those where it failed.
     """
 
     stopped: str = ""
@@ -78,7 +80,7 @@ class Saturation:
         self._load("(sort T) (ruleset forget)", *(f"(ruleset {r})" for r in RULESETS))
 
     def _load(self, *lines: str) -> list[Any]:
-        """Hand over declarations, rules and facts. A command remembers the whole text that it came in: so by pieces."""
+        """Load declarations, rules and facts in pieces: a command keeps the whole text that it came in."""
         began = time.process_time()
         result: list[Any] = []
         for k in range(0, len(lines), PIECE):
@@ -88,7 +90,7 @@ class Saturation:
         return result
 
     def _pass(self, *rulesets: str) -> int:
-        """Run rulesets once each; returns the number of matches."""
+        """Run rulesets once each; return the number of matches."""
         commands = self.egraph.parse_program(" ".join(f"(run {r} 1)" for r in rulesets))
         began = time.process_time()
         done: list[Any] = list(self.egraph.run_program(*commands))
@@ -96,7 +98,7 @@ class Saturation:
         return sum(int(n) for d in done for n in d.report.num_matches_per_rule.values())
 
     def insert(self, graph: Graph, same: Graph | None = None) -> None:
-        """Put in a program; and another one of the same sources and sinks, whose results are equal to its own."""
+        """Insert a program, and optionally another of the same sources and sinks with equal results."""
         roots = [self._terms(g, f"{prefix}") for g, prefix in ((graph, "a"), (same, "b")) if g is not None]
         inputs = tuple(graph.tensors[s.inputs[0]].type for s in graph.sinks)
         number = self.kinds.number(Kind(ROOT, inputs, ()))
@@ -111,7 +113,7 @@ class Saturation:
         self.root = names[0]
 
     def _terms(self, graph: Graph, prefix: str) -> list[str]:
-        """The program's blocks as terms; returns those of its sinks, in order of their sites."""
+        """Insert the program's blocks as terms; return those of its sinks, in order of their sites."""
         self.laws.allow(graph)
         names: dict[str, str] = {}
         lines: list[str] = []
@@ -141,7 +143,7 @@ class Saturation:
         return f"({self.kinds[number].constructor} {number} {' '.join(operands)})"
 
     def _declared(self, number: int) -> list[str]:
-        """The declaration of a kind's constructor, where it is new."""
+        """Return the declaration of a kind's constructor if it is new; empty otherwise."""
         kind = self.kinds[number]
         if kind.constructor in self._constructors:
             return []
@@ -183,7 +185,7 @@ class Saturation:
         return sum(n for name, n in sizes.sizes if name in self._constructors)
 
     def _add_patterns(self) -> None:
-        """Rules that ask over which kinds a pattern fits, for the shapes of applications that are new."""
+        """Add rules that find over which kinds a pattern fits, for the shapes of applications that are new."""
         if not self._new:
             return
         self._new = False
@@ -212,7 +214,7 @@ class Saturation:
         return [*lines, f"(rule ({_query(pattern)}) ({want}) :ruleset ask{_suffix(pattern)})"]
 
     def _answer(self, seconds: float) -> bool:
-        """Work out what the patterns that fit mean, and add it as facts and rules; False if time was up before."""
+        """Compute right sides of the patterns that fit; add them as facts and rules; return False if time ran out."""
         known = list(self._patterns)
         asked: list[tuple[int, ...]] = []
         for count in sorted(self._wants):
@@ -236,7 +238,7 @@ class Saturation:
         return is_complete
 
     def _adding(self, row: tuple[int, ...], pattern: Pattern, template: Template) -> list[str]:
-        """What adds a right side: a fact per tuple of kinds, and a rule per form of the right side."""
+        """Emit the commands that add a right side: a fact per tuple of kinds, and a rule per form of the right side."""
         constructors = tuple(self.kinds[n].constructor for n in template.kinds)
         lines = [line for n in template.kinds for line in self._declared(n)]
         form = (row[0], constructors, template.operands, template.results)
@@ -260,7 +262,7 @@ class Saturation:
         return [*lines, f"({name} {numbers})"]
 
     def frozen(self) -> FrozenEGraph:
-        """Everything in the e-graph, by constructor."""
+        """Return everything in the e-graph, by constructor."""
         return self.egraph.freeze()
 
 
@@ -276,7 +278,7 @@ def _variable(ref: Ref) -> str:
 
 
 def _query(pattern: Pattern) -> str:
-    """The pattern as egglog's facts: kinds `k0x`, ..., e-classes `node0x`, ... and `leaf0x`, ..."""
+    """Write the pattern as egglog's facts: kinds `k0x`, ..., e-classes `node0x`, ... and `leaf0x`, ..."""
     facts = []
     for k, node in enumerate(pattern.nodes):
         constructor = constructor_of(node.operator, len(node.operands))

@@ -1,4 +1,4 @@
-"""The rules that both sides of the comparison have, and what both do to single expressions at once."""
+"""Rules shared by both sides of the comparison, and the normalization both apply to single expressions at once."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ IMPLIED = ("fuse_shared_cell",)
 
 
 def shared_rules() -> tuple[Rule, ...]:
-    """The laws over several blocks."""
+    """Return the laws over several blocks."""
     known = catalogue()
     return tuple(known[name] for name in LAWS)
 
 
 def searched_rules() -> tuple[str, ...]:
-    """The names of all rules that our search gets for the comparison."""
+    """Return the names of all rules that our search gets for the comparison."""
     return tuple(dict.fromkeys((*LAWS, *IMPLIED, *(r.name for r in normal_rules()))))
 
 
 def normal_rules() -> tuple[Rule, ...]:
-    """The terminating laws of a single cell: both sides bring every new expression to their normal form."""
+    """Return the terminating laws of a single cell: both sides bring every new expression to their normal form."""
     return tuple(rule for rule in catalogue().values() if rule.saturating and _is_of_one_cell(rule))
 
 

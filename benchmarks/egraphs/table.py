@@ -30,7 +30,7 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|---|{'--:|' * (len(COLUMNS) - 1)}"
 
 
 def row(found: Mapping[str, Any]) -> str:
-    """One line of the table; of a graph that failed, why."""
+    """Format one line of the table; for a graph that failed, the reason."""
     if "failed" in found:
         return f"| {found['graph']} | {found['failed']} |" + " |" * (len(COLUMNS) - 2)
     peer, ratios, whole = found["egglog"], found["ratios"], found["ratios_whole_catalogue"]
@@ -63,7 +63,7 @@ def _said(covered: bool | None) -> str:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """The table and, below it, what it was measured with and what it adds up to."""
+    """Format the table and, below it, the measurement conditions and the totals."""
     done = [g for g in document["graphs"] if "failed" not in g]
     known = [g for g in done if g["ratios"]["covered"] is not None]
     covered = [g for g in known if g["ratios"]["covered"]]
@@ -98,7 +98,7 @@ def _but(names: list[str]) -> str:
 
 
 def update(page: Path, document: Mapping[str, Any]) -> None:
-    """Exchange the figures in a page.
+    """Replace the figures in a page.
 
     Raises:
         ValueError: the page does not say where they stand.

@@ -1,6 +1,6 @@
 """Physical layouts of tensors: XLA's tiles, CuTe, tt-metal and ttnn, each exact, behind one protocol.
 
-Sizes (`native`) and orders (`order`) are light; the notations are loaded when they are asked for.
+Sizes (`native`) and dimension orders (`order`) are light; the notations are loaded when they are requested.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["NOTATIONS", "Layout", "LayoutError", "Notation", "parse_layout"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs every notation, so that the device catalogue loads without them."""
+    """Load names that need every notation on first use, so that the device catalog loads without them."""
     if name in ("NOTATIONS", "parse_layout"):
         return getattr(import_module("tapestry.hardware.layouts.notations"), name)
     raise AttributeError(f"module 'tapestry.hardware.layouts' has no attribute {name!r}")

@@ -1,6 +1,7 @@
-"""A native order as a layout in the device's own notation: what people read, and what packs real elements.
+"""Conversion of a native dimension order to a layout in the device's notation: readable, and able to pack elements.
 
-`hardware.layouts.native` says what a stored part takes; this says where each of its elements lies.
+`hardware.layouts.native` computes the size of a stored part; this module computes the position of each of its
+elements.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ METAL_TYPES = {
 
 @lru_cache(maxsize=16384)
 def bind(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> Layout:
-    """The layout in which a device stores a part of `shape`.
+    """Build the layout in which a device stores a part of `shape`.
 
     Raises:
-        LayoutError: the device stores elements one after another, so there is nothing to say.
+        LayoutError: the device stores elements one after another, so there is no layout to state.
     """
     return parse_layout(native_text(native, order, shape, dtype))
 
 
 def native_text(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> str:
-    """The same in the notation of the device's vendor, such as `f32[8,300]{1,0:T(8,128)}`.
+    """Format this layout in the notation of the device's vendor, such as `f32[8,300]{1,0:T(8,128)}`.
 
     Raises:
         LayoutError: as `bind`.
@@ -72,7 +73,7 @@ def native_text(native: Native, order: str, shape: tuple[int, ...], dtype: str) 
 
 
 def _xla_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
-    """Rows and columns, joined from the dimensions that run along them, in the compiler's default tiles."""
+    """Format XLA text: rows and columns, joined from the dimensions along them, in the compiler's default tiles."""
     columns, rows = _along(order.columns, shape), _along(order.rows, shape)
     is_sub_byte = dtype in SUB_BYTE
     name = "s8" if is_sub_byte else XLA_TYPES[dtype]
@@ -107,7 +108,7 @@ def _along(dims: Sequence[int], shape: Sequence[int]) -> int:
 
 
 def _sum(dims: Sequence[int], shape: Sequence[int], stride: int) -> list[str]:
-    """The terms of an affine map in which `dims`, minor to major, run on with this stride."""
+    """Return the terms of an affine map in which `dims`, minor to major, run on with this stride."""
     terms = []
     for d in dims:
         terms.append(f"d{d} * {stride}" if stride != 1 else f"d{d}")

@@ -1,4 +1,4 @@
-"""What every physical layout answers, whatever its notation: where an element lies and what the storage costs.
+"""The interface of all physical layouts, whatever the notation: the offset of an element and the cost of the storage.
 
 A `Layout` is a notation bound to a tensor's logical shape and element. Its storage is `buffer_count` buffers (the
 shards of cores; one for an unsharded tensor) of `buffer_elements` slots each, padding included. An *offset* counts
@@ -21,12 +21,12 @@ Buffers = NDArray[Any]
 
 
 class LayoutError(ValueError):
-    """A text that is not of its notation, or an impossible combination; says where and what was expected."""
+    """Error raised for a text outside its notation, or an impossible combination; says where and what was expected."""
 
 
 @dataclass(frozen=True)
 class Layout(ABC):
-    """A tensor's logical shape in a physical layout; subclasses add what their notation says.
+    """A tensor's logical shape in a physical layout; subclasses add the fields of their notation.
 
     `element_bits` is the size of one stored element in bits (4 for int4 packed two to a byte).
     """
@@ -44,38 +44,38 @@ class Layout(ABC):
     @property
     @abstractmethod
     def buffer_count(self) -> int:
-        """Buffers (one per core or bank that holds a shard); 1 for an unsharded tensor."""
+        """The number of buffers (one per core or bank that holds a shard); 1 for an unsharded tensor."""
 
     @property
     @abstractmethod
     def buffer_elements(self) -> int:
-        """Slots of one buffer, padding included."""
+        """The number of slots of one buffer, padding included."""
 
     @abstractmethod
     def _offsets(self, coords: Indices) -> Indices:
-        """Offsets (n,) of the elements at `coords` (n, rank), known to lie inside `shape`."""
+        """Compute the offsets (n,) of the elements at `coords` (n, rank), known to be inside `shape`."""
 
     @abstractmethod
     def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) at `offsets` (n,), known to lie inside the storage, and a mask (n,)."""
+        """Compute the coordinates (n, rank) at `offsets` (n,), known to be inside the storage, and a mask (n,)."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """The text of the notation; `parse` of it gives an equal layout."""
+        """Return the text of the notation; `parse` of it gives an equal layout."""
 
     @property
     def element_count(self) -> int:
-        """Elements of the logical shape."""
+        """The number of elements of the logical shape."""
         return prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all buffers, padding included; every buffer ends on a whole byte."""
+        """The number of bytes of all buffers, padding included; every buffer ends on a whole byte."""
         return self.buffer_count * -(-self.buffer_elements * self.element_bits // 8)
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes of the storage that hold no element."""
+        """The number of bytes of the storage that hold no element."""
         return self.size_bytes - -(-self.element_count * self.element_bits // 8)
 
     @property
@@ -84,17 +84,20 @@ class Layout(ABC):
         return self.physical_shape
 
     def picture_offsets(self, places: Indices) -> Indices:
-        """Offsets (n,) of the slots at `places` (n, k) inside `picture_shape`, padding included."""
+        """Compute the offsets (n,) of the slots at `places` (n, k) inside `picture_shape`, padding included."""
         if not self.picture_shape:
             return np.zeros(len(places), dtype=np.int64)
         return np.asarray(np.ravel_multi_index(tuple(places.T), self.picture_shape), dtype=np.int64)
 
     def buffer_name(self, buffer: int) -> str:
-        """What a person calls a buffer: by default its number."""
+        """Return the readable name of a buffer: by default its number."""
         return f"buffer {buffer}"
 
     def offsets(self, coords: Indices) -> Indices:
-        """Offsets (n,) of the elements at `coords` (n, rank); `LayoutError` unless all are integers inside `shape`."""
+        """Compute the offsets (n,) of elements at `coords` (n, rank).
+
+        Raises `LayoutError` unless all coordinates are integers inside `shape`.
+        """
         given = _integers(coords, "coordinates")
         if given.ndim != 2 or given.shape[1] != len(self.shape):
             raise LayoutError(f"expected coordinates (n, {len(self.shape)}), got {given.shape}")
@@ -107,7 +110,7 @@ class Layout(ABC):
         return self._offsets(given.astype(np.int64, copy=False))
 
     def coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding.
+        """Compute coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding.
 
         Raises `LayoutError` unless all offsets are integers inside the storage.
         """
@@ -120,14 +123,14 @@ class Layout(ABC):
         return self._coordinates(given.astype(np.int64, copy=False))
 
     def offset_of(self, coords: Sequence[int]) -> int:
-        """The offset of one element; `LayoutError` unless `coords` are integers inside the shape."""
+        """Compute the offset of one element; raise `LayoutError` unless `coords` are integers inside the shape."""
         at = [_integer(c, "coordinates") for c in coords]
         if len(at) != len(self.shape) or any(not 0 <= c < n for c, n in zip(at, self.shape, strict=True)):
             raise LayoutError(f"coordinates {at} are not inside the shape {list(self.shape)}")
         return int(self._offsets(np.array([at], dtype=np.int64).reshape(1, len(self.shape)))[0])
 
     def coords_of(self, offset: int) -> tuple[int, ...] | None:
-        """The coordinates of the element at an offset, or None where there is padding."""
+        """Compute the coordinates of the element at an offset, or None where there is padding."""
         place, end = _integer(offset, "an offset"), self.buffer_count * self.buffer_elements
         if not 0 <= place < end:
             raise LayoutError(f"offset {place} is not inside the storage of {end} elements")
@@ -135,14 +138,14 @@ class Layout(ABC):
         return tuple(coords[0].tolist()) if real[0] else None
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
-        """The buffers (buffer_count, buffer_elements) that hold `array` (shape), `fill` in their padding."""
+        """Pack `array` (shape) into buffers (buffer_count, buffer_elements), with `fill` in their padding."""
         self._expect(array, self.shape, "array")
         buffers = np.full(self.buffer_count * self.buffer_elements, fill, dtype=array.dtype)
         buffers[self._offsets(every_coordinate(self.shape))] = array.reshape(-1)
         return buffers.reshape(self.buffer_count, self.buffer_elements)
 
     def unpack(self, buffers: Buffers) -> Buffers:
-        """The array (shape) that `buffers` (buffer_count, buffer_elements) hold: the inverse of `pack`."""
+        """Unpack the array (shape) that `buffers` (buffer_count, buffer_elements) hold: the inverse of `pack`."""
         self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
         found: Buffers = buffers.reshape(-1)[self._offsets(every_coordinate(self.shape))]
         return found.reshape(self.shape)
@@ -168,13 +171,13 @@ def _integers(values: object, what: str) -> Buffers:
 
 
 def _outside(values: Buffers, end: int) -> int | None:
-    """The first row (n,) with a value outside 0 to `end` - 1; None if all lie inside."""
+    """Find the first row (n,) with a value outside 0 to `end` - 1; None if all are inside."""
     if not values.size or (int(values.min()) >= 0 and int(values.max()) < end):
         return None
     return int(np.flatnonzero((values < 0) | (values >= end))[0])
 
 
 def every_coordinate(shape: Sequence[int]) -> Indices:
-    """All coordinates (n, rank) of a shape, last dimension fastest."""
+    """Return all coordinates (n, rank) of a shape, last dimension fastest."""
     axes = np.indices(tuple(shape), dtype=np.int64)
     return axes.reshape(len(shape), -1).T if len(shape) else np.zeros((1, 0), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""How a device stores a tensor of its own accord: which orders of dimensions it offers, and what each one takes.
+"""Native storage of tensors on a device: the candidate dimension orders, and the bytes that each one takes.
 
-Cost model and simulator both speak of a stored tensor by an order's text (`hardware.layouts.order`); a device's
-native layout cuts it into tiles. Sizes here are closed formulas over arrays of shapes; `bind` gives the
-layout in its own notation, which packs real elements. Tests hold the two together.
+Cost model and simulator both identify a stored tensor by a dimension order's text (`hardware.layouts.order`); a
+device's native layout cuts it into tiles. Sizes here are closed formulas over arrays of shapes; `bind` gives the
+layout in its own notation, which packs real elements. Tests check that the two agree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_JOIN = 3  # dimensions that one tile axis runs through
 class Native:
     """A device's own layout: `tiles(rows, columns, item)` rounds arrays of rows and columns up to whole tiles.
 
-    Where `tiles` is None elements lie one after another and every order takes the same.
+    If `tiles` is None, elements are stored one after another and every dimension order takes the same bytes.
     """
 
     name: str
@@ -36,16 +36,16 @@ class Native:
 
 
 def _xla_tiles(rows: Counts | None, columns: Counts, item: int) -> Counts:
-    """Elements of whole tiles of 128 lanes. Source: the XLA tiled layout."""
+    """Count the elements of whole tiles of 128 lanes. Source: the XLA tiled layout."""
     height, width = _xla_tiles_of(rows, columns, item)
     lanes = _rounded(columns, width)
     return lanes if rows is None else _rounded(rows, height) * lanes
 
 
 def _xla_tiles_of(rows: Counts | None, columns: Counts, item: int) -> tuple[Counts, Counts]:
-    """Rows and columns of the tiles that XLA chooses on a TPU for parts; `rows` are None for vectors.
+    """Return the rows and columns of the tiles that XLA chooses on a TPU for parts; `rows` are None for vectors.
 
-    Vectors lie in tiles of up to 1,024. Rows come in tiles of 8, or compact ones of 2 or 4 where there are no
+    Vectors are stored in tiles of up to 1,024. Rows come in tiles of 8, or compact ones of 2 or 4 where there are no
     more; types of less than 32 bits share words between rows, so their tiles have at least as many as share one.
     """
     packed = max(1, 4 // item)
@@ -56,12 +56,12 @@ def _xla_tiles_of(rows: Counts | None, columns: Counts, item: int) -> tuple[Coun
 
 
 def tt_height(rows: int) -> int:
-    """Rows of whole 32 x 32 tiles."""
+    """Round a number of rows up to whole 32 x 32 tiles."""
     return -(-rows // 32) * 32
 
 
 def _tt_tiles(rows: Counts | None, columns: Counts, item: int) -> Counts:
-    """Elements of whole 32 x 32 tiles; a vector is one row of them. Source: ttnn's tile layout."""
+    """Count the elements of whole 32 x 32 tiles; a vector is one row of them. Source: ttnn's tile layout."""
     return _rounded(np.ones_like(columns) if rows is None else rows, 32) * _rounded(columns, 32)
 
 
@@ -75,7 +75,7 @@ NATIVES: tuple[Native, ...] = (ROW_MAJOR, Native("xla_tiled", _xla_tiles), Nativ
 
 
 def native_named(name: str) -> Native:
-    """The native layout called `name`, as device files name it.
+    """Return the native layout called `name`, as device files name it.
 
     Raises:
         LayoutError: there is none of that name.
@@ -87,7 +87,7 @@ def native_named(name: str) -> Native:
 
 
 def stored_bytes(native: Native, order: str, shapes: Counts, dtype: str) -> Counts:
-    """Bytes that parts of `shapes` `(..., rank)` of a tensor take in an order, padding included, `(...)`."""
+    """Compute the bytes of parts of `shapes` `(..., rank)` of a tensor in a dimension order, padded, `(...)`."""
     item, rank = item_bytes(dtype), shapes.shape[-1]
     elements = np.prod(shapes, axis=-1, dtype=np.int64)
     if native.tiles is None:
@@ -103,7 +103,7 @@ def stored_bytes(native: Native, order: str, shapes: Counts, dtype: str) -> Coun
 
 
 def accessed_bytes(moved: Counts, stored: Counts, logical: Counts) -> Counts:
-    """Bytes behind `moved` logical bytes of a part that takes `stored` bytes for `logical` ones: in proportion."""
+    """Scale `moved` logical bytes of a part that takes `stored` bytes for `logical` ones to the bytes behind them."""
     share = np.where(logical > 0, stored / np.maximum(logical, 1), 1.0)
     scaled: Counts = np.where(moved == logical, stored, np.ceil(moved * share).astype(np.int64))
     return scaled
@@ -111,9 +111,9 @@ def accessed_bytes(moved: Counts, stored: Counts, logical: Counts) -> Counts:
 
 @lru_cache(maxsize=16384)
 def offered_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[str, ...]:
-    """The orders worth offering for a tensor: the program's first, then what takes less, the least padded first.
+    """List a tensor's candidate dimension orders: the program's first, then those that take less, least padded first.
 
-    Rows and columns may each run through up to three neighbouring dimensions; of orders that take the same, the
+    Rows and columns may each run through up to three neighboring dimensions; of orders that take the same, the
     one with fewer joins and the later dimension along the columns comes first.
     """
     large = [d for d, n in enumerate(shape) if n > 1]
@@ -141,7 +141,7 @@ def offered_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[
 
 
 def canonical_order(order: Order, shape: Sequence[int]) -> Order:
-    """An order with rows even where all but one dimension are of size 1: one of those then makes the rows."""
+    """Return an order with rows even where all but one dimension are of size 1: one of those then makes the rows."""
     if len(order.groups) > 1 or len(order.columns) == len(shape):
         return order
     spare = max(d for d in range(len(shape)) if d not in order.columns)
@@ -149,7 +149,7 @@ def canonical_order(order: Order, shape: Sequence[int]) -> Order:
 
 
 def _distinct_columns(texts: Sequence[str], rank: int) -> list[str]:
-    """The best order of every choice of columns first, then the others."""
+    """Sort the best dimension order of every choice of columns first, then the others."""
     seen: set[tuple[int, ...]] = set()
     first: list[str] = []
     later: list[str] = []

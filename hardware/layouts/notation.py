@@ -1,4 +1,4 @@
-"""A notation of layouts as a value: how it is called, which texts are of it, and how one is read."""
+"""A notation of layouts as a value: its name, the test for its texts, and its parser."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from tapestry.hardware.layouts.layout import Layout
 
 @dataclass(frozen=True)
 class Notation:
-    """One way to write layouts down.
+    """A notation in which layouts are written.
 
-    `recognises` looks at a text's first characters only; `parse(text, dtype)` reads it whole or raises `LayoutError`
+    `recognises` reads a text's first characters only; `parse(text, dtype)` reads it whole or raises `LayoutError`
     (`dtype` for texts that name no element, None = the notation's default); `examples` are texts of it, each read and
-    printed back by the contract tests; `shown` is the one that a refusal shows, the first if "".
+    printed back by the contract tests; `shown` is the one that an error message shows, the first if "".
     """
 
     name: str

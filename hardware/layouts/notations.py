@@ -1,4 +1,4 @@
-"""All notations, and the layout that a text of any of them describes."""
+"""All notations, and the parsing of a text in any of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTATIONS: tuple[Notation, ...] = (xla.NOTATION, tt_metal.NOTATION, ttnn.NOTATIO
 
 
 def parse_layout(text: str, dtype: str | None = None) -> Layout:
-    """The layout that a text of any notation describes.
+    """Parse the text of a layout in any notation.
 
     `dtype` names the element where the text does not. Raises `LayoutError` with the place and what was expected.
     """

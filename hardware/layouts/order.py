@@ -1,8 +1,8 @@
-"""The order in which a tensor's dimensions lie in a device's memory, apart from the tiles they are cut into.
+"""The dimension order of a tensor in a device's memory, apart from the tiles it is cut into.
 
-Written minor to major like XLA's layouts, with `*` between dimensions that run on as one: `{3*2,1,0}` lays dimension
+Written minor to major like XLA's layouts, with `*` between dimensions that run on as one: `{3*2,1,0}` puts dimension
 3 along the columns of a tile, wrapping into dimension 2, dimension 1 along its rows, and dimension 0 outside. The
-empty text is the order of the program, the last dimension most minor.
+empty text is the dimension order of the program, the last dimension most minor.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class Order:
         return tuple(d for group in self.groups for d in group)
 
     def __str__(self) -> str:
-        """The order's text; empty for the order of the program."""
+        """Return the dimension order's text; empty for the dimension order of the program."""
         if self == program_order(len(self.minor_to_major)):
             return ""
         return "{" + ",".join("*".join(map(str, group)) for group in self.groups) + "}"
 
 
 def program_order(rank: int) -> Order:
-    """The last dimension most minor, each on its own."""
+    """Return the dimension order with the last dimension most minor, each on its own."""
     return Order(tuple((d,) for d in reversed(range(rank))))
 
 
 def order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> Order:
-    """The order with these dimensions along columns and rows (minor to major), the others as in the program."""
+    """Build the order with these dimensions along columns and rows (minor to major), the others as in the program."""
     taken = {*columns, *rows}
     groups = [tuple(columns), tuple(rows), *((d,) for d in reversed(range(rank)) if d not in taken)]
     return Order(tuple(g for g in groups if g))
@@ -64,7 +64,7 @@ def order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> Order:
 
 @lru_cache(maxsize=65536)
 def parse_order(text: str, rank: int) -> Order:
-    """The order that a text names for a tensor of `rank` dimensions.
+    """Parse the text of a dimension order for a tensor of `rank` dimensions.
 
     Raises:
         LayoutError: the text is no order, or does not name every dimension once.

@@ -1,4 +1,4 @@
-"""The numpy backend: every device has a memory of its own, with real arrays in it.
+"""A numpy backend: every device has a memory of its own, with real arrays in it.
 
 Arrays are immutable, so devices that hold the same values may share one of them on the host; a block that
 reads the same memory for the same index part is computed once.
@@ -24,7 +24,7 @@ from tapestry.teg.zspace import ZRange
 
 
 class ArrayBackend:
-    """Computes what a program says; see `Backend`. `memory[device]` holds parts by buffer key, packed as stored.
+    """A backend that computes values; see `Backend`. `memory[device]` holds parts by buffer key, packed as stored.
 
     Raises:
         ValueError: values of sources are missing, unknown, or of another shape or element type.
@@ -74,7 +74,7 @@ class ArrayBackend:
         return self.seen
 
     def _store(self, key: str, local: Sequence[np.ndarray]) -> np.ndarray:
-        """Put every device's part into its memory; the bytes that each takes there."""
+        """Put every device's part into its memory; return the bytes that each takes there."""
         buffer, known = self.program.buffers[key], Memo[Packed]()
         packed = [known.get([array], partial(self.storage.pack, array, buffer)) for array in local]
         for memory, part in zip(self.memory, packed, strict=True):
@@ -83,12 +83,12 @@ class ArrayBackend:
         return per_device([part.slots.nbytes for part in packed])
 
     def _held(self, key: str, device: int) -> np.ndarray:
-        """The elements of a part in a device's memory; equal memory is unpacked once."""
+        """Return the elements of a part in a device's memory; equal memory is unpacked once."""
         part = self.memory[device][key]
         return self.unpacked[key].get([part.slots], part.array)
 
     def _read(self, read: InputRead, device: int) -> np.ndarray:
-        """What a block on `device` reads, as a view of the local buffer."""
+        """Return the elements that a block on `device` reads, as a view of the local buffer."""
         start = self.program.buffers[read.buffer].boxes[device, :, 0].tolist()
         held = self._held(read.buffer, device)
         return apply_view(read.view, held, start, read.wanted[device].tolist())
@@ -115,7 +115,7 @@ class ArrayBackend:
         return [frozen(array) for array in made]
 
     def _observe(self, site: str, read: InputRead) -> np.ndarray:
-        """The whole value that a sink sees, put together from the devices' parts.
+        """Combine the devices' parts into the whole value that a sink sees.
 
         Raises:
             RuntimeError: devices that hold the same part differ, or parts are missing.
@@ -143,7 +143,7 @@ class ArrayBackend:
 
 
 def source_values(program: ExplicitGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Whole read-only values by source tensor: from `inputs` (by source site), else from the graph's data.
+    """Return whole read-only values by source tensor: from `inputs` (by source site), else from the graph's data.
 
     Raises:
         ValueError: values are missing, unknown, or of another shape or element type; all are listed.

@@ -1,4 +1,4 @@
-"""The promise of a backend: it holds the buffers of all devices and says how large each of them is."""
+"""The interface of a backend, which holds the buffers of all devices and reports the size of each of them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from tapestry.teg.sharding.expand import ComputeStep, CopyStep
 
 
 class Backend(Protocol):
-    """Devices' memories, by buffer key. Sizes are bytes per device, int64 `(devices,)`.
+    """The memories of all devices, by buffer key. Sizes are bytes per device, int64 `(devices,)`.
 
     A backend counts what it holds and moves; it decides neither when nor whether something is freed.
     """
 
     def place(self, site: str) -> np.ndarray:
-        """Put every device's box of the source tensor `site` into its memory; the sizes."""
+        """Put every device's box of the source tensor `site` into its memory; return the sizes."""
         ...
 
     def copy(self, copy: CopyStep) -> CopyCounts:
-        """Make the result of a copy on every device."""
+        """Create the result of a copy on every device."""
         ...
 
     def compute(self, step: ComputeStep) -> tuple[np.ndarray, ...]:
-        """Run a block on every device's index part; the sizes of its outputs."""
+        """Run a block on every device's index part; return the sizes of its outputs."""
         ...
 
     def free(self, key: str) -> None:
-        """Forget a buffer."""
+        """Remove a buffer."""
         ...
 
     def observed(self) -> Mapping[str, np.ndarray]:
-        """The values seen by sinks so far, whole, by sink site."""
+        """Return the values seen by sinks so far, whole, by sink site."""
         ...

@@ -1,4 +1,4 @@
-"""The dry backend: no numbers, no arrays of them; every size follows from the devices' boxes."""
+"""A dry-run backend without values: every size follows from the devices' boxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per clas
 
 
 class BoxBackend:
-    """Counts instead of computing; see `Backend`."""
+    """A backend that counts instead of computing; see `Backend`."""
 
     def __init__(self, program: ExplicitGraph, storage: Storage) -> None:
         self.program, self.storage = program, storage
@@ -35,7 +35,7 @@ class BoxBackend:
         return tuple(self._size_bytes(key) for key in step.outputs)
 
     def free(self, key: str) -> None:
-        """Nothing is held."""
+        """Do nothing, since no buffer is held."""
 
     def observed(self) -> Mapping[str, np.ndarray]:
         return {}

@@ -1,4 +1,4 @@
-"""Fetches counted once per class of devices: for large meshes.
+"""Counts of fetches by class of devices, for large meshes.
 
 What a device receives follows from the lengths by which its wanted range overlaps the chunks of each
 tensor dimension, from the mesh axes between it and those chunks, and from its place among the replicas
@@ -22,7 +22,7 @@ NOBODY = -2  # past the last member of a team
 def count_fetch_by_class(
     plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Elements fetched by axis crossed, `(axes, devices)`: directly, and gathered from replicas."""
+    """Count the elements fetched by axis crossed, `(axes, devices)`: directly, and gathered from replicas."""
     devices, axes = np.arange(mesh.device_count), len(mesh.axes)
     held, wanted = boxes(plan.middle, shape, mesh), boxes(plan.needed, shape, mesh)
     overlaps = [
@@ -39,7 +39,7 @@ def count_fetch_by_class(
 
 
 def _overlaps(sub_axes: tuple[str, ...], held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
-    """Per device and chunk of one dimension, `(devices, chunks, 2)`: common length, and mesh axes between.
+    """Compute device-chunk overlaps in one dimension, `(devices, chunks, 2)`: length, and mesh axes between.
 
     The axes are a number with bit `k` set where device and holders of the chunk differ on axis `k`.
     """
@@ -56,7 +56,7 @@ def _overlaps(sub_axes: tuple[str, ...], held: np.ndarray, wanted: np.ndarray, m
 
 
 def _profile(overlaps: np.ndarray) -> np.ndarray:
-    """The overlaps of each device in an order of their own, `(devices, 2 chunks)`: equal rows, equal devices."""
+    """Sort the overlaps of each device, `(devices, 2 chunks)`, so that equal rows mean equal devices."""
     length, between = overlaps[..., 0], np.where(overlaps[..., 0] > 0, overlaps[..., 1], 0)
     order = np.lexsort((between, length))
     return np.concatenate(
@@ -65,7 +65,7 @@ def _profile(overlaps: np.ndarray) -> np.ndarray:
 
 
 def _received(device: int, overlaps: list[np.ndarray], replicas: list[np.ndarray]) -> np.ndarray:
-    """Elements that one device receives, `(2, axes)`: directly by axis crossed, and from replicas.
+    """Count the elements that one device receives, `(2, axes)`: directly by axis crossed, and from replicas.
 
     `replicas` gives per slowest axis crossed the axes between the device and those it shares with.
     """

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Clocks:
-    """A compute clock and a communication clock per device, `(devices,)` each.
+    """A pair of clocks per device, one for compute and one for communication, `(devices,)` each.
 
     A copy is a rendezvous of all devices; a block waits for the copies of its slot.
     """
@@ -17,7 +17,7 @@ class Clocks:
         self.copy_end_ticks: dict[str, int] = {}
 
     def copy(self, name: str, duration_ticks: int) -> tuple[int, int]:
-        """Run a copy on all devices; its start and end."""
+        """Run a copy on all devices; return its start and end."""
         start = int(max(self.communication_ticks.max(), self.compute_ticks.max()))
         end = start + duration_ticks
         self.communication_ticks[:] = end
@@ -25,7 +25,7 @@ class Clocks:
         return start, end
 
     def block(self, waited: tuple[str, ...], duration_ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Run a block, `duration_ticks` `(devices,)` long, after these copies; its starts and ends."""
+        """Run a block, `duration_ticks` `(devices,)` long, after these copies; return its starts and ends."""
         ready = max((self.copy_end_ticks[name] for name in waited), default=0)
         start = np.maximum(self.compute_ticks, ready)
         self.compute_ticks = start + duration_ticks

@@ -1,4 +1,4 @@
-"""Copies counted from boxes, without moving anything: the dry counterpart of `movement`."""
+"""Counts of copies from boxes, without moving any data: the dry-run counterpart of `movement`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tapestry.teg.sharding.spec import boxes, volumes
 def count_copy(
     plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, item_bytes: int, by_class: bool
 ) -> CopyCounts:
-    """Sizes, staging and rounds of one copy of a tensor of `shape`.
+    """Count the sizes, staging and rounds of one copy of a tensor of `shape`.
 
     `by_class` evaluates the fetch for one device of every class of equal devices and leaves links out.
     """
@@ -49,7 +49,7 @@ def _count_scatter(
     staging: np.ndarray,
     links: np.ndarray | None,
 ) -> list[Exchange]:
-    """Reduce-scatter steps: each device receives its next set from every peer of the step."""
+    """Count the reduce-scatter steps: each device receives its next set from every peer of the step."""
     exchanges = []
     for done, step in enumerate(plan.scatter, start=1):
         members = group_members(mesh, step[1])
@@ -65,7 +65,7 @@ def _count_scatter(
 def _set_volumes(
     plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, later: tuple[Step, ...]
 ) -> np.ndarray:
-    """Elements each device still reduces with the steps `later` ahead, `(devices,)`.
+    """Count the elements each device still reduces with the steps `later` ahead, `(devices,)`.
 
     The chunks of one dimension are disjoint, so its part is a sum over the sub-axes still to be scattered.
     """
@@ -87,7 +87,7 @@ def _count_reduce(
     staging: np.ndarray,
     links: np.ndarray | None,
 ) -> list[Exchange]:
-    """All-reduce steps: slices of the flattened shard are reduced, then gathered in reverse order."""
+    """Count the all-reduce steps: slices of the flattened shard are reduced, then gathered in reverse order."""
     around = volumes(boxes(plan.middle, shape, mesh))
     reductions, gathers = [], []
     for step, (start, end) in zip(plan.reduce, flat_slices(around, plan.reduce, mesh), strict=True):
@@ -106,7 +106,7 @@ def _count_reduce(
 
 
 def _add_links(links: np.ndarray | None, members: np.ndarray, size_bytes: np.ndarray) -> None:
-    """Every device receives `size_bytes` from each of its `members`, `(devices, members)` both."""
+    """Add `size_bytes` to the link into every device from each of its `members`, `(devices, members)` both."""
     if links is None:
         return
     targets = np.broadcast_to(np.arange(len(members))[:, None], members.shape)

@@ -1,4 +1,4 @@
-"""What a run on the simulator gives back: observed values, counts and the events of its clocks."""
+"""The result of a run on the simulator: observed values, counts and the events of its clocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPUTE, COMMUNICATION = "compute", "communication"
 
 
 class Event(NamedTuple):
-    """One block or copy on one stream of one device, in ticks of 1 ps; `size_bytes`: accessed or received."""
+    """A block or copy on one stream of one device, in ticks of 1 ps; `size_bytes`: accessed or received."""
 
     device: int
     stream: str
@@ -24,13 +24,13 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """Values and counts of one run. All counts are int64; `devices` and `slots` are numbers of them.
+    """The values and counts of one run. All counts are int64; `devices` and `slots` are numbers of them.
 
     `outputs`: observed value by sink site, whole (empty after a dry run).
     `peak_memory_bytes` `(devices,)`: the most bytes ever live, counted after each allocation.
     `memory_bytes` `(slots, 2, devices)`: live bytes after the slot's copies, and after its outputs.
     `source_memory_bytes` `(devices,)`: live bytes before slot 0.
-    `staging_bytes`: per copy what it needed besides its result, `(devices,)`.
+    `staging_bytes`: per copy the bytes it needed besides its result, `(devices,)`.
     `received_bytes` `(devices,)`: logical bytes that came from other devices.
     `link_bytes` `(devices, devices)`: the same by `[source, target]`; None where transfers were counted by
     device class.
@@ -38,7 +38,7 @@ class Execution:
     `makespan_ticks`: when the last device is done, in ticks of 1 ps; `compute_ticks` `(devices,)`: time in
     blocks; `copy_ticks`: time of all copies together.
     `flops`, `accessed_bytes` `(devices,)`: work of the blocks, bytes they read and wrote.
-    `events`: only when a trace was asked for.
+    `events`: only when a trace was requested.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -58,22 +58,23 @@ class Execution:
 
     @property
     def traffic_bytes(self) -> int:
-        """Logical bytes received from other devices, summed over devices."""
+        """The logical bytes received from other devices, summed over devices."""
         return int(self.received_bytes.sum())
 
 
 class Live(NamedTuple):
-    """One allocation on one device."""
+    """An allocation on one device."""
 
     name: str
     size_bytes: int
 
 
 class OutOfMemory(MemoryError):
-    """An allocation does not fit on a device; knows device, slot, bytes needed and capacity, and what is live.
+    """Error raised when an allocation does not fit on a device.
 
-    `needed_bytes` counts everything live with the new allocation; `slot` is -1 while sources are placed;
-    `live` is sorted by size, the largest first, the new allocation included.
+    It holds device, slot, bytes needed, capacity and live allocations. `needed_bytes` counts everything live with the
+    new allocation; `slot` is -1 while sources are placed; `live` is sorted by size, the largest first, the new
+    allocation included.
     """
 
     def __init__(

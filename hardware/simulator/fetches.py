@@ -1,4 +1,4 @@
-"""Fetches counted from boxes for every device at once: who is nearest, and what crosses which axis."""
+"""Counts of fetches from boxes for every device at once: the nearest holders, and the elements crossing each axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tapestry.teg.sharding.spec import boxes, volumes
 def count_fetch(
     plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Elements received: directly and from replicas by axis crossed, `(axes, devices)`; by link `(devices, devices)`.
+    """Count the elements received from the nearest holders.
+
+    Directly and from replicas by axis crossed, `(axes, devices)`; by link `(devices, devices)`.
 
     Each missing element comes from its nearest holder; replicas share a slow transfer in equal slices.
     """
@@ -44,7 +46,7 @@ def count_fetch(
 
 
 def _nearest(held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> tuple[np.ndarray, np.ndarray]:
-    """Per device and distinct chunk: the nearest holder, and elements in common, `(devices, chunks)` both."""
+    """Find the nearest holder per device and distinct chunk, and elements in common, `(devices, chunks)` both."""
     first, chunk = distinct_rows(held.reshape(len(held), -1))
     order = np.argsort(chunk, kind="stable")
     begins = np.searchsorted(chunk[order], np.arange(len(first)))
@@ -59,7 +61,7 @@ def _nearest(held: np.ndarray, wanted: np.ndarray, mesh: MeshShape) -> tuple[np.
 
 @lru_cache(maxsize=64)
 def distances(mesh: MeshShape) -> np.ndarray:
-    """How far devices are from each other, `(targets, sources)`: slow axes that differ, then rotated index."""
+    """Compute the distances between devices, `(targets, sources)`: slow axes that differ, then rotated index."""
     devices = np.arange(mesh.device_count)
     place = mesh.axis_coordinates
     distance = np.zeros((mesh.device_count, mesh.device_count), dtype=np.int64)
@@ -69,13 +71,13 @@ def distances(mesh: MeshShape) -> np.ndarray:
 
 
 def slowest_axis(a: np.ndarray, b: np.ndarray, mesh: MeshShape) -> np.ndarray:
-    """The slowest mesh axis on which devices differ, by position; -1 for a device and itself."""
+    """Return the slowest mesh axis on which devices differ, by position; -1 for a device and itself."""
     differ = mesh.axis_coordinates[a] != mesh.axis_coordinates[b]
     return np.where(differ.any(axis=-1), differ.argmax(axis=-1), -1)
 
 
 def teams(level: int, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
-    """Devices that want the same box and differ on axes faster than `level` only, `(devices, most)`.
+    """Group devices that want the same box and differ on axes faster than `level` only, `(devices, most)`.
 
     Members come in order, -1 past the last one.
     """
@@ -90,7 +92,7 @@ def teams(level: int, wanted: np.ndarray, mesh: MeshShape) -> np.ndarray:
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each distinct row appears first, and the number of every row among them."""
+    """Find the first position of each distinct row, and the number of every row among the distinct ones."""
     number: dict[bytes, int] = {}
     place = [number.setdefault(row.tobytes(), len(number)) for row in rows]
     group = np.array(place, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Memory of all devices, counted: what is live, what the peak was, and when it is too much."""
+"""Memory accounting for all devices: live allocations, the peak, and excess over the capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tapestry.hardware.simulator.execution import Live, OutOfMemory
 
 
 class Ledger:
-    """Live bytes per device, `(devices,)`; every allocation has a name and a size on each device.
+    """The live bytes per device, `(devices,)`; every allocation has a name and a size on each device.
 
     With a capacity, an allocation that does not fit raises OutOfMemory.
     """
@@ -21,7 +21,7 @@ class Ledger:
         self.slot, self.where = -1, "before the first slot"
 
     def enter(self, slot: int, block: str) -> None:
-        """Later allocations belong to this slot."""
+        """Assign later allocations to this slot."""
         self.slot, self.where = slot, f"at slot {slot} (block {block!r})"
 
     def allocate(self, name: str, size_bytes: np.ndarray) -> None:
@@ -35,7 +35,7 @@ class Ledger:
             self._refuse(self.capacity_bytes)
 
     def free(self, name: str) -> None:
-        """Take one allocation back."""
+        """Release one allocation."""
         self.live_bytes = self.live_bytes - self.allocations.pop(name)
 
     def _refuse(self, capacity_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Live bytes by the clock, as a check on live bytes by the slot: the first may never exceed the second."""
+"""Live bytes by clock time, a check on live bytes by slot: the first may never exceed the second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Lifetime:
 
 
 class Lifetimes:
-    """When every allocation of a run is really in use, and what was counted for each slot."""
+    """The clock intervals in which the allocations of a run are used, and the begin time of each slot."""
 
     def __init__(self, devices: int) -> None:
         self.devices = devices
@@ -38,7 +38,7 @@ class Lifetimes:
         lifetime.last_ticks = np.maximum(lifetime.last_ticks, until_ticks)
 
     def check(self, kept: set[str], counted_bytes: np.ndarray) -> None:
-        """Compare with what was counted, `(slots, 2, devices)`; `kept` are live to the end.
+        """Compare the lifetimes with the counted bytes, `(slots, 2, devices)`; `kept` are live to the end.
 
         Raises:
             RuntimeError: on some device more bytes were live at some time than were counted for its slot.

@@ -1,4 +1,4 @@
-"""Who still needs a buffer: reference counts over the reads and copies that are to come."""
+"""Reference counts of buffers over the reads and copies still to come."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tapestry.teg.sharding.expand import ExplicitGraph, Slot
 
 
 class Liveness:
-    """Remaining uses of every buffer, taken from the program alone.
+    """The remaining uses of every buffer, derived from the program alone.
 
     A block's read counts once per input, a copy once as reader of its source, from its issue until it has
-    been waited for. Parameters, buffers, constants and optimizer state, sources that nobody reads and
-    buffers that sinks read are never given up - but state whose next value a sink takes is: its old value is of no
+    been waited for. Parameters, buffers, constants and optimizer state, sources without readers and
+    buffers that sinks read are never freed - but state whose next value a sink takes is: its old value is of no
     use to the next run.
     """
 
@@ -37,12 +37,12 @@ class Liveness:
                 self.kept.add(key)
 
     def after_waits(self, slot: Slot) -> Iterator[str]:
-        """The sources of the copies waited for that nobody needs any more."""
+        """Yield the sources of the copies waited for that are no longer needed."""
         sources = [self.source_of[key] for key in slot.waited]
         return self._give_up(sources)
 
     def after_block(self, slot: Slot) -> Iterator[str]:
-        """The values read or made in this slot that nobody needs any more."""
+        """Yield the values read or produced in this slot that are no longer needed."""
         yield from self._give_up([read.buffer for read in slot.step.reads])
         yield from (key for key in slot.step.outputs if self.uses[key] == 0 and key not in self.kept)
 

@@ -1,4 +1,4 @@
-"""Copies carried out on arrays: every element that a device gets from another one is moved, and counted.
+"""Execution of copies on arrays: every element that a device gets from another one is moved, and counted.
 
 The order in which terms are combined is that of the members' positions, so that replicas agree to the bit.
 """
@@ -30,9 +30,9 @@ Arrays = list[np.ndarray]
 
 
 class Movement:
-    """One copy of a tensor of `shape`; `run` makes the result, the other fields count on the way.
+    """A copy of a tensor of `shape`; `run` computes the result, and the other fields count along the way.
 
-    `staging_bytes` is what the devices hold besides source and result: the incoming slice of the first
+    `staging_bytes` are the bytes that devices hold besides source and result: the incoming slice of the first
     step, that step's reduced slice if another scatter step follows, the middle buffer if a fetch does.
     """
 
@@ -45,7 +45,7 @@ class Movement:
         self.exchanges: list[Exchange] = []
 
     def run(self, held: Arrays) -> tuple[Arrays, CopyCounts]:
-        """The result on every device from the source's local buffers, and what it took."""
+        """Compute the result on every device from the source's local buffers, and the counts of the copy."""
         arrays = self._reduced(held) if self.plan.reduces else held
         if self.plan.fetch:
             if self.plan.reduces:
@@ -67,20 +67,20 @@ class Movement:
         return self._all_reduce(parts) if self.plan.reduce else parts
 
     def _receive(self, received_bytes: np.ndarray, target: int, source: int, piece: np.ndarray) -> None:
-        """Count a piece that has come from another device; the own one comes from nowhere."""
+        """Count a piece received from another device; a device's own piece is not counted."""
         if target != source:
             received_bytes[target] += piece.nbytes
             self.links[source, target] += piece.nbytes
 
     def _combine(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
-        """Terms combined in the order given."""
+        """Combine terms in the order given."""
         total = pieces[0]
         for piece in pieces[1:]:
             total = combine(str(self.plan.source.monoid), total, piece)
         return total
 
     def _reduce_scatter(self, parts: Arrays) -> Arrays:
-        """Each device reads its next set from every peer of the step, step by step."""
+        """Reduce-scatter the parts: each device reads its next set from every peer of the step, step by step."""
         before = scatter_sets(self.plan, self.shape, self.mesh, 0)
         for done, step in enumerate(self.plan.scatter, start=1):
             after = scatter_sets(self.plan, self.shape, self.mesh, done)
@@ -102,7 +102,7 @@ class Movement:
         return parts
 
     def _all_reduce(self, parts: Arrays) -> Arrays:
-        """Slices of the flattened shard, reduced axis by axis, then gathered back in reverse order."""
+        """All-reduce the parts: reduce slices of the flattened shard axis by axis, gather them in reverse order."""
         flat = [p.reshape(-1) for p in parts]
         begin = np.zeros_like(self.staging_bytes)
         slices = flat_slices(per_device([len(f) for f in flat]), self.plan.reduce, self.mesh)
@@ -125,7 +125,7 @@ class Movement:
         return [f.reshape(p.shape) for f, p in zip(flat, parts, strict=True)]
 
     def _gather(self, flat: Arrays, step: tuple[str, tuple[str, ...]]) -> Arrays:
-        """The slices of the step's members put together; one array for all of them."""
+        """Concatenate the slices of the step's members, into one array for all of them."""
         received_bytes = np.zeros_like(self.staging_bytes)
         joined: Memo[np.ndarray] = Memo()
         result = []
@@ -138,7 +138,7 @@ class Movement:
         return result
 
     def _fetch(self, held: Arrays) -> Arrays:
-        """The needed boxes from pieces of the middle ones, each missing element once."""
+        """Build the needed boxes from pieces of the middle ones, fetching each missing element once."""
         transfers = fetch_transfers(self.plan, self.shape, self.mesh)
         mine: list[list[Transfer]] = [[] for _ in self.devices]
         for t in transfers:
@@ -168,7 +168,7 @@ class Movement:
     def _assembled(
         self, device: int, transfers: Sequence[Transfer], pieces: Arrays, dtype: np.dtype[Any]
     ) -> np.ndarray:
-        """A device's needed box, filled with the pieces that it holds or receives."""
+        """Build a device's needed box from the pieces that it holds or receives."""
         low, high = self.wanted[device].T
         result = np.empty((high - low).tolist(), dtype)
         for t, piece in zip(transfers, pieces, strict=True):
@@ -183,7 +183,7 @@ class Movement:
 
     @staticmethod
     def _place(transfer: Transfer, box: np.ndarray) -> tuple[slice, ...]:
-        """Where the transfer's box lies inside a local buffer that holds `box`."""
+        """Return the slices of the transfer's box inside a local buffer that holds `box`."""
         return tuple(slice(a - s, b - s) for (a, b), s in zip(transfer.box, box[:, 0].tolist(), strict=True))
 
 
@@ -194,7 +194,7 @@ def _write(into: np.ndarray, piece: np.ndarray, transfer: Transfer) -> None:
 
 
 def _shared(arrays: Arrays) -> Arrays:
-    """The same arrays, equal ones represented by one of them."""
+    """Replace equal arrays by one of them."""
     different: Arrays = []
     result = []
     for array in arrays:

@@ -1,4 +1,4 @@
-"""Parts of arrays: boxes of boxes, slices of flattened boxes, and when two arrays are the same memory."""
+"""Parts of arrays: boxes of boxes, slices of flattened boxes, and tests of whether two arrays are the same memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MemoryKey: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], str]
 
 
 def memory_key(array: np.ndarray) -> MemoryKey:
-    """Equal for arrays that are the same memory read in the same way, as long as both are alive."""
+    """Return a key that is equal for arrays of the same memory read in the same way, as long as both are alive."""
     address = array.__array_interface__["data"][0] if array.size else 0
     return address, array.shape, array.strides, array.dtype.str
 
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Results by the memory of the immutable arrays they were made from, which is kept alive as long."""
+    """A cache of results by the memory of the immutable arrays they are computed from, which it keeps alive."""
 
     def __init__(self) -> None:
         self.known: dict[Hashable, tuple[Sequence[np.ndarray], T]] = {}
 
     def get(self, arrays: Sequence[np.ndarray], make: Callable[[], T], also: Hashable = None) -> T:
-        """What `make()` gave the first time for these arrays and whatever else the result depends on."""
+        """Return the result of the first `make()` for these arrays and for `also`, any further inputs of the result."""
         key = (also, *map(memory_key, arrays))
         if key not in self.known:
             self.known[key] = (arrays, make())
@@ -34,13 +34,13 @@ class Memo(Generic[T]):
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array, made immutable: buffers are shared by devices that hold the same values."""
+    """Make the array immutable and return it: buffers are shared by devices that hold the same values."""
     array.setflags(write=False)
     return array
 
 
 def box_part(array: np.ndarray, start: Sequence[int], box: np.ndarray) -> np.ndarray:
-    """The part `box` `(rank, 2)` of the box that `array` holds from `start` on, as a view."""
+    """View the part `box` `(rank, 2)` of the box that `array` holds from `start` on."""
     shape = tuple(int(n) for n in np.maximum(box[:, 1] - box[:, 0], 0))
     if 0 in shape:
         return np.empty(shape, array.dtype)
@@ -48,7 +48,7 @@ def box_part(array: np.ndarray, start: Sequence[int], box: np.ndarray) -> np.nda
 
 
 def set_part(array: np.ndarray, held: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> np.ndarray:
-    """The elements at the product of `wanted` coordinates, from an array over the product of `held` ones."""
+    """Return the elements at the product of `wanted` coordinates, from an array over the product of `held` ones."""
     if any(len(w) == 0 for w in wanted):
         return np.empty([len(w) for w in wanted], array.dtype)
     places = [np.searchsorted(h, w) for h, w in zip(held, wanted, strict=True)]
@@ -58,7 +58,7 @@ def set_part(array: np.ndarray, held: Sequence[np.ndarray], wanted: Sequence[np.
 
 
 def flat_parts(shape: Sequence[int], start: int, end: int) -> Iterator[tuple[slice, ...]]:
-    """Boxes that make up elements `[start, end)` of a row-major array of `shape`, in order."""
+    """Yield the boxes that make up elements `[start, end)` of a row-major array of `shape`, in order."""
     if start >= end:
         return
     if not shape:
@@ -81,7 +81,7 @@ def flat_parts(shape: Sequence[int], start: int, end: int) -> Iterator[tuple[sli
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays are equal bit by bit, not-a-numbers included."""
+    """Return whether two arrays are equal bit by bit, NaNs included."""
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
     if memory_key(a) == memory_key(b) or a.size == 0:

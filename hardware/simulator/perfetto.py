@@ -1,4 +1,4 @@
-"""A run's events as a trace that Perfetto and Chrome open."""
+"""Conversion of a run's events to a trace that Perfetto and Chrome open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TICKS_PER_US = 10**6
 
 
 def to_perfetto(execution: Execution) -> dict[str, Any]:
-    """Chrome trace JSON: a process per device, a thread per stream, times in microseconds.
+    """Convert a run's events to Chrome trace JSON: a process per device, a thread per stream, times in microseconds.
 
     Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
     """

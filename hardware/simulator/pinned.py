@@ -1,9 +1,10 @@
-"""Running an explicit graph as it stands: blocks where they are pinned, tensors fetched where they are read.
+"""Simulation of an explicit graph as it is: blocks run where they are pinned, tensors are fetched where they are
+read.
 
-The program order decides who comes first; a block starts when its device is free, its inputs are there and what
-it comes after is done. A tensor made elsewhere is received once per reading device, and stays until its last
-reader there. Views are free and keep what they look at. Sources are there from the beginning, those that
-outlive a step to the end, and so is what sinks observe.
+Blocks take their turn in program order; a block starts when its device is free, its inputs are available and the
+blocks it must follow are done. A tensor from another device is received once per reading device, and stays until
+its last reader there. Views are free and keep the tensors they view alive. Sources are available from the start;
+those that outlive a step, and the values observed by sinks, are kept to the end.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, eq=False)
 class PinnedRun:
-    """Values and counts of a run. `outputs`: by the sites of the graph's own sinks; empty after a dry run.
+    """The values and counts of a run. `outputs`: by the sites of the graph's own sinks; empty after a dry run.
 
     `flops`, `peak_memory_bytes`, `received_bytes`, `busy_ticks` `(devices,)`, int64. `makespan_ticks`: when the
-    last block is done, in ticks of 1 ps. `resources`: the named costs that the program brings along, summed.
+    last block is done, in ticks of 1 ps. `resources`: the named costs supplied with the program, summed.
     """
 
     outputs: Mapping[str, np.ndarray]
@@ -49,7 +50,7 @@ class PinnedRun:
 
     @property
     def traffic_bytes(self) -> int:
-        """Bytes received from other devices, summed over devices."""
+        """The bytes received from other devices, summed over devices."""
         return int(self.received_bytes.sum())
 
 
@@ -66,7 +67,7 @@ def run_pinned(
     `inputs` gives values by source, each a part as the graph holds it. A `dry` run counts without computing.
 
     Raises:
-        ValueError: a device that the mesh has not, or inputs that do not fit.
+        ValueError: a device is not on the mesh, or inputs do not fit.
     """
     devices = _devices(graph, mesh)
     outputs = {} if dry else evaluate(graph, inputs or {})
@@ -74,7 +75,7 @@ def run_pinned(
 
 
 def _devices(graph: Graph, mesh: Mesh) -> dict[str, int]:
-    """Where each block runs."""
+    """Return the device of each block; raise `ValueError` for devices that are not on the mesh."""
     found: dict[str, int] = {}
     wrong = []
     for block in graph.blocks:
@@ -128,7 +129,7 @@ class _Run:
         )
 
     def _keep(self) -> None:
-        """One more reader, who never comes, for what stays to the end; and one per remote reader at the origin."""
+        """Add a permanent reader to all that stays to the end, and one reader at the origin per remote reader."""
         carried = {s.definition.get("carries") for s in self.graph.sinks}
         for block in self.graph.blocks:
             device = self.devices[block.site]
@@ -146,7 +147,7 @@ class _Run:
                 self.waiting[tensor, home] += 1
 
     def _block(self, block: Block, after: int) -> int:
-        """Run one block; returns when it is done."""
+        """Run one block; return its end time."""
         device = self.devices[block.site]
         start = max(int(self.clock[device]), after)
         for t in dict.fromkeys(block.inputs):
@@ -172,7 +173,7 @@ class _Run:
         return end
 
     def _obtain(self, tensor: str, device: int) -> int:
-        """When the tensor is on the device; it is received if it is not there."""
+        """Return the time at which the tensor is on the device; receive it if it is not there."""
         place = (tensor, device)
         home = (tensor, self.devices[self.graph.producers[tensor].site])
         if place == home or place in self.ready:
@@ -188,7 +189,7 @@ class _Run:
         return self.ready[place]
 
     def _crossed(self, a: int, b: int) -> MeshAxis:
-        """The slowest axis along which two devices differ."""
+        """Return the slowest axis along which two devices differ."""
         shape = [axis.size for axis in self.mesh.axes]
         places = zip(np.unravel_index(a, shape), np.unravel_index(b, shape), self.mesh.axes, strict=True)
         return next(axis for x, y, axis in places if x != y)
@@ -233,7 +234,7 @@ class _Run:
         return self.graph.tensors[tensor].type.size_bytes
 
     def _stored(self, tensor: str) -> int:
-        """Bytes of a local tensor in its device's native layout: explicit graphs say nothing of others."""
+        """Compute the bytes of a local tensor in its device's native layout: explicit graphs name no others."""
         kind = self.graph.tensors[tensor]
         return int(stored_bytes(self.native, "", np.array(kind.shape, dtype=np.int64), kind.dtype))
 
@@ -247,7 +248,7 @@ class _Run:
         self.peak[place[1]] = max(self.peak[place[1]], self.held[place[1]])
 
     def _release(self, place: Place) -> None:
-        """One reader less; the buffer behind goes with its last one."""
+        """Remove one reader, and free the underlying buffer with its last one."""
         root = self._root(place)
         self.waiting[root] -= 1
         if self.waiting[root] == 0:
@@ -258,7 +259,7 @@ class _Run:
 
 
 def _tiles(work: Work, sizes: Mapping[str, int]) -> dict[str, int]:
-    """m, n, k and batch of a contraction."""
+    """Compute m, n, k and batch of a contraction."""
     if work.kind != "contraction" or not work.roles:
         return {}
     found = dict.fromkeys(("m", "n", "k", "batch"), 1)

@@ -1,4 +1,4 @@
-"""What the phases of a copy moved: bytes received per device, round by round, as counted by either backend."""
+"""The bytes moved by the phases of a copy: received per device, round by round, as counted by either backend."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tapestry.teg.sharding.spec import Spec
 
 
 class Exchange(NamedTuple):
-    """One round and the bytes that each device received in it from others, `(devices,)`."""
+    """A round and the bytes that each device received in it from others, `(devices,)`."""
 
     round: Round
     received_bytes: np.ndarray
 
 
 class CopyCounts(NamedTuple):
-    """One copy, counted: sizes of result and staging `(devices,)`, its rounds in order, bytes per link.
+    """The counts of one copy: sizes of result and staging `(devices,)`, its rounds in order, bytes per link.
 
     `link_bytes` `(devices, devices)` is by `[source, target]`; None where it was counted by device class.
     """
@@ -34,14 +34,14 @@ class CopyCounts(NamedTuple):
 
     @property
     def received_bytes(self) -> np.ndarray:
-        """Bytes received in all rounds, `(devices,)`."""
+        """The bytes received in all rounds, `(devices,)`."""
         total = np.zeros_like(self.result_bytes)
         for exchange in self.exchanges:
             total += exchange.received_bytes
         return total
 
     def ticks(self, mesh: Mesh) -> int:
-        """Duration: the rounds one after the other, each as long as its busiest receiver takes."""
+        """Compute the duration: the rounds one after the other, each as long as its busiest receiver takes."""
         total = 0
         for (name, kind, members, stride), received_bytes in self.exchanges:
             most = int(received_bytes.max(initial=0))
@@ -52,7 +52,7 @@ class CopyCounts(NamedTuple):
 def fetch_exchanges(
     plan: CopyPlan, mesh: MeshShape, direct_bytes: np.ndarray, gathered_bytes: np.ndarray
 ) -> tuple[Exchange, ...]:
-    """The rounds of a fetch: per mesh axis what crosses it, then the local gathers of split slow transfers.
+    """Build the rounds of a fetch: the bytes crossing each mesh axis, then the local gathers of split slow transfers.
 
     Both byte counts are `(axes, devices)`, axes slowest first; rounds that move nothing are left out.
     """
@@ -71,7 +71,7 @@ def fetch_exchanges(
 
 
 def replica_round(needed: Spec, axis: str, mesh: MeshShape) -> Round:
-    """The all-gather among the devices of one mesh axis that need the same elements."""
+    """Build the all-gather among the devices of one mesh axis that need the same elements."""
     used = {name for split in needed.dims for name in split.axes}
     mine = tuple(s.name for s in mesh.sub_axes if s.axis == axis)
     free = tuple(name for name in mine if name not in used)
@@ -80,10 +80,10 @@ def replica_round(needed: Spec, axis: str, mesh: MeshShape) -> Round:
 
 
 def no_links(devices: int) -> np.ndarray:
-    """Bytes per link, none yet: `(devices, devices)`."""
+    """Return zero bytes for every link, `(devices, devices)`."""
     return np.zeros((devices, devices), dtype=np.int64)
 
 
 def per_device(values: Sequence[int]) -> np.ndarray:
-    """One count per device, `(devices,)`."""
+    """Convert counts, one for each device, to an array `(devices,)`."""
     return np.array(values, dtype=np.int64)

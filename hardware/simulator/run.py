@@ -1,4 +1,4 @@
-"""Running an explicit program slot by slot: who allocates what when, what moves, and how long it takes."""
+"""Simulation of an explicit program slot by slot: allocations, transfers and durations."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def simulate(
     trace: bool = False,
     compute_dtype: str | None = None,
 ) -> Execution:
-    """Run `program` on the virtual devices of `mesh`; count memory, bytes and time on the way.
+    """Run `program` on the virtual devices of `mesh`; count memory, bytes and time along the way.
 
-    `inputs` are whole arrays by source site; values the graph brings along may be left out. A `dry` run
+    `inputs` are whole arrays by source site; values supplied with the graph may be left out. A `dry` run
     counts the same without computing. `compute_dtype` is the precision of contractions on the clock.
 
     Raises:
-        ValueError: the mesh is not the one the program was made for, or inputs do not fit.
+        ValueError: the mesh is not the one the program was built for, or inputs do not fit.
         OutOfMemory: `capacity_check` is on and an allocation exceeds a device's memory.
         RuntimeError: replicas of an observed value differ, or more is live by the clock than was counted.
     """
@@ -119,7 +119,7 @@ class _Run:
         )
 
     def _copy(self, copy: CopyStep) -> None:
-        """Issue a copy: results and staging are allocated at once, its time runs on the other stream."""
+        """Issue a copy: allocate its result and staging at once, and run its time on the other stream."""
         counts = self.backend.copy(copy)
         ticks = counts.ticks(self.mesh) + relayout_ticks(self.program, copy, self.mesh.device, self.storage)
         start, end = self.clocks.copy(copy.result, ticks)
@@ -176,5 +176,5 @@ class _Run:
 
 
 def _staging(copy: str) -> str:
-    """The name of a copy's staging."""
+    """Return the name of a copy's staging."""
     return f"{copy} (staging)"

@@ -1,6 +1,6 @@
-"""How devices store their parts: in which layout, how large, packed and unpacked.
+"""Storage of parts on devices: their layouts and sizes, packing and unpacking.
 
-Imported by the backends and by the run's clocks; nobody else knows that values are ever packed.
+Imported by the backends and by the run's clocks; no other module deals with packed values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Packed(NamedTuple):
     layout: Layout | None
 
     def array(self) -> np.ndarray:
-        """The part's elements."""
+        """Return the part's elements."""
         return self.slots if self.layout is None else frozen(self.layout.unpack(self.slots))
 
 
@@ -38,7 +38,7 @@ class Storage:
         self.native: Native = native_named(device.layouts[0])
 
     def part_bytes(self, buffer: Buffer, boxes: np.ndarray) -> np.ndarray:
-        """Bytes of boxes `(devices, rank, 2)` in a buffer's layout, padding included, `(devices,)`.
+        """Compute the bytes of boxes `(devices, rank, 2)` in a buffer's layout, padding included, `(devices,)`.
 
         Counted in the slots of each part's layout, not by the closed formula of the cost model.
         """
@@ -50,12 +50,12 @@ class Storage:
         return slots * item_bytes(buffer.dtype)
 
     def accessed_bytes(self, buffer: Buffer, part: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """Bytes behind `moved` logical ones of the boxes `part` of a buffer, `(devices,)`."""
+        """Compute the bytes accessed for `moved` logical ones of the boxes `part` of a buffer, `(devices,)`."""
         logical = volumes(part) * item_bytes(buffer.dtype)
         return accessed_bytes(moved, self.part_bytes(buffer, part), logical)
 
     def pack(self, array: np.ndarray, buffer: Buffer) -> Packed:
-        """A part in the layout of its buffer."""
+        """Pack a part in the layout of its buffer."""
         if self.native.tiles is None or array.size == 0:
             return Packed(array, None)
         layout = bind(self.native, buffer.layout, array.shape, buffer.dtype)
@@ -64,7 +64,7 @@ class Storage:
 
 @lru_cache(maxsize=65536)
 def _slots(native: Native, order: str, shape: tuple[int, ...], dtype: str) -> int:
-    """Slots of a part in its layout of tiles."""
+    """Compute the number of slots of a part in its layout of tiles."""
     if 0 in shape:
         return 0
     layout = bind(native, order, shape, dtype)

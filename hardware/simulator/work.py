@@ -1,4 +1,4 @@
-"""What one block costs each device: operations, bytes accessed, ticks; from index parts and read ranges."""
+"""The cost of one block on each device: operations, bytes accessed, ticks; from index parts and read ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tapestry.teg.sharding.spec import volumes
 
 
 class BlockWork(NamedTuple):
-    """Work of one block on every device, `(devices,)` each."""
+    """The work of one block on every device, `(devices,)` each."""
 
     flops: np.ndarray
     accessed_bytes: np.ndarray
@@ -32,7 +32,7 @@ def block_work(
     storage: Storage,
     compute_dtype: str | None = None,
 ) -> BlockWork:
-    """Operations, bytes read and written, and duration of a block; nothing where the index part is empty."""
+    """Compute operations, bytes read and written, and duration of a block; zero where the index part is empty."""
     graph = program.abstract
     block = graph.by_site[step.site]
     inputs, outputs = graph.input_types(block), graph.output_types(block)
@@ -64,7 +64,7 @@ def block_work(
 
 
 def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | None:
-    """What the program says of a resource itself, `(devices,)`; None where it does not."""
+    """Evaluate the program's own cost of a resource, `(devices,)`; None where it specifies none."""
     costs, signature = step.definition.costs, step.definition.signature
     cost = None if costs is None else costs.named(resource)
     if cost is None:
@@ -73,7 +73,7 @@ def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | 
 
 
 def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, storage: Storage) -> int:
-    """How long a copy reads its part in one layout and writes it in another; nothing where both are the same."""
+    """Compute the time of a copy to read its part in one layout and write it in another; 0 where both are the same."""
     source, result = program.buffers[copy.source], program.buffers[copy.result]
     if source.layout == result.layout:
         return 0
@@ -101,7 +101,7 @@ def _accessed_bytes(
 
 
 def _matrix_sizes(step: ComputeStep, work: Work, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Local m, n, k and batch of a contraction, `(devices,)` each."""
+    """Compute the local m, n, k and batch of a contraction, `(devices,)` each."""
     signature = step.definition.signature
     if work.kind != "contraction" or not work.roles or signature is None:
         return {}

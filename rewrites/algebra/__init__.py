@@ -1,4 +1,4 @@
-"""Algebra: the same values by fewer or cheaper operations. One story per file, added up here."""
+"""Algebraic rules: the same values by fewer or cheaper operations. One topic per file, combined here."""
 
 from tapestry.rewrites.algebra.activations import ACTIVATIONS
 from tapestry.rewrites.algebra.association import ASSOCIATION

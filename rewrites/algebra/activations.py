@@ -1,7 +1,7 @@
-"""Activations that programs spell out are found again: one function instead of five or eight.
+"""Recognition of activations that programs spell out: one function instead of five or eight.
 
 Exports write a unit as a chain of element-wise operators. Fused into one cell and brought to canonical form, they
-are told by their shape and their constants, which exports round to single precision.
+are recognized by their shape and their constants, which exports round to single precision.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MULTIPLIED_OUT = Chain("add", (CUBE, A * J))
 
 
 def half_and_half(value: Any) -> Chain:
-    """value / 2 + 1 / 2."""
+    """Build the expression value / 2 + 1 / 2."""
     return Chain("add", (Chain("mul", (value, HALF)), HALF))
 
 
 def gated(value: Any) -> tuple[Chain, Chain, Chain]:
-    """a (value + 1) / 2, and the same with the half or with a inside the brackets."""
+    """Build the patterns for a (value + 1) / 2: written so, and with the half or with a inside the brackets."""
     outside = Chain("mul", (("add", value, ("const", 1)), A, HALF))
     inside = Chain("add", (Chain("mul", (value, A)), A))
     return outside, Chain("mul", (half_and_half(value), A)), Chain("mul", (inside, HALF))
@@ -46,17 +46,17 @@ GELU = gated((A * K).erf())
 
 
 def _sigmoid_gated(argument: Chain) -> Chain:
-    """a sigmoid(argument)."""
+    """Build the pattern for a sigmoid(argument)."""
     return Chain("mul", (("sigmoid", argument), A))
 
 
 def _over_exponential(argument: Chain) -> tuple[Any, ...]:
-    """a / (exp(argument) + 1)."""
+    """Build the pattern for a / (exp(argument) + 1)."""
     return ("div", A, ("add", ("exp", argument), ("const", 1)))
 
 
 def near(**values: float) -> Callable[[Mapping[str, Any]], bool]:
-    """A guard: the constants of these names are these numbers, but for rounding."""
+    """Build a guard: the constants of these names equal these numbers up to rounding."""
     return lambda bound: all(
         math.isclose(bound[name], value, rel_tol=ROUNDED) for name, value in values.items() if name in bound
     )

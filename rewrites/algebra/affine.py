@@ -1,4 +1,4 @@
-"""Expressions as `scale * input + terms`, and as products: what folding moves out of a cell.
+"""Expressions as `scale * input + terms` and as products: the parts that folding moves out of a cell.
 
 Coefficients are sub-expressions of chosen inputs and constants only (`fixed`), in practice those that vary
 along fewer dimensions than the input in question.
@@ -19,14 +19,14 @@ Term = tuple[bool, Expression]
 
 
 class Affine(NamedTuple):
-    """An expression that is `scale * input + sum of terms`; no scale stands for 1."""
+    """An expression of the form `scale * input + sum of terms`; a scale of None stands for 1."""
 
     scale: Expression | None
     terms: tuple[Term, ...]
 
 
 class Part(NamedTuple):
-    """An affine sub-expression: its text (which occurs perhaps several times), expression and form."""
+    """An affine sub-expression: its text (which may occur several times), expression and form."""
 
     text: str
     expr: Expression
@@ -34,17 +34,17 @@ class Part(NamedTuple):
 
 
 def has_index(expr: Expression) -> bool:
-    """Whether the expression depends on a coordinate."""
+    """Return whether the expression depends on a coordinate."""
     return any(part[0] == "index" for part in parts_of(expr).values())
 
 
 def is_coefficient(expr: Expression, fixed: Collection[int]) -> bool:
-    """Whether the expression reads nothing but these inputs."""
+    """Return whether the expression reads no inputs but these and no coordinate."""
     return set(inputs_of(expr)) <= set(fixed) and not has_index(expr)
 
 
 def affine(expr: Expression, k: int, fixed: Collection[int]) -> Affine | None:
-    """The expression as scale times input `k` plus terms; None where it is nothing of the kind.
+    """Write the expression as scale times input `k` plus terms; None if it has no such form.
 
     Only sums of coefficients are multiplied out: any other term would be scaled once more.
     """
@@ -101,7 +101,7 @@ def _negated(inner: Affine) -> Affine:
 
 @lru_cache(maxsize=1 << 12)
 def affine_part(expr: Expression, k: int, fixed: frozenset[int], dtypes: tuple[str, ...]) -> Part | None:
-    """The largest affine sub-expression through which alone the expression depends on input `k`.
+    """Find the largest affine sub-expression through which alone the expression depends on input `k`, or None.
 
     Its element type, and that of all its terms, is the input's.
     """
@@ -121,7 +121,7 @@ def affine_part(expr: Expression, k: int, fixed: frozenset[int], dtypes: tuple[s
 
 
 def summed(terms: Sequence[Term], start: Expression | None = None) -> Expression:
-    """The sum of the terms, behind `start` where that is given."""
+    """Build the sum of the terms, after `start` if that is specified."""
     if start is None:
         minus, first = terms[0]
         start, terms = ("neg", first) if minus else first, terms[1:]
@@ -131,7 +131,7 @@ def summed(terms: Sequence[Term], start: Expression | None = None) -> Expression
 
 
 def factors(expr: Expression) -> list[tuple[bool, Expression]]:
-    """The factors of a product; whether each divides."""
+    """List the factors of a product, each with whether it divides."""
     if expr[0] == "mul":
         return [*factors(expr[1]), *factors(expr[2])]
     if expr[0] == "div":
@@ -140,7 +140,7 @@ def factors(expr: Expression) -> list[tuple[bool, Expression]]:
 
 
 def multiplied(found: Sequence[tuple[bool, Expression]]) -> Expression:
-    """The product of the factors; 1 where there are none."""
+    """Build the product of the factors; 1 if there are none."""
     above = [e for divides, e in found if not divides]
     below = [e for divides, e in found if divides]
     result: Expression | None = None

@@ -1,4 +1,4 @@
-"""Contractions inside contractions: spread out, and put together in another order."""
+"""Nested contractions: flattened, and reassociated into another contraction order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDERS: Mapping[str, Pair] = {"0,1": ((0, 1), 2), "0,2": ((0, 2), 1), "1,2": (0,
 
 
 def _inner_names(m: Match) -> Mapping[str, str]:
-    """The names of the inner contraction as the outer one may call them."""
+    """Map the names of the inner contraction to names that the outer one can use without conflicts."""
     outer: Labels = m["labels"][len(m["before"])]
     taken = {n for part in m["labels"] for n in part}
     names = dict(zip(m["inner_output"], outer, strict=True))
@@ -57,7 +57,7 @@ def _flat_sites(m: Match) -> tuple[str, ...]:
 
 
 def _other_orders(m: Match) -> list[str]:
-    """Of three operands every order but the one there is, by the pair that comes first; of more the best ones."""
+    """List all contraction orders of three operands but the present, by first pair; of more, the best ones."""
     sites = _flat_sites(m)
     if len({m.draft.tensors[t].dtype for t in sites}) > 1:
         return []
@@ -74,7 +74,7 @@ def _associated(m: Match) -> Op:
 
 
 def _is_inner(draft: Sight, block: Block, root: Block) -> bool:
-    """Whether a contraction is read once, so that it may be done in another way."""
+    """Return whether a contraction is read once, so that it may be computed in another way."""
     return all(len(draft.readers[t]) == 1 for t in block.outputs)
 
 
@@ -83,7 +83,7 @@ TREE = op("contract", ALL_INSIDE, labels=attr("labels"), output=attr("output"))
 
 
 class Spread(NamedTuple):
-    """Contractions inside each other as one of many operands, and what they cost as they are."""
+    """Nested contractions as one contraction of many operands, with their present cost."""
 
     sites: tuple[str, ...]
     network: Network
@@ -91,7 +91,7 @@ class Spread(NamedTuple):
 
 
 def _spread(m: Match) -> Spread:
-    """All operands of the matched contractions that none of these makes; inner names are made different."""
+    """Collect all operands of the matched contractions that none of these produces; rename inner names apart."""
     root, *inner = m.blocks
     makers = {b.outputs[0]: b for b in inner}
     sites: list[str] = []
@@ -117,13 +117,13 @@ def _spread(m: Match) -> Spread:
 
 
 def _is_inside(m: Match) -> bool:
-    """Whether the root is inside another contraction itself: then all is done anew from there."""
+    """Return whether the root itself is inside another contraction, from which all is then recomputed."""
     readers = m.draft.readers[m.roots[0].outputs[0]]
     return len(readers) == 1 and readers[0][0].operator == "contract"
 
 
 def _better_orders(m: Match) -> list[str]:
-    """The measures by which there is a better order than the present one of three contractions and more."""
+    """List the measures by which a better order of three or more contractions exists than the present one."""
     if (
         len(m.blocks) < 3
         or _is_inside(m)
@@ -144,7 +144,7 @@ def _in_best_order(m: Match) -> Op:
 
 
 def _tree_example(size: Sizes) -> Graph:
-    """Matrices times a vector from the wrong end."""
+    """Build an example: matrices multiplied by a vector, starting from the wrong end."""
     b = Sketch("best_order_of_contracts")
     n = size(3, least=2)
     ones = [b.tensor(name, n, n) for name in "abcd"]
@@ -162,7 +162,7 @@ def _flatten_example(size: Sizes) -> Graph:
 
 
 def _chain_example(size: Sizes) -> Graph:
-    """A chain of three, and a contraction of three inside another."""
+    """Build an example: a chain of three, and a contraction of three inside another."""
     b = Sketch("associate_contract")
     a, c = b.tensor("a", size(3), size(4)), b.tensor("c", size(2), size(5))
     d = b.tensor("d", b.shape(a)[1], b.shape(c)[0])

@@ -1,4 +1,4 @@
-"""Cancellations: what undoes or repeats itself inside an expression disappears."""
+"""Cancellation rules: remove operations that undo or repeat each other inside an expression."""
 
 from __future__ import annotations
 

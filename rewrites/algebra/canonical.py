@@ -1,4 +1,4 @@
-"""Canonical form of expressions: associative and commutative laws are normalised, never enumerated.
+"""Canonical form of expressions: associative and commutative laws are normalized, never enumerated.
 
 Operands of commutative functions stand in a fixed order, constants last. Sums and products of one element
 type are flattened and rebuilt from the left, their constants folded into one.
@@ -29,9 +29,9 @@ ASSOCIATIVE: Mapping[str, Callable[[list[Any]], Any]] = {"add": sum, "mul": math
 
 
 def canonical(expr: Expression, dtypes: Sequence[str]) -> Expression:
-    """The canonical form of an expression over inputs of these element types; the same value up to rounding.
+    """Bring an expression over inputs of these element types to canonical form; equal up to rounding.
 
-    It costs no more: where flattening would compute a shared part twice, the expression stays.
+    The result costs no more: where flattening would compute a shared part twice, the expression is only sorted.
     """
     new = _canonical(expr, dtypes)
     return new if cell_flops(new) <= cell_flops(expr) else _sorted(expr)
@@ -47,7 +47,7 @@ def _canonical(expr: Expression, dtypes: Sequence[str]) -> Expression:
 
 
 def _chain(expr: Expression, dtypes: Sequence[str]) -> Expression:
-    """A sum or product as one chain, sorted, its constants folded."""
+    """Rewrite a sum or product as one chain, sorted, with its constants folded."""
     name, kind = expr[0], element_type(expr, dtypes)
     terms = _flat(expr, name, kind, dtypes)
     constants = [n for t in terms if (n := _number(t)) is not None]
@@ -66,7 +66,7 @@ def _chain(expr: Expression, dtypes: Sequence[str]) -> Expression:
 
 
 def _flat(expr: Expression, name: str, kind: str, dtypes: Sequence[str]) -> list[Expression]:
-    """The terms of nested applications of `name` as far as all of them have the element type `kind`."""
+    """List the terms of nested applications of `name` as far as all of them have the element type `kind`."""
     if expr[0] != name or element_type(expr, dtypes) != kind:
         return [expr]
     sides = expr[1:]
@@ -90,7 +90,7 @@ def _is_number(expr: Expression) -> bool:
 
 
 def _number(expr: Expression) -> int | float | None:
-    """The value of a constant, or of one that is cast and stays as it is; None of anything else."""
+    """Return the value of a constant, or of one that a cast leaves unchanged; None for anything else."""
     if _is_number(expr):
         return cast("int | float", expr[1])
     if expr[0] == "cast" and _is_number(expr[2]) and _is_small(expr[2][1]) and expr[1] in KINDS:
@@ -99,27 +99,27 @@ def _number(expr: Expression) -> int | float | None:
 
 
 def _is_small(value: int | float | None) -> bool:
-    """Whether a number is whole, and the same in every type of `KINDS`."""
+    """Return whether a number is whole, and the same in every type of `KINDS`."""
     return value is not None and float(value).is_integer() and abs(value) <= SMALL
 
 
 def _annihilates(name: str, value: int | float | None, kind: str) -> bool:
-    """Whether a product is zero whatever its other factors are: of floats these may be infinite."""
+    """Return whether a product is zero whatever its other factors; never for floats (may be infinite)."""
     return name == "mul" and value == 0 and not is_float(kind)
 
 
 def _rank(expr: Expression) -> tuple[int, str]:
-    """Functions first, then inputs and coordinates, constants last."""
+    """Return the sort key of a term: functions first, then inputs and coordinates, constants last."""
     order = 0 if expr[0] in CELL_FUNCTIONS or expr[0] == "cast" else 2 if expr[0] == "const" else 1
     return order, repr(expr)
 
 
 @dataclass(frozen=True, eq=False)
 class NotCanonical:
-    """Attribute pattern: a cell whose expression is not in canonical form; binds `new`."""
+    """An attribute pattern for a cell whose expression is not in canonical form; binds `new`."""
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
-        """The canonical expression, where it is another."""
+        """Return the binding of the canonical expression, if it differs from the present one."""
         return _ways(definition, tuple(t.dtype for t in inputs))
 
 
@@ -130,7 +130,7 @@ def _ways(definition: Definition, dtypes: tuple[str, ...]) -> tuple[Mapping[str,
 
 
 def _example(size: Sizes) -> Graph:
-    """c + 2 (a b) 3 + a, with its terms in no order."""
+    """Build an example: c + 2 (a b) 3 + a, with its terms in no order."""
     builder = GraphBuilder("canonical")
     shape = (size(3), size(4))
     names = [builder.source(n, shape, "float32") for n in ("a", "b", "c")]

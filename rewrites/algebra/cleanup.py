@@ -1,4 +1,4 @@
-"""Cleaning up: equal blocks, equal constants, values that nobody sees."""
+"""Cleanup rules: merge equal blocks and equal constants, remove values that nothing reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.teg.graph import Graph
 
 
 def _same_values(m: Match) -> bool:
-    """Whether two sources come with the same values, bit by bit."""
+    """Return whether two sources have the same values, bit by bit."""
     a, b = m.value("a"), m.value("b")
     if a is None or b is None:
         return False

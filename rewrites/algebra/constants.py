@@ -1,4 +1,4 @@
-"""Constant folding: what depends on data that the program brings along is computed once and for all."""
+"""Constant folding: compute results of data supplied with the program once and for all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY = op(None, rest("xs"), definition=attr("definition"))
 
 
 def _points(m: Match) -> int:
-    """The index points of the block; of a fixed one the elements that it reads."""
+    """Count the index points of the block; for one without an index range, the elements that it reads."""
     signature = m["definition"].signature
     if signature is not None:
         return math.prod(signature.index_range.shape)
@@ -29,7 +29,7 @@ def _points(m: Match) -> int:
 
 
 def _is_known(m: Match) -> bool:
-    """Whether the block's one result is small, and all it reads has data."""
+    """Return whether the block has one result, which is small, and data for all its inputs."""
     data = m.draft.data
     return bool(
         m["xs"]
@@ -53,7 +53,7 @@ def _constant() -> Op:
 
 
 def _example(size: Sizes) -> Graph:
-    """A table times exponentials of another one, and a sum that reads what is not known."""
+    """Build an example: a table times exponentials of another one, and a sum that reads an unknown value."""
     b = Sketch("fold_constants")
     rows, columns = size(3), size(4)
     values = np.linspace(-1, 1, rows * columns, dtype=np.float32).reshape(rows, columns)

@@ -1,4 +1,4 @@
-"""What the laws of contractions have in common: patterns of two operands, and names that say the same."""
+"""Helpers of the contraction laws: patterns of two operands, and renamings between equivalent names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ EINSUM = "distributivity and associativity of sums of products (Einstein notatio
 
 
 def contraction(name: str, labels: str, output: str, one: Tensor, other: Tensor) -> Op:
-    """Left side: a contraction of two tensors, either way round."""
+    """Build the left-hand-side pattern of a contraction of two tensors, in either operand order."""
     return op("contract", one, other, labels=attr(labels), output=attr(output)).commutative().named(name)
 
 
 def renaming(old: Sequence[Labels], new: Sequence[Labels]) -> Mapping[str, str] | None:
-    """The names of `old` for those of `new` where both say the same of equal operands, else None."""
+    """Map the names of `new` to those of `old` if both describe equal operands alike, else return None."""
     if [len(a) for a in old] != [len(b) for b in new]:
         return None
     names: dict[str, str] = {}
@@ -29,5 +29,5 @@ def renaming(old: Sequence[Labels], new: Sequence[Labels]) -> Mapping[str, str] 
 
 
 def agree(m: Match) -> bool:
-    """Whether the contractions `l1 -> o1` and `l2 -> o2` are the same but for names and operands."""
+    """Return whether the contractions `l1 -> o1` and `l2 -> o2` are the same up to names and operands."""
     return renaming((*m["l1"], m["o1"]), (*m["l2"], m["o2"])) is not None

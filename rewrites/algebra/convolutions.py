@@ -1,4 +1,4 @@
-"""Algebra of convolutions: merged where they share an image, joined or factored where they are added."""
+"""Algebra of convolutions: merged where they share an image, combined or factored where they are added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINEAR = "linearity of a convolution in its image and in its weights"
 
 
 def _conv(image: Tensor, weights: Tensor, pads: str = "pads") -> Op:
-    """Left side: a convolution in one group; strides and dilations have one name, whichever it is."""
+    """Build the left-side pattern of a convolution in one group; strides and dilations bind the same names."""
     return op(
         "conv",
         image,
@@ -31,7 +31,7 @@ def _conv(image: Tensor, weights: Tensor, pads: str = "pads") -> Op:
 
 
 def _like(image: Any, weights: Any, pads: Any = None) -> Op:
-    """Right side: a convolution of the same strides and dilations."""
+    """Build the right-hand side of a convolution with the matched strides and dilations."""
     return op(
         "conv",
         image,
@@ -44,7 +44,7 @@ def _like(image: Any, weights: Any, pads: Any = None) -> Op:
 
 
 def _growth(m: Match) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """By how many taps both kernels grow, below and above per dimension, until they are the same; None: never."""
+    """Compute by how many taps both kernels grow, below and above per dimension, to become equal, or None."""
     common = [max(a, b) for a, b in zip(m["pads"], m["other_pads"], strict=True)]
     dilations = (*m["dilations"], *m["dilations"])
     grown, kernels = [], []
@@ -64,7 +64,7 @@ def _may_merge(m: Match) -> bool:
 
 
 def _enlarged(weights: Tensor, taps: Sequence[int]) -> Tensor | Op:
-    """Weights with zeros around: a larger kernel of the same meaning."""
+    """Pad weights with zeros: a larger kernel with the same result."""
     rank = len(taps) // 2
     if not any(taps):
         return weights
@@ -86,7 +86,7 @@ def _all_merged(m: Match) -> list[Op]:
 
 
 def _parts(m: Match, wide: Op, count: int) -> list[Op]:
-    """The channels of a wide convolution for each result."""
+    """Slice the channels of each result out of a wide convolution."""
     wide = wide.named("wide")
     shapes = [m.result(k).shape for k in range(count)]
     starts = list(accumulate((shape[1] for shape in shapes), initial=0))
@@ -100,7 +100,7 @@ def _parts(m: Match, wide: Op, count: int) -> list[Op]:
 
 
 def _summed(one: Op, two: Op, expr: Any = ADD) -> Op:
-    """Left side: two convolutions added element by element."""
+    """Build the left-hand-side pattern of two convolutions added element by element."""
     return op(
         "cell",
         one.only_here(),
@@ -123,7 +123,7 @@ def _sum_of_weights(m: Match) -> Mapping[str, Any]:
 
 
 def _joins(m: Match) -> bool:
-    """Whether two images of one size are convolved by kernels of one size."""
+    """Return whether two images of one size are convolved by kernels of one size and added."""
     same = m.shape("w")[2:] == m.shape("v")[2:] and m.shape("x")[2:] == m.shape("y")[2:]
     return same and _adds_in_order(m) and m.dtype("y") == m.dtype("x")
 
@@ -132,7 +132,7 @@ PLAIN: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
 
 
 def _merge_example(size: Sizes) -> Graph:
-    """A kernel of three by three next to one of one by one, and one of three by one."""
+    """Build an example: a kernel of three by three next to one of one by one, and one of three by one."""
     b = Sketch("merge_convs")
     x = b.tensor("x", size(2), size(3), 5, 6)
     kernels = {"w": (3, 3), "v": (1, 1), "u": (3, 1)}

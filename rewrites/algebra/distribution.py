@@ -1,4 +1,4 @@
-"""Contractions of sums taken apart, and sums of contractions put together as one longer sum."""
+"""Contractions of sums split into sums, and sums of contractions combined into one longer sum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUBTRACT = ADD_OR_SUBTRACT[1]
 
 
 def _joined_names(m: Match) -> list[str]:
-    """The summed names along which both operands may be put together: all their other sizes agree."""
+    """List the summed names along which both operands can be concatenated: all their other sizes agree."""
     if not agree(m) or len({m.dtype(t) for t in ("x", "y", "w", "v")}) > 1:
         return []
     pairs = (("x", "y", m["l1"][0]), ("w", "v", m["l1"][1]))
@@ -33,7 +33,7 @@ def _joined_names(m: Match) -> list[str]:
 
 
 def _adds_in_order(m: Match) -> bool:
-    """Whether the cell adds the two contractions element by element."""
+    """Return whether the cell adds the two contractions element by element."""
     names = tuple(name for name, _ in m["dims"])
     return bool(m["labels"] == (names, names) and m.dtype("y1") == m["dtype"] == m.dtype("y2"))
 
@@ -43,7 +43,7 @@ def _together(one: Tensor, two: Tensor, side: int) -> Op:
 
 
 def _term_names(m: Match) -> tuple[Labels, Labels] | None:
-    """How the contraction calls the dimensions of both terms of the sum; None where a size of 1 is stretched."""
+    """Return the contraction's names of the dimensions of both terms; None if a size of 1 is stretched."""
     outer = m["labels"][len(m["before"])]
     names = dict(zip((n for n, _ in m["dims"]), outer, strict=True))
     if any(not n for part in m["cell_labels"] for n in part):
@@ -53,10 +53,10 @@ def _term_names(m: Match) -> tuple[Labels, Labels] | None:
 
 
 def _distributes(m: Match) -> bool:
-    """Whether every summed dimension of the contraction is still there for each term with the other operands.
+    """Return whether every summed dimension of the contraction remains for each term with the others.
 
-    A term that lacks one which nobody else has would be counted once, not once per element. What a term lacks of the
-    result's dimensions it is broadcast along, there as here; one term has them all.
+    A term that lacks one which no other operand has would be counted once, not once per element. A term is broadcast
+    along the dimensions of the result that it lacks, there as here; one term has them all.
     """
     parts = _term_names(m)
     kinds = {t.dtype for t in (*m.types("before"), *m.types("after"), m.type("w"), m.type("v"))}
@@ -67,13 +67,13 @@ def _distributes(m: Match) -> bool:
 
 
 def _lacking(m: Match, part: Labels) -> set[str]:
-    """The dimensions of the contraction that neither a term of the sum nor any other operand has."""
+    """Return the dimensions of the contraction that neither a term of the sum nor any other operand has."""
     others = {n for k, names in enumerate(m["labels"]) if k != len(m["before"]) for n in names}
     return {n for names in m["labels"] for n in names} - {*part, *others}
 
 
 def _output(m: Match, k: int) -> Labels:
-    """The dimensions of the contraction of the k-th term."""
+    """Return the output dimensions of the contraction of the k-th term."""
     lacking = _lacking(m, sure(_term_names(m))[k])
     return tuple(n for n in m["output"] if n not in lacking)
 

@@ -18,7 +18,7 @@ STEP = "case analysis of a conditional"
 
 
 def _invertible(bound: Mapping[str, Any]) -> bool:
-    """Whether 1 / k is a finite number."""
+    """Return whether 1 / k is a finite number."""
     k = bound["k"]
     return bool(k) and math.isfinite(k) and math.isfinite(1.0 / k)
 

@@ -10,7 +10,7 @@ from tapestry.teg.graph import Graph
 
 
 def _sum_of_both(m: Match) -> bool:
-    """Whether the cell adds or subtracts two contractions element by element, which agree but for names."""
+    """Return whether the cell adds or subtracts elementwise two contractions that agree up to names."""
     if m["expr"] not in ADD_OR_SUBTRACT:
         return False
     names = tuple(name for name, _ in m["dims"])
@@ -27,7 +27,7 @@ def _is_sum_of_products(m: Match) -> bool:
 
 
 def _product_names(m: Match, names: Labels) -> Labels:
-    """The reduction's names as the cell calls them."""
+    """Translate the reduction's names to those of the cell."""
     return tuple(m["cell_dims"][m["labels"].index(n)][0] for n in names)
 
 

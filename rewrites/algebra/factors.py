@@ -1,6 +1,6 @@
-"""Factors of an operand that the other operand can take over: they are multiplied into the weights instead.
+"""Factors of an operand that the other operand can absorb: they are multiplied into the weights instead.
 
-A shift before a convolution becomes a bias behind it, which where it pads has an image's dimensions.
+A shift before a convolution becomes a bias after it, which has an image's dimensions where the convolution pads.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ CONV_ATTRIBUTES: dict[str, Any] = {n: attr(n) for n in ("strides", "pads", "dila
 
 
 def _product_of(m: Match) -> tuple[Expression, Expression, Mapping[str, int]] | None:
-    """The factor of an operand's cell that fits the other operand, what is left, and the dimensions it varies along.
+    """Split an operand's cell: the factor that fits the other operand, the remainder, and its dimensions.
 
-    The dimensions are the cell's names, each with the weight dimension it runs along.
+    The dimensions are the cell's names, each with the weight dimension it runs along. None if there is no such
+    factor.
     """
     names = [n for n, _ in m["dims"]]
     x_labels, w_labels = _operand_labels(m)
@@ -44,7 +45,7 @@ def _product_of(m: Match) -> tuple[Expression, Expression, Mapping[str, int]] | 
 
 
 def _operand_labels(m: Match) -> tuple[Labels, Labels]:
-    """The names of the cell's and of the weights' dimensions; a convolution's are those of the channels."""
+    """Return the names of the cell's and the weights' dimensions; a convolution's are those of the channels."""
     if "contract_labels" in m.bindings:
         x_labels, w_labels = m["contract_labels"]
         return x_labels, w_labels
@@ -72,7 +73,7 @@ def _without_factor(m: Match) -> CellForm:
 
 
 class Normal(NamedTuple):
-    """What stands before a convolution: input `k` of its cell times `scale` plus `shift`, both per channel."""
+    """The cell before a convolution: its input `k` times `scale` plus `shift`, both per channel."""
 
     k: int
     scale: Expression
@@ -80,7 +81,7 @@ class Normal(NamedTuple):
 
 
 def _normal(m: Match) -> Normal | None:
-    """The image's cell as a scale and a shift per channel of one of its inputs; None where it is none."""
+    """Write the image's cell as a scale and a shift per channel of one of its inputs; None if impossible."""
     names = tuple(n for n, _ in m["dims"])
     kinds = {m["dtype"], m.dtype("w"), *(t.dtype for t in m.types("xs"))}
     if len(kinds) != 1 or not is_float(m["dtype"]):
@@ -96,7 +97,7 @@ def _normal(m: Match) -> Normal | None:
 
 
 def _per_channel(m: Match, expr: Expression, sites: Sequence[str], names: Sequence[Labels]) -> CellForm:
-    """An expression of the image's cell that varies per channel, behind these reads; inputs count on from them."""
+    """Build the cell of a per-channel expression of the image's cell, its inputs numbered after these reads."""
     (channel, size), used = m["dims"][1], inputs_of(expr)
     moved: Mapping[int, Expression] = {j: ("input", i + len(sites)) for i, j in enumerate(used)}
     own = [Read(m["xs"][j], tuple("c" if n == channel else "" for n in m["labels"][j])) for j in used]
@@ -105,7 +106,7 @@ def _per_channel(m: Match, expr: Expression, sites: Sequence[str], names: Sequen
 
 
 def _scaled_channels(m: Match) -> CellForm:
-    """The weights times the scale of their input channel."""
+    """Multiply the weights by the scale of their input channel."""
     shape = m.shape("w")
     names = _operand_labels(m)[1]
     form = _per_channel(m, sure(_normal(m)).scale, (m["w"],), (names,))
@@ -114,7 +115,7 @@ def _scaled_channels(m: Match) -> CellForm:
 
 
 def _shift_image(m: Match) -> CellForm:
-    """The shift as one image: what lies beyond it is zero."""
+    """Build the shift as one image; beyond its border it is zero."""
     names, sizes = dim_labels(len(m["dims"])), (1, *(size for _, size in m["dims"][1:]))
     form = _per_channel(m, sure(_normal(m)).shift, (), ())
     reads = tuple(Read(r.site, tuple(names[1] if n else "" for n in r.labels)) for r in form.reads)
@@ -136,7 +137,7 @@ KEPT, SCALED = cell(_without_factor).named("rest"), cell(_weights_with_factor).n
 
 
 def _norm_example(size: Sizes) -> Graph:
-    """A root-mean-square normalisation, its scale per feature, a linear layer."""
+    """Build an example: a root-mean-square normalization, its scale per feature, a linear layer."""
     b = Sketch("factor_into_contract")
     x = b.tensor("x", size(3), size(4))
     scale = b.tensor("scale", b.shape(x)[1], role="parameter")
@@ -147,7 +148,7 @@ def _norm_example(size: Sizes) -> Graph:
 
 
 def _image_example(size: Sizes) -> Graph:
-    """A scale per channel, a convolution."""
+    """Build an example: a scale per channel, a convolution."""
     b = Sketch("factor_into_conv")
     x = b.tensor("x", size(2), size(3), 6, 5)
     scale = b.tensor("scale", b.shape(x)[1], role="parameter")
@@ -157,7 +158,7 @@ def _image_example(size: Sizes) -> Graph:
 
 
 def _shifted_image_example(name: str, padding: int, size: Sizes) -> Graph:
-    """A batch normalisation of stored statistics, a convolution with as much padding on two sides."""
+    """Build an example: a batch norm of stored statistics, a convolution padded by `padding` on three sides."""
     b = Sketch(name)
     x = b.tensor("x", size(2), size(3), 6, 5)
     scale, mean, shift = (b.tensor(n, b.shape(x)[1], role="parameter") for n in ("scale", "mean", "shift"))

@@ -1,6 +1,6 @@
-"""Folding: scales and shifts around a linear operator go into its weights and one bias.
+"""Folding of scales and shifts around a linear operator into its weights and one bias.
 
-A batch normalisation behind a convolution is a scale and a shift per channel; both depend on parameters only,
+A batch normalization after a convolution is a scale and a shift per channel; both depend on parameters only,
 so the scale is multiplied into the weights once instead of into every element of the activation.
 """
 
@@ -32,9 +32,9 @@ LINEAR = "linearity of sums of products in each operand"
 
 
 class Fold(NamedTuple):
-    """What is folded: `scale` into the weights, `shift` into a bias, `others` stay in the cell.
+    """A fold: `scale` goes into the weights, `shift` into a bias, `others` stay in the cell.
 
-    All expressions are over the inputs of the cell; `k` is the one that the linear operator makes.
+    All expressions are over the inputs of the cell; `k` is the one that the linear operator produces.
     """
 
     k: int
@@ -54,7 +54,7 @@ def _dtypes(m: Match) -> tuple[str, ...]:
 
 
 def _weights(m: Match) -> tuple[str, Mapping[int, int]]:
-    """The weight operand, and which of its dimensions runs along which of the result's."""
+    """Return the weight operand, and a map from the result's dimensions to those of the weights."""
     if m.bindings.get("w") is not None:
         return m["w"], {1: 0}
     k = int(m.choice or 0)
@@ -64,7 +64,7 @@ def _weights(m: Match) -> tuple[str, Mapping[int, int]]:
 
 
 def _fold(m: Match) -> Fold | None:
-    """The scale and shift of the linear operator's result in the cell that reads it."""
+    """Find the scale and shift of the linear operator's result in the cell that reads it; None if none."""
     k, site = len(m["before"]), m["y"]
     read: Labels = m["labels"][k]
     weights, along = _weights(m)
@@ -85,7 +85,7 @@ def _fold(m: Match) -> Fold | None:
 def _sorted_out(
     m: Match, k: int, text: str, form: Affine, small: set[int], axes: Mapping[str, int]
 ) -> Fold | None:
-    """The terms of the affine form told apart: those of coefficients become one shift, the others stay."""
+    """Separate the terms of the affine form: those of coefficients become one shift, the others stay."""
     shifts = [t for t in form.terms if inputs_of(t[1]) and is_coefficient(t[1], small)]
     others = tuple(t for t in form.terms if t not in shifts)
     shift = summed(shifts) if shifts else None
@@ -96,13 +96,13 @@ def _sorted_out(
 
 
 def _has_scale(m: Match) -> bool:
-    """Whether there is a scale that comes from the program (constants move by other rules)."""
+    """Return whether there is a scale that comes from the program (constants move by other rules)."""
     fold = _fold(m)
     return fold is not None and fold.scale is not None and bool(inputs_of(fold.scale))
 
 
 def _has_shifts(m: Match) -> bool:
-    """Whether there is a shift to compute apart, and no scale before it."""
+    """Return whether there is a shift to compute separately, and no scale before it."""
     fold = _fold(m)
     if fold is None or fold.scale is not None:
         return False
@@ -110,7 +110,7 @@ def _has_shifts(m: Match) -> bool:
 
 
 def _own(m: Match, expr: Expression, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Labels, ...], Any]:
-    """Sites, labels and expression of a part of the cell that stands alone, its dimensions among `names`."""
+    """Return sites, labels and expression of a part of the cell, alone; its dimensions are among `names`."""
     used = inputs_of(expr)
     numbers: Mapping[int, Expression] = {j: ("input", i) for i, j in enumerate(used)}
     labels = tuple(tuple(n if n in names else "" for n in m["labels"][j]) for j in used)
@@ -118,7 +118,7 @@ def _own(m: Match, expr: Expression, names: Sequence[str]) -> tuple[tuple[str, .
 
 
 def _scaled_weights(m: Match) -> CellForm:
-    """The weights times the scale."""
+    """Multiply the weights by the scale."""
     fold = sure(_fold(m))
     site, _ = _weights(m)
     kind = m.draft.tensors[site].type
@@ -132,14 +132,14 @@ def _scaled_weights(m: Match) -> CellForm:
 
 
 def _shift_names(m: Match) -> tuple[str, ...]:
-    """The cell's dimensions along which the shift varies."""
+    """Return the cell's dimensions along which the shift varies."""
     shift = sure(sure(_fold(m)).shift)
     found = {n for j in inputs_of(shift) for n in m["labels"][j] if n}
     return tuple(n for n, _ in m["dims"] if n in found)
 
 
 def _shift_cell(m: Match) -> CellForm:
-    """The shift, computed once per channel."""
+    """Build the cell that computes the shift once per channel."""
     shift = sure(sure(_fold(m)).shift)
     names = _shift_names(m)
     sites, labels, expr = _own(m, shift, names)
@@ -148,13 +148,13 @@ def _shift_cell(m: Match) -> CellForm:
 
 
 def _is_apart(m: Match) -> bool:
-    """Whether the shift needs a cell of its own: a bare tensor is read as it is."""
+    """Return whether the shift needs a cell of its own; a bare tensor is read directly."""
     shift = sure(_fold(m)).shift
     return shift is not None and shift[0] != "input"
 
 
 def _rest_expression(m: Match) -> Expression:
-    """The cell's expression over its old inputs, with the shift (where apart) as one input more."""
+    """Build the cell's expression over its old inputs, with the shift (if separate) as an additional input."""
     fold = sure(_fold(m))
     value: Expression = ("input", fold.k)
     if fold.shift is not None:
@@ -168,7 +168,7 @@ def _others_read(m: Match) -> list[int]:
 
 
 def _rest_cell(m: Match) -> Mapping[str, Any]:
-    """The cell that is left: it reads the scaled result, what it needs of the rest, and the shift."""
+    """Build the remaining cell: it reads the scaled result, the other inputs that it needs, and the shift."""
     fold, others = sure(_fold(m)), _others_read(m)
     order = [fold.k, *others, *([len(_sites(m))] if _is_apart(m) else [])]
     numbers: Mapping[int, Expression] = {j: ("input", i) for i, j in enumerate(order)}
@@ -180,7 +180,7 @@ def _rest_cell(m: Match) -> Mapping[str, Any]:
 
 
 def _cell_behind(result: Op) -> Any:
-    """Right side: the cell that is left, behind the linear operator `result`."""
+    """Build the right-hand side: the remaining cell, after the linear operator `result`."""
     others = pick(lambda m: [_sites(m)[j] for j in _others_read(m)])
     shift = cell(_shift_cell).named("shift")
     return case(
@@ -197,12 +197,12 @@ SCALED = cell(_scaled_weights).named("weights")
 
 
 def _choices(m: Match) -> list[str]:
-    """The operands of the contraction into which the scale fits."""
+    """List the operands of the contraction into which the scale can be folded."""
     return [str(k) for k in range(len(m["xs"])) if _has_scale(replace(m, choice=str(k)))]
 
 
 def _conv_example(name: str) -> Callable[[Sizes], Graph]:
-    """A convolution, its batch normalisation, another branch and a rectifier."""
+    """Return a builder of an example: a convolution, its batch norm, another branch and a rectifier."""
 
     def example(size: Sizes) -> Graph:
         b = Sketch(name)
@@ -225,7 +225,7 @@ def _conv_example(name: str) -> Callable[[Sizes], Graph]:
 
 
 def _contract_example(size: Sizes) -> Graph:
-    """A linear layer, a scale and a shift per feature that come as three tensors."""
+    """Build an example: a linear layer, and a scale and a shift per feature, supplied as three tensors."""
     b = Sketch("fold_into_contract")
     x = b.tensor("x", size(3), size(4))
     w = b.tensor("w", b.shape(x)[1], size(2), size(5), role="parameter")

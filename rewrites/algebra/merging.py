@@ -1,4 +1,4 @@
-"""Contractions that share an operand become one, over operands put together."""
+"""Merging of contractions that share an operand into one, over concatenated operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapestry.teg.operators.selectors import sliced, view_attributes
 
 
 def _free_names(m: Match) -> list[str]:
-    """The output names that only the second operands have, where these agree in all others."""
+    """List the output names that only the second operands have, where these agree in all other dimensions."""
     (x, w), output = m["l1"], m["o1"]
     one, two = m.type("w"), m.type("v")
     found = []
@@ -30,7 +30,7 @@ def _may_merge(m: Match) -> bool:
 
 
 def _part(m: Match, k: int) -> Mapping[str, Any]:
-    """The k-th result as a slice of the wide one along the chosen name."""
+    """Return the view attributes of the k-th result: a slice of the wide one along the chosen name."""
     axis = m["o1"].index(m.choice)
     first, own = m.result(0).shape, m.result(k).shape
     wide = replaced_at(first, axis, first[axis] + m.result(1).shape[axis])
@@ -59,7 +59,7 @@ def _merge_example(size: Sizes) -> Graph:
 
 
 def _all_parts(m: Match) -> list[Op]:
-    """One contraction with all other operands side by side, and a slice of its result for each."""
+    """Build one contraction with all other operands side by side, and a slice of its result for each."""
     members = m.together
     axis = m["o1"].index(m.choice)
     weights = op(
@@ -82,7 +82,7 @@ def _slice(wide: Op, full: tuple[int, ...], axis: int, start: int, shape: tuple[
 
 
 def _all_example(size: Sizes) -> Graph:
-    """Queries, keys and values of different widths; one more reads what these make and stays apart."""
+    """Build an example: queries, keys and values of different widths; one more reads their results."""
     b = Sketch("merge_all_contracts")
     x = b.tensor("x", size(2), size(3), 4)
     heads = size(2)

@@ -1,4 +1,4 @@
-"""Maxima and minima of what rises with its operand: it is computed for the one that wins."""
+"""Maxima and minima of monotone expressions: the expression is computed only for the element that wins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RISING = frozenset(
 
 
 def rises(expr: Expression) -> bool:
-    """Whether an expression never falls where its one input rises."""
+    """Return whether an expression is monotone non-decreasing in its one input."""
     name = expr[0]
     if name in RISING:
         return rises(expr[1])
@@ -49,7 +49,7 @@ def rises(expr: Expression) -> bool:
 
 
 def _takes_the_winner(m: Match) -> bool:
-    """Whether the cell is such an expression of a float, element by element, of which several meet."""
+    """Return whether the cell is elementwise, a monotone expression of a float, and several elements are reduced."""
     names = tuple(n for n, _ in m["inner_dims"])
     plain = m["inner_labels"] == (names,) and m["monoid"] in ("max", "min") and len(m["output"]) < len(names)
     kinds = is_float(m.dtype("x")) and is_float(m["inner_dtype"]) and 0 not in m.shape("x")

@@ -1,7 +1,8 @@
-"""Layer normalisations that programs spell out are found again, however they write the variance and its root.
+"""Recognition of expanded layer normalizations, however they write the variance and its root.
 
-The mean of squares of what is centred, or the difference of two moments, clamped or not; times the reciprocal root or
-over the root, computed per row or in the cell of the elements. Group normalisations of reshaped images are the same.
+The mean of squares of the centered values, or the difference of two moments, clamped or not; times the reciprocal
+root or over the root, computed per row or in the cell of the elements. Group normalizations of reshaped images are
+the same.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def _over(centred: Any, variance: Any, eps: Any) -> Any:
 
 
 def _per_row(end: Callable[..., Any]) -> Callable[..., Any]:
-    """The root of the variance taken once per row."""
+    """Return a pattern that takes the root of the variance once per row."""
     return lambda x, mean, variance, eps: end(x - mean, variance, eps)
 
 
 def _behind_centred(end: Callable[..., Any]) -> Callable[..., Any]:
-    """The root of the variance taken anew for every element, in a cell that reads the centred values."""
+    """Return a pattern that takes the root for every element, in a cell that reads the centered values."""
 
     def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         return (x - mean).fused("normalised", lambda c, v: end(c, v, eps), variance)
@@ -54,7 +55,7 @@ def _behind_centred(end: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _apart(end: Callable[..., Any]) -> Callable[..., Any]:
-    """The root taken once per row, the mean taken away anew in the cell that scales by it."""
+    """Return a pattern that takes the root per row and subtracts the mean again in the cell that scales."""
 
     def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         root = (variance + eps).rsqrt() if end is _times else (variance + eps).sqrt()
@@ -65,7 +66,7 @@ def _apart(end: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
-    """The root of the variance taken anew for every element, in the cell that scales it."""
+    """Return a pattern that takes the root of the variance for every element, in the cell that scales it."""
 
     def normalised(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
         return x.fused("normalised", lambda a, b, v: end(a - b, v, eps), mean, variance)
@@ -74,13 +75,13 @@ def _in_one_cell(end: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _multiplied_out(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-    """The mean scaled once per row, and taken away from the scaled values."""
+    """Build the form that scales the mean once per row and subtracts it from the scaled values."""
     root = (variance + eps).rsqrt()
     return x * root - mean * root
 
 
 def _multiplied_out_of_negative(x: Any, mean: Any, variance: Any, eps: Any) -> Any:
-    """The negative mean scaled once per row, and added to the scaled values."""
+    """Build the form that scales the negative mean once per row and adds it to the scaled values."""
     root = (variance + eps).rsqrt()
     return x * root + (-mean) * root
 
@@ -117,7 +118,7 @@ SHARED_ENDS = (
 
 
 def _layer_norm(variance: Callable[[Any], Any], end: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A layer normalisation by this variance, its root taken like this."""
+    """Build a layer normalization with this variance, whose root is taken by `end`."""
     return lambda x, eps: end(x, x.mean("k"), variance(x), eps)
 
 

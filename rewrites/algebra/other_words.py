@@ -1,6 +1,6 @@
-"""Functions in other words: units by one logistic function, tangents by exponentials, absolute values by roots.
+"""Recognition of functions written by others: logistic units, tangents by exponentials, absolute values by roots.
 
-Each of these takes more operations than the function that it is, and loses digits or overflows where that does not.
+Each of these forms takes more operations than the function itself, and loses digits or overflows where it does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEEPNESS = 1.702
 
 
 def _of_growth(growth: Any) -> tuple[Any, ...]:
-    """(growth - 1) / (growth + 1)."""
+    """Build the pattern (growth - 1) / (growth + 1)."""
     return ("div", growth - 1, growth + 1)
 
 

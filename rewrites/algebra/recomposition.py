@@ -1,7 +1,7 @@
-"""Operators that programs spell out are found again: softmax, its logarithm, sums in the logarithmic domain.
+"""Recognition of expanded operators: softmax, its logarithm, sums in the logarithmic domain.
 
-Exports and traced programs write them as reductions and cells. What is normalised over is any group of
-dimensions, and what is done with the result in the same cell stays around it. Not for saturation: a search that
+Exports and traced programs write them as reductions and cells. The normalized dimensions are any group of
+dimensions, and operations on the result in the same cell stay around it. Not for saturation: a search that
 expands an operator, to split its rows or to fuse its parts, shall keep what it chose.
 """
 
@@ -48,7 +48,7 @@ def _absolute(x: Any) -> Any:
 
 
 def _guarded_sum(peak: Callable[[Any], Any], total: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A sum in the logarithmic domain around this function of the maximum."""
+    """Return a pattern of a sum in the logarithmic domain with these functions of maximum and sum."""
 
     def left(x: Any) -> Any:
         m = peak(x.max("k"))
@@ -64,7 +64,7 @@ def _sum_guarded_in_cells(x: Any) -> Any:
 
 
 def _is_exponential(m: Match) -> bool:
-    """Whether a cell makes `e` as exponentials, for the matched blocks only."""
+    """Return whether a cell computes `e` as exponentials, for the matched blocks only."""
     maker = m.draft.producers[m["e"]]
     if (
         maker.operator != "cell"

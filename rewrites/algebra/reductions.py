@@ -1,4 +1,4 @@
-"""Algebra of reductions: steps that become one, scales that are taken in."""
+"""Algebra of reductions: steps merged into one, scales absorbed into the reduction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _scale(m: Match, name: str) -> float:
 
 
 def _inner_names(m: Match, names: Labels) -> Labels:
-    """The outer reduction's names as the inner one calls them."""
+    """Translate the outer reduction's names to those of the inner one."""
     return tuple(m["inner_output"][m["labels"].index(n)] for n in names)
 
 
@@ -43,7 +43,7 @@ def _scaled_example(size: Sizes) -> Graph:
 
 
 def _rescaled(m: Match) -> tuple[float, Expression] | None:
-    """The constant by which a cell multiplies the sum wherever it reads it, and its expression without it."""
+    """Find the constant that scales the sum wherever a cell reads it, and the expression without it, or None."""
     k, expr = len(m["before"]), m["expr"]
     kinds = tuple(m.draft.tensors[t].dtype for t in (*m["before"], m["y"], *m["after"]))
     if not is_float(kinds[k]) or m["y"] in m["before"] + m["after"]:
@@ -72,7 +72,7 @@ def _inside_example(size: Sizes) -> Graph:
 
 
 def _is_own_square(m: Match) -> bool:
-    """Whether both operands run together in all dimensions, and squares are kept as they are."""
+    """Return whether both operands share all dimensions, and squares keep their element type."""
     one, two = m["labels"]
     plain = one == two and len(set(one)) == len(one)
     return bool(plain and len(m["output"]) < len(one) and m.dtype("x") not in HALF)

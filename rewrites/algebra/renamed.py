@@ -1,4 +1,4 @@
-"""Blocks that differ in nothing but the names of their dimensions are computed once."""
+"""Merging of blocks that differ only in the names of their dimensions: they are computed once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMED = ("dims", "labels", "output")
 
 @lru_cache(maxsize=1 << 14)
 def without_names(definition: Definition) -> tuple[tuple[str, Any], ...]:
-    """The attributes with every name of a dimension replaced by the number of its first occurrence."""
+    """Return the attributes with every dimension name replaced by the number of its first occurrence."""
     numbers: dict[str, str] = {"": ""}
     for attribute in NAMED:
         for name in _texts(definition.get(attribute, ())):
@@ -47,14 +47,14 @@ def _renamed(value: Any, numbers: Mapping[str, str]) -> Any:
 
 
 def _recoordinated(expr: Any, numbers: Mapping[str, str]) -> Any:
-    """The expression with its coordinates renamed."""
+    """Rename the coordinates of the expression."""
     if expr[0] == "index":
         return ("index", numbers[expr[1]])
     return tuple(_recoordinated(part, numbers) if isinstance(part, tuple) else part for part in expr)
 
 
 def _same_but_for_names(m: Match) -> bool:
-    """Whether renaming dimensions makes two different definitions equal."""
+    """Return whether renaming dimensions makes two different definitions equal."""
     a, b = m["one"], m["two"]
     return a is not b and repr(without_names(a)) == repr(without_names(b))
 
@@ -78,7 +78,7 @@ def _reductions(b: Sketch, x: str) -> tuple[str, str]:
 
 
 def _example(name: str, twins: Callable[[Sketch, str], tuple[str, str]]) -> Callable[[Sizes], Graph]:
-    """Two blocks with different names over one tensor."""
+    """Return a builder of an example: two blocks with different names over one tensor."""
 
     def example(size: Sizes) -> Graph:
         b = Sketch(name)
@@ -88,7 +88,7 @@ def _example(name: str, twins: Callable[[Sketch, str], tuple[str, str]]) -> Call
 
 
 def _shared(names: Sequence[str]) -> dict[str, Any]:
-    """Attributes in which both blocks agree: told first, they spare the guard most of its work."""
+    """Bind attributes in which both blocks agree; matched first, they spare the guard most of its work."""
     return {name: attr(name) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Scales move through contractions, to whichever side is smaller."""
+"""Moving of scales through contractions, to whichever side is smaller."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SCALE = ("mul", INPUT, ("const", K))
 
 
 def _keeps_order(m: Match, labels: str = "cell_labels", dims: str = "cell_dims") -> bool:
-    """Whether the cell reads its only operand element by element."""
+    """Return whether the cell reads its only operand element by element."""
     return bool(m[labels] == (tuple(name for name, _ in m[dims]),))
 
 
 def _scaled(m: Match, name: str) -> Mapping[str, Any]:
-    """Attributes of the cell that scales a tensor by k."""
+    """Build the attributes of the cell that scales a tensor by k."""
     kind = m.draft.tensors[name].type
     expr = ("mul", INPUT, ("const", m["k"]))
     return pointwise(expr, (dim_labels(len(kind.shape)),), kind.shape, kind.dtype)

@@ -1,7 +1,8 @@
-"""Softmax over a concatenation of which a part is read: the rest only weighs, as the sink of an attention does.
+"""Softmax over a concatenation of which a part is read: the rest only normalizes, as an attention sink does.
 
-Models that let a head attend to nothing join a learned logit to the scores of every row and drop its probability
-again. Joined, scores and sink are copied; apart, the sink is one more term of the row's maximum and sum.
+Models that let a head attend to nothing concatenate a learned logit to the scores of every row and drop its
+probability again. Concatenated, scores and sink are copied; kept separate, the sink is one more term of the row's
+maximum and sum.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MOST_PARTS = 4
 
 
 class Weighed(NamedTuple):
-    """The parts that a view looks at, the view of these joined, and the parts that only weigh."""
+    """The parts that a view reads, the view of these concatenated, and the parts that only normalize."""
 
     looked_at: tuple[str, ...]
     view: ViewMap
@@ -41,7 +42,7 @@ class Rows(NamedTuple):
 
 
 def _weighed(m: Match) -> Mapping[str, Any] | None:
-    """The parts told apart; None where the view looks at all of them, or the softmax is over other dimensions."""
+    """Separate the parts; None if the view reads all of them, or the softmax is over other dimensions."""
     if any(reader.operator != "view" for reader, _ in m.draft.readers[m["weights"]]):
         return None
     axis, view, shape = m["axis"], view_of(m), m.shape("whole")
@@ -64,7 +65,7 @@ def _weighed(m: Match) -> Mapping[str, Any] | None:
 
 
 def _rows(m: Match) -> Labels:
-    """The names of the dimensions that the softmax leaves apart."""
+    """Return the names of the dimensions that the softmax does not normalize over."""
     names = dim_labels(len(m.shape("whole")))
     whole = {a % len(names) for a in m["axes"]}
     return tuple(n for k, n in enumerate(names) if k not in whole)
@@ -76,13 +77,13 @@ def _reduced(m: Match, term: Term, monoid: str) -> Op:
 
 
 def _with_rows(m: Match, expr: Expression, of: Rows, row: Op, dtype: str) -> Op:
-    """A cell over a tensor and one value per row."""
+    """Build a cell over a tensor and one value per row."""
     labels = (dim_labels(len(of.shape)), _rows(m))
     return op("cell", of.term, row, given=lambda _: pointwise(expr, labels, of.shape, dtype))
 
 
 def _per_row(m: Match, function: str, values: Sequence[Op], dtype: str) -> Op:
-    """Values of rows combined one after the other."""
+    """Combine values of rows one after the other."""
     sizes = dict(zip(dim_labels(len(m.shape("whole"))), m.shape("whole"), strict=True))
     expr: Expression = INPUT
     for k in range(1, len(values)):
@@ -92,7 +93,7 @@ def _per_row(m: Match, function: str, values: Sequence[Op], dtype: str) -> Op:
 
 
 def _widened(m: Match, rows: Rows) -> Rows:
-    """A tensor in the element type of sums."""
+    """Cast a tensor to the element type of sums."""
     dtype, wide = m.dtype("whole"), str(accumulation(m.dtype("whole")))
     if dtype == wide:
         return rows
@@ -101,7 +102,7 @@ def _widened(m: Match, rows: Rows) -> Rows:
 
 
 def _apart(m: Match) -> Sequence[Op]:
-    """The softmax of the parts that are looked at, by the maximum and the sum over all parts."""
+    """Build the softmax of the parts that are read, by the maximum and the sum over all parts."""
     parts: Weighed = m["weighed"]
     axis, whole, dtype = m["axis"], m.shape("whole"), m.dtype("whole")
     shapes = {s: m.draft.tensors[s].shape for s in m["parts"]}
@@ -125,7 +126,7 @@ def _apart(m: Match) -> Sequence[Op]:
 
 
 def _example(size: Sizes) -> Graph:
-    """Scores of two heads with a sink for each; a row of three parts, of which two are looked at backwards."""
+    """Build an example: scores of two heads with a sink each; a row of three parts, two of them read backwards."""
     b = Sketch("softmax_of_part")
     scores, sink = b.tensor("scores", 2, size(3), size(4)), b.tensor("sink", 2, role="parameter")
     shape = b.shape(scores)

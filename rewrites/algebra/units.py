@@ -1,4 +1,4 @@
-"""Activations whose spelled out form takes no more flops than the function has by definition are named all the same.
+"""Recognition of expanded activations that take no more flops than the function has by definition.
 
 Hardware and libraries know a unit by its name, and it is computed without overflow. As saturation only makes
 programs cheaper, these laws are not for it; they are applied with the other recompositions.

@@ -1,4 +1,4 @@
-"""Expansions: what an operator means, in terms of simpler ones. One story per file, added up here."""
+"""Expansions: operators expressed by simpler ones. One topic per file, combined here."""
 
 from tapestry.rewrites.expansions.cells import CELL_EXPANSIONS
 from tapestry.rewrites.expansions.contraction import CONTRACTION

@@ -1,4 +1,4 @@
-"""Cells taken apart: what varies along fewer dimensions is computed once, batch normalisations among it."""
+"""Splitting of cells: parts along fewer dimensions are computed once, batch normalizations among them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ANY = any_cell(rest("xs"))
 
 
 def _names(cell: Definition, inputs: Collection[int]) -> Labels:
-    """The dimensions along which these operands vary, in the cell's order."""
+    """Return the dimensions along which these operands vary, in the cell's order."""
     found = {n for j in inputs for n in cell["labels"][j] if n}
     return tuple(n for n, _ in cell["dims"] if n in found)
 
 
 def _is_small(cell: Definition, inputs: Collection[int]) -> bool:
-    """Whether operands vary along so few dimensions that the cell computes for them what it knows already."""
+    """Return whether these operands vary along so few dimensions that the cell recomputes values of them."""
     names = _names(cell, inputs)
     return any(size > 1 for n, size in cell["dims"] if n not in names)
 
 
 @lru_cache(maxsize=1 << 13)
 def _small_parts(cell: Definition) -> tuple[Expression, ...]:
-    """The largest sub-expressions of small operands that compute anything, in order of their text."""
+    """Find the largest sub-expressions of small operands that compute anything, in order of their text."""
     small = [j for j in range(len(cell["labels"])) if _is_small(cell, [j])]
     if not small:
         return ()
@@ -48,7 +48,7 @@ def _small_parts(cell: Definition) -> tuple[Expression, ...]:
 
 
 class Normalisation(NamedTuple):
-    """An expression that is `scale * operand + shift` inside: the text of that part, and the coefficients."""
+    """An expression that contains `scale * operand + shift`: the text of that part, and the coefficients."""
 
     operand: int
     text: str
@@ -58,7 +58,7 @@ class Normalisation(NamedTuple):
 
 @lru_cache(maxsize=1 << 13)
 def _normalisation(cell: Definition, dtypes: tuple[str, ...]) -> Normalisation | None:
-    """The scale and shift by small operands of the only large one, where spelling them out saves work."""
+    """Find scale and shift, by small operands, of the only large one, if expanding them saves work; or None."""
     large = [j for j in range(len(dtypes)) if not _is_small(cell, [j])]
     small = frozenset(range(len(dtypes))) - set(large)
     if len(large) != 1 or not small or not _is_small(cell, small) or not is_float(dtypes[large[0]]):
@@ -83,7 +83,7 @@ def _dtypes(m: Match) -> tuple[str, ...]:
 
 
 def _part_cell(m: Match, expr: Expression, names: Labels, dtype: str, role: str) -> Op:
-    """A sub-expression as a cell of its own, over these of the cell's dimensions."""
+    """Build a cell of its own for a sub-expression, over these of the cell's dimensions."""
     used = inputs_of(expr)
     numbers: Mapping[int, Expression] = {j: ("input", k) for k, j in enumerate(used)}
     return op(
@@ -97,7 +97,7 @@ def _part_cell(m: Match, expr: Expression, names: Labels, dtype: str, role: str)
 
 
 def _with_parts(m: Match, expr: Expression, parts: Sequence[tuple[Term, Labels]]) -> Op:
-    """The cell with another expression: of the operands it had, as far as it reads them, and then of the parts."""
+    """Build the cell with another expression: over the operands it had, as far as read, then the parts."""
     had, used = len(m["xs"]), inputs_of(expr)
     numbers: Mapping[int, Expression] = {j: ("input", k) for k, j in enumerate(used)}
     old = [j for j in used if j < had]
@@ -137,7 +137,7 @@ def _coefficient(m: Match, expr: Expression, dtype: str, role: str) -> tuple[Op,
 
 
 def batch_norm(b: Sketch, x: str, parameters: Sequence[str], letters: str) -> str:
-    """An example's batch normalisation, as importers write it: scale, bias, mean and variance per channel."""
+    """Build an example's batch norm, as importers write it: scale, bias, mean and variance per channel."""
     spread = ("sqrt", ("add", ("input", 4), ("const", 1e-5)))
     centred = ("div", ("sub", ("input", 0), ("input", 3)), spread)
     expr = ("relu", ("add", ("mul", centred, ("input", 1)), ("input", 2)))

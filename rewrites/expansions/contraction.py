@@ -1,4 +1,4 @@
-"""Contractions spelled out: as products and sums, and of many operands pair by pair."""
+"""Expansion of contractions: into products and sums, and of many operands pair by pair."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SMALL_FACTOR = 4
 
 
 def _sizes(m: Match) -> dict[str, int]:
-    """The size of every name of a contraction."""
+    """Return the size of every name of a contraction."""
     return dict(network_of(m["labels"], m["output"], m.types("xs")).sizes)
 
 
 def _is_small_product(m: Match) -> bool:
-    """Whether two operands are multiplied to something not much larger than all that is read and written."""
+    """Return whether the product of two operands is not much larger than all that is read and written."""
     if len(m["xs"]) != 2 or len({t.dtype for t in m.types("xs")}) != 1:
         return False
     sizes = _sizes(m)
@@ -60,7 +60,7 @@ def _pair(m: Match) -> tuple[int, int]:
 
 
 def _pairs(m: Match) -> list[str]:
-    """The pairs with a name in common, if there is one."""
+    """List the pairs with a name in common; all pairs if there are none."""
     pairs = list(combinations(range(len(m["xs"])), 2))
     common = [(i, j) for i, j in pairs if set(m["labels"][i]) & set(m["labels"][j])]
     return [f"{i},{j}" for i, j in common or pairs]
@@ -71,7 +71,7 @@ def _others(m: Match) -> list[int]:
 
 
 def _pair_output(m: Match) -> Labels:
-    """The names of a pair that are seen outside it."""
+    """Return the names of a pair that occur outside it."""
     outside = {*m["output"], *(n for k in _others(m) for n in m["labels"][k])}
     i, j = _pair(m)
     return tuple(n for n in dict.fromkeys((*m["labels"][i], *m["labels"][j])) if n in outside)
@@ -83,18 +83,18 @@ def _best_order(m: Match) -> Op:
 
 
 def _is_ambiguous(m: Match) -> bool:
-    """Whether there is an order to choose: three operands and more, of one element type."""
+    """Return whether there is an order to choose: three or more operands, of one element type."""
     return len(m["xs"]) > 2 and len({t.dtype for t in m.types("xs")}) == 1
 
 
 def _lonely(m: Match) -> list[str]:
-    """The operands, by number, with a name that neither the output nor another operand has."""
+    """List the operands, by number, with a name that neither the output nor another operand has."""
     network = network_of(m["labels"], m["output"], m.types("xs"))
     return [str(k) for k, names in enumerate(network.labels) if len(network.seen([k])) < len(names)]
 
 
 def _own_names(m: Match) -> Labels:
-    """The chosen operand's names that stay."""
+    """Return the chosen operand's names that are kept."""
     k = int(m.choice)
     seen = network_of(m["labels"], m["output"], m.types("xs")).seen([k])
     return tuple(n for n in m["labels"][k] if n in seen)
@@ -114,7 +114,7 @@ def _order_example(size: Sizes) -> Graph:
 
 
 def _best_example(size: Sizes) -> Graph:
-    """A batch name, a name of three operands, one that is summed at once, and an outer product."""
+    """Build an example: a batch name, a name of three operands, one summed at once, and an outer product."""
     b = Sketch("best_order_of_contract")
     a = b.tensor("a", size(2), size(3), size(4))
     c = b.tensor("c", b.shape(a)[0], b.shape(a)[2], size(5))

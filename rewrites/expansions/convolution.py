@@ -49,7 +49,7 @@ def _pointwise(m: Match) -> Op:
 
 
 def _is_patchwise(m: Match) -> bool:
-    """Whether windows lie side by side and cover the image."""
+    """Return whether windows are adjacent, without overlap or padding."""
     w = conv_windows(m)
     return (
         m["groups"] == 1
@@ -70,13 +70,13 @@ def _patches(m: Match) -> Op:
 
 
 def _has_taps(m: Match) -> bool:
-    """Whether the windows may be spelled out, and are no contraction as they are."""
+    """Return whether the windows may be expanded, and are not already a contraction."""
     w = conv_windows(m)
     return w.taps <= MOST_TAPS and not w.is_cropped and not _is_pointwise(m)
 
 
 def _tap_by_tap(m: Match) -> Op:
-    """The sum over taps of what each gives; in groups of more than one channel these are a dimension."""
+    """Build the sum of what each tap gives; in groups of more than one channel these are a dimension."""
     w, (n, channels) = conv_windows(m), m.shape("x")[:2]
     groups, (out, inner) = m["groups"], m.shape("w")[:2]
     if _is_single(m):
@@ -113,7 +113,7 @@ def _tap_by_tap(m: Match) -> Op:
 
 
 def _weight_tap(shape: tuple[int, ...], position: tuple[int, ...]) -> ViewMap:
-    """The weights at one tap: the last dimensions of the weights selected."""
+    """Return the view of the weights at one tap: their last dimensions are selected."""
     view = identity(shape)
     for t in reversed(position):
         view = view.then(selected(view.shape, len(view.shape) - 1, t))
@@ -121,7 +121,7 @@ def _weight_tap(shape: tuple[int, ...], position: tuple[int, ...]) -> ViewMap:
 
 
 def _sum(parts: list[Op], m: Match, shape: tuple[int, ...]) -> Op:
-    """One cell that adds tensors of the same shape up, halves in single precision."""
+    """Build one cell that adds up tensors of the same shape, halves in single precision."""
     if len(parts) == 1:
         return parts[0]
     dtype = m.dtype("x")
@@ -142,12 +142,12 @@ def _added(terms: list[Expression]) -> Expression:
 
 
 def _only_channel(view: ViewMap) -> ViewMap:
-    """Weights `(o, 1)` as `(o)`."""
+    """View weights `(o, 1)` as `(o)`."""
     return view.then(selected(view.shape, 1, 0))
 
 
 def _channel_by_channel(m: Match, w: Windows) -> Op:
-    """Each channel by itself: one cell over all shifted images and the weights of all taps."""
+    """Build separate channels: one cell over all shifted images and the weights of all taps."""
     dtype, taps = m.dtype("x"), w.positions()
     image = padded(X, w)
     shifted = [view_of(image, w.tap(m.shape("x")[:2], t), "shifted") for t in taps]
@@ -166,7 +166,7 @@ def _has_columns(m: Match) -> bool:
 
 
 def _is_single(m: Match) -> bool:
-    """Whether every channel is by itself: a matrix product would sum over taps only."""
+    """Return whether every channel is separate: a matrix product would sum over taps only."""
     return bool(m["groups"] == m.shape("x")[1] == m.shape("w")[0])
 
 
@@ -210,7 +210,7 @@ def _patch_example(size: Sizes) -> Graph:
 
 
 def _taps_example(size: Sizes) -> Graph:
-    """A dense convolution, one in groups, one of single channels."""
+    """Build an example: a dense convolution, one in groups, one of single channels."""
     b = Sketch("taps_of_conv")
     x = b.tensor("x", size(2), 4, 4 + size(3), 5 + size(2))
     dense = b.tensor("w", size(3), 4, 3, 2, role="parameter")

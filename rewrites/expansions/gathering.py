@@ -21,13 +21,13 @@ def _position_names(m: Match) -> Labels:
 
 
 def _is_small_table(m: Match) -> bool:
-    """Few rows, read by positions that count from the end if negative and stand for whole slices."""
+    """Return whether the table has few rows, read as whole slices; negative positions count from the end."""
     plain = not m["aligned"] and m["mode"] in (None, "strict")
     return bool(plain and m.shape("table")[m["axis"]] <= SMALL_TABLE and m.dtype("table") != "bool")
 
 
 def _one_hot(m: Match) -> Mapping[str, Any]:
-    """1 where the position is the table's row, negative positions counted from the end."""
+    """Build attributes of the one-hot cell: 1 where the position is the table's row; negative: from the end."""
     names = _position_names(m)
     size = m.shape("table")[m["axis"]]
     index = ("input", 0)

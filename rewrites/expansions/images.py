@@ -9,10 +9,10 @@ X, W = tensor("x"), tensor("w")
 
 
 def spatial_rank(m: Match) -> int:
-    """How many spatial dimensions the image has."""
+    """Count the spatial dimensions of the image."""
     return len(m.shape("x")) - 2
 
 
 def image_names(m: Match) -> Labels:
-    """Names for the dimensions of the image."""
+    """Return names for the dimensions of the image."""
     return ("n", "c", *(f"y{k}" for k in range(spatial_rank(m))))

@@ -1,4 +1,4 @@
-"""Normalisations of rows in terms of means and cells."""
+"""Normalizations of rows in terms of means and cells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VARIANCE = reduce_rows(SQUARE, "sum", "variance", mean_scale)
 
 
 def _normalised(m: Match) -> Mapping[str, Any]:
-    """(first operand) rsqrt(second + eps), times scale, plus bias, as far as these are there."""
+    """Build (first operand) rsqrt(second + eps), times scale, plus bias, as far as these are present."""
     expr: Expression = ("mul", INPUT, ("rsqrt", ("add", ("input", 1), ("const", m["eps"]))))
     for k, name in enumerate(("mul", "add")[: len(m["affine"])]):
         expr = (name, expr, ("cast", wide(m), ("input", 2 + k)))

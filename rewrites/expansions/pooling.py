@@ -29,13 +29,13 @@ POOL = op(
 
 
 def _is_global(m: Match) -> bool:
-    """Whether one window covers the whole image and nothing else."""
+    """Return whether one window covers exactly the whole image."""
     whole = m["kernel"] == m.shape("x")[2:] and not any(m["pads"])
     return bool(whole and all(d == 1 for d in m["dilations"]))
 
 
 def _divides_evenly(m: Match) -> bool:
-    """Whether every window of an average divides by all its taps."""
+    """Return whether every window of an average divides by all its taps."""
     if m["kind"] == "max" or m["size"] is None:
         return True
     w = pool_windows(m)
@@ -54,7 +54,7 @@ def _may_be_spelled_out(m: Match) -> bool:
 
 
 def _count(m: Match, names: Labels) -> Expression:
-    """How many taps of a window an average counts: per dimension those between the borders."""
+    """Build the number of taps of a window that an average counts: per dimension those between the borders."""
     w, product = pool_windows(m), None
     for k, (name, size) in enumerate(zip(names, m["size"], strict=True)):
         low, high = (w.low[k], w.high[k]) if m["include"] else (0, 0)
@@ -67,7 +67,7 @@ def _count(m: Match, names: Labels) -> Expression:
 
 
 def _shifted(m: Match) -> Op:
-    """One cell over the image at each tap of the window."""
+    """Build one cell over the image at each tap of the window."""
     w, dtype, largest = pool_windows(m), m.dtype("x"), m["kind"] == "max"
     image = padded(X, w, identity("max", dtype) if largest else 0)
     taps = [view_of(image, w.tap(m.shape("x")[:2], t), "shifted") for t in w.positions()]
@@ -88,7 +88,7 @@ def _shifted(m: Match) -> Op:
 
 
 def _wide_dims(m: Match) -> list[str]:
-    """The spatial dimensions along which the window has several taps, where these are several."""
+    """List the spatial dimensions along which the window has several taps; empty unless there are several."""
     wide = [str(k) for k, n in enumerate(m["kernel"]) if n > 1]
     return wide if len(wide) > 1 else []
 
@@ -106,7 +106,7 @@ def _one_after_the_other(m: Match) -> Op:
 
 
 def _along(m: Match, chosen: list[bool], size: Any) -> Mapping[str, Any]:
-    """The pool's attributes along the chosen dimensions, with a window of one tap along the others."""
+    """Build the pool's attributes along the chosen dimensions, with a window of one tap along the others."""
     attributes = {"kind": m["kind"], "count_include_pad": m["include"], "size": size}
     for name, idle in (("kernel", 1), ("strides", 1), ("dilations", 1), ("pads", 0)):
         values = m[name]
@@ -115,7 +115,7 @@ def _along(m: Match, chosen: list[bool], size: Any) -> Mapping[str, Any]:
 
 
 def _weights(m: Match) -> Mapping[str, Any]:
-    """The share of each tap, per channel: no operand, one constant."""
+    """Build the cell of each tap's share, per channel: no operand, one constant."""
     shape = (m.shape("x")[1], 1, *m["kernel"])
     return pointwise(("const", 1.0 / math.prod(m["kernel"])), (), shape, m.dtype("x"))
 
@@ -142,7 +142,7 @@ def _window_example(name: str, *kinds: str) -> Any:
 
 
 def _shifts_example(size: Sizes) -> Graph:
-    """A maximum, an average that counts the padding, one that does not."""
+    """Build an example: a maximum, an average that counts the padding, one that does not."""
     b = Sketch("shifts_of_pool")
     x = b.tensor("x", size(2), size(3), 5 + size(3), 4 + size(4))
     plain = window_settings(kernel=(3, 2), strides=(2, 1), pads=(1, 0, 1, 1))
@@ -152,7 +152,7 @@ def _shifts_example(size: Sizes) -> Graph:
 
 
 def _split_example(size: Sizes) -> Graph:
-    """An average that counts the image only, with and without dilation, and a maximum."""
+    """Build an example: an average that counts the image only, with and without dilation, and a maximum."""
     b = Sketch("split_pool")
     x = b.tensor("x", size(2), size(3), 5 + size(3), 4 + size(4))
     plain = window_settings(kernel=(3, 2), pads=(1, 0, 1, 1))

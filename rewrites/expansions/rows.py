@@ -1,4 +1,4 @@
-"""Rows of a tensor: what normalisations, softmax and reductions compute along some of its dimensions."""
+"""Rows of a tensor: helpers for normalizations, softmax and reductions along some of its dimensions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ DIFFERENCE = ("sub", ("input", 0), ("input", 1))
 
 
 def wide(m: Match) -> str:
-    """The element type in which sums over `x` are accumulated."""
+    """Return the element type in which sums over `x` are accumulated."""
     return str(accumulation(m.dtype("x")))
 
 
 def names_of(m: Match) -> Labels:
-    """The names of the dimensions of `x`."""
+    """Return the names of the dimensions of `x`."""
     return dim_labels(len(m.shape("x")))
 
 
 def kept_names(m: Match) -> Labels:
-    """The names of the dimensions that the attribute `axes` leaves parallel."""
+    """Return the names of the dimensions that the attribute `axes` leaves parallel."""
     names = names_of(m)
     whole = {a % len(names) for a in m["axes"]}
     return tuple(n for k, n in enumerate(names) if k not in whole)
@@ -41,15 +41,15 @@ WIDE_X = case(
 
 
 def row_cell(m: Match, expr: Expression, dtype: str, row_reads: int = 1) -> Mapping[str, Any]:
-    """A cell over `x` and one value per row (`row_reads` of them)."""
+    """Build the attributes of a cell over `x` and one value per row (`row_reads` of them)."""
     return pointwise(expr, (names_of(m), *(kept_names(m),) * row_reads), m.shape("x"), dtype)
 
 
 def reduce_rows(term: Term, monoid: str, role: str, scale: Any = None) -> Op:
-    """A reduction of the normalised dimensions."""
+    """Build a reduction of the normalized dimensions."""
     return op("reduce", term, monoid=monoid, labels=names_of, output=kept_names, scale=scale).named(role)
 
 
 def mean_scale(m: Match) -> float:
-    """One over the elements of a row."""
+    """Compute one over the number of elements of a row."""
     return 1.0 / int(math.prod(m.shape("x")[a] for a in m["axes"]))

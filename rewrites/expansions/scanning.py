@@ -22,7 +22,7 @@ LARGER = ("max", A, B)
 
 
 def _logarithm_of_sum() -> Expression:
-    """log(exp(a) + exp(b)); where the larger one is infinite, it is the result."""
+    """Build log(exp(a) + exp(b)); if the larger one is infinite, it is the result."""
     difference = ("neg", ("abs", ("sub", A, B)))
     return ("where", ("is_inf", LARGER), LARGER, ("add", ("log1p", ("exp", difference)), LARGER))
 
@@ -50,7 +50,7 @@ SCAN = op(
 
 
 def _pieces(m: Match) -> list[str]:
-    """The numbers of pieces that the length is a multiple of, two elements each at least."""
+    """List the numbers of pieces that divide the length, with at least two elements each."""
     length = m.shape("x")[m["axis"]]
     return [str(p) for p in PIECES if length % p == 0 and length >= 2 * p]
 
@@ -88,7 +88,7 @@ def _may_unroll(m: Match) -> bool:
 
 
 def _unrolled(m: Match) -> Op:
-    """Each element from the one before it, in the element type of sums; all put together again."""
+    """Compute each element from the one before it, in the element type of sums, and concatenate all of them."""
     axis, shape, dtype = m["axis"], m.shape("x"), m.dtype("x")
     length, wide = shape[axis], str(accumulation(dtype))
     row = replaced_at(shape, axis, 1)
@@ -114,7 +114,7 @@ def _unrolled(m: Match) -> Op:
 
 
 def _ends(m: Match) -> bool:
-    """Whether of the scan only the end is looked at, where all elements count."""
+    """Return whether only the end of the scan is read, and it includes all elements."""
     d = view_of(m, "view_").dims[m["axis"]]
     end = 0 if m["reverse"] else m.shape("x")[m["axis"]] - 1
     count = 1 if d.dim < 0 else view_of(m, "view_").shape[d.dim]
@@ -122,7 +122,7 @@ def _ends(m: Match) -> bool:
 
 
 def _end(m: Match) -> Op:
-    """The reduction of all elements, seen as the end was."""
+    """Build the reduction of all elements, viewed as the end was."""
     axis, shape, names = m["axis"], m.shape("x"), dim_labels(len(m.shape("x")))
     rest = names[:axis] + names[axis + 1 :]
     total = op("reduce", X, monoid=m["monoid"], labels=names, output=rest, keep=(axis,)).named("total")
@@ -140,7 +140,7 @@ def _names(m: Match) -> Labels:
 
 
 def _triangle(m: Match) -> Mapping[str, Any]:
-    """1 where element `from` counts for the result at `to`: no operand, a function of coordinates."""
+    """Build the cell that is 1 where element `from` counts for result `to`: a function of coordinates only."""
     length = m.shape("x")[m["axis"]]
     comparison = ("lt" if m["exclusive"] else "le", ("index", "from"), ("index", "to"))
     if m["reverse"]:

@@ -27,7 +27,7 @@ def _log_sum(m: Match) -> Mapping[str, Any]:
 
 
 def _finite(k: int) -> Expression:
-    """Input k where it is finite, else 0: a row of infinities has no maximum to subtract."""
+    """Build input k if it is finite, else 0: a row of infinities has no maximum to subtract."""
     return ("where", ("is_inf", ("input", k)), ("const", 0.0), ("input", k))
 
 

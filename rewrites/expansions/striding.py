@@ -1,4 +1,4 @@
-"""Convolutions with strides as dense ones: of the image taken apart in phases, or with results left out."""
+"""Strided convolutions as dense ones: of the image split into phases, or with results left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PHASES, SLICES = "phases", "slices"
 
 
 def _ways(m: Match) -> list[str]:
-    """Phases where one group of taps next to each other is strided; slices always."""
+    """List the ways: phases if the taps are in one group and adjacent where strided; slices always."""
     w = conv_windows(m)
     adjacent = all(d == 1 for d, s in zip(w.dilations, w.strides, strict=True) if s > 1)
     return [PHASES, SLICES] if adjacent and m["groups"] == 1 and not w.is_cropped else [SLICES]
@@ -27,7 +27,7 @@ def _dense(m: Match) -> Op:
 
 
 def _sliced(m: Match) -> Op:
-    """Every result of stride 1, of which every stride-th is taken."""
+    """Compute every result at stride 1 and take every stride-th."""
     w = conv_windows(m)
     dense = op(
         "conv",
@@ -46,7 +46,7 @@ def _sliced(m: Match) -> Op:
 
 
 def _of_phases(m: Match) -> Op:
-    """Elements a stride apart become channels: so do the taps of the weights."""
+    """Build a dense convolution: elements a stride apart become channels, as do the taps of the weights."""
     w = conv_windows(m)
     taps = tuple(-(-k // s) for k, s in zip(w.kernel, w.strides, strict=True))
     strided = [s > 1 for s in w.strides]
@@ -71,7 +71,7 @@ def _apart(
     low: Sequence[int],
     role: str,
 ) -> Op:
-    """`(a, b, *spatial)` as `(a, phases * b, *counts)`: per phase every stride-th element, zeros around."""
+    """Split `(a, b, *spatial)` into `(a, phases * b, *counts)`: per phase every stride-th element, zeros around."""
     lead, spatial = tuple(shape[:2]), tuple(shape[2:])
     wanted = tuple(s * n for s, n in zip(strides, counts, strict=True))
     high = tuple(max(0, n - a - size) for n, a, size in zip(wanted, low, spatial, strict=True))

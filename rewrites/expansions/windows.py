@@ -1,4 +1,4 @@
-"""Windows over images `(n, channels, *spatial)`: what convolutions and pools read, tap by tap, as views."""
+"""Windows over images `(n, channels, *spatial)`: views of what convolutions and pools read, tap by tap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_TAPS = 25
 
 @dataclass(frozen=True)
 class Windows:
-    """The spatial dimensions of a convolution or pool: image, kernel and result, and how windows slide."""
+    """The spatial dimensions of a convolution or pool: image, kernel and result, and the window steps."""
 
     image: Sizes
     kernel: Sizes
@@ -32,30 +32,30 @@ class Windows:
 
     @property
     def taps(self) -> int:
-        """How many elements a window reads."""
+        """The number of elements that a window reads."""
         return math.prod(self.kernel)
 
     @property
     def is_padded(self) -> bool:
-        """Whether windows stick out of the image."""
+        """True if windows extend beyond the image."""
         return any(self.low) or any(self.high)
 
     @property
     def is_cropped(self) -> bool:
-        """Whether a padding is negative: it takes from the image."""
+        """True if a padding is negative, so that it crops the image."""
         return min((*self.low, *self.high)) < 0
 
     @property
     def padded(self) -> Sizes:
-        """The image with its padding."""
+        """The spatial sizes of the image with its padding."""
         return tuple(a + n + b for a, n, b in zip(self.low, self.image, self.high, strict=True))
 
     def positions(self) -> list[Sizes]:
-        """The taps of a window, the last dimension running fastest."""
+        """List the taps of a window, the last dimension varying fastest."""
         return list(product(*map(range, self.kernel)))
 
     def tap(self, lead: Sizes, position: Sizes) -> ViewMap:
-        """What one tap of all windows reads of a padded image `(*lead, *spatial)`: `(*lead, *counts)`."""
+        """Return the view of a padded image `(*lead, *spatial)` that one tap reads: `(*lead, *counts)`."""
         starts = [t * d for t, d in zip(position, self.dilations, strict=True)]
         ends = [a + s * (n - 1) + 1 for a, s, n in zip(starts, self.strides, self.counts, strict=True)]
         whole, none = (1,) * len(lead), (0,) * len(lead)
@@ -63,7 +63,7 @@ class Windows:
 
 
 def windows_of(m: Match, kernel: Sizes) -> Windows:
-    """The windows of a match that binds `x`, `strides`, `pads` and `dilations`."""
+    """Return the windows of a match that binds `x`, `strides`, `pads` and `dilations`."""
     rank = len(kernel)
     pads = m["pads"]
     return Windows(
@@ -72,32 +72,32 @@ def windows_of(m: Match, kernel: Sizes) -> Windows:
 
 
 def conv_windows(m: Match) -> Windows:
-    """Those of a convolution with weights `w`."""
+    """Return the windows of a convolution with weights `w`."""
     return windows_of(m, m.shape("w")[2:])
 
 
 def pool_windows(m: Match) -> Windows:
-    """Those of a pool."""
+    """Return the windows of a pool."""
     return windows_of(m, m["kernel"])
 
 
 def padded(x: Tensor, windows: Windows, value: float = 0) -> Tensor | Op:
-    """The image with its padding made up, where it has any."""
+    """Pad the image explicitly, if it has any padding."""
     if not windows.is_padded:
         return x
     return op("pad", x, low=(0, 0, *windows.low), high=(0, 0, *windows.high), value=value).named("padded")
 
 
 def view_of(term: Tensor | Op, view: ViewMap, role: str) -> Op:
-    """A view of a term."""
+    """Build a view of a term."""
     return op("view", term, given=lambda _: dict(view_attributes(view))).named(role)
 
 
 def with_axis(view: ViewMap, axis: int) -> ViewMap:
-    """The view with one more dimension, of size 1."""
+    """Add one dimension, of size 1, to the view."""
     return view.then(unsqueezed(view.shape, (axis,)))
 
 
 def window_settings(**given: Any) -> Mapping[str, Any]:
-    """Attributes of an example's windows over two dimensions, where it does not say otherwise."""
+    """Return attributes of an example's windows over two dimensions; `given` overrides the defaults."""
     return {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), **given}

@@ -1,4 +1,4 @@
-"""Fusion: one block does the work of several, and tensors less go through memory. One story per file."""
+"""Fusion: one block computes several, and fewer tensors go through memory. One topic per file."""
 
 from tapestry.rewrites.fusion.attention import ATTENTION_FUSION
 from tapestry.rewrites.fusion.bodies import BODIES

@@ -1,4 +1,4 @@
-"""Attention as one streaming block, forward and backward: the squares of scores never exist as a whole."""
+"""Attention as one streaming block, forward and backward: the squares of scores are never stored whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPONENTIALS = frozenset(("exp", "exp2"))
 
 
 def _is_soft(block: Block) -> bool:
-    """Whether a block is a softmax, or the exponentials of one that is spelled out."""
+    """Return whether a block is a softmax, or the exponentials of one that is expanded."""
     if block.operator == "cell":
         return bool(EXPONENTIALS & functions_of(block.definition))
     return block.operator == "softmax"
@@ -38,7 +38,7 @@ WEIGHTED = op("contract", SQUARE, tensor("x")).commutative()
 
 
 def _softens(m: Match) -> bool:
-    """Whether there is a softmax, or beside exponentials their sum."""
+    """Return whether there is a softmax, or a reduction that sums the exponentials."""
     operators = {b.operator for b in m.blocks}
     return "softmax" in operators or "reduce" in operators
 
@@ -48,8 +48,9 @@ def _products(m: Match) -> int:
 
 
 def _are_scores(m: Match) -> bool:
-    """Whether exponentials read every product above the weighted sum, whatever else does: rows that are masked as a
-    whole are told by their greatest score, past the softmax.
+    """Return whether exponentials read every product above the weighted sum, whatever else does.
+
+    Rows that are fully masked are recognized by their greatest score, which bypasses the softmax.
     """
     makers = {t: b for b in m.blocks for t in b.outputs}
     waiting, seen = [t for b in m.blocks if _is_soft(b) for t in b.inputs], set[str]()
@@ -62,7 +63,7 @@ def _are_scores(m: Match) -> bool:
 
 
 def _is_forward(m: Match) -> bool:
-    """Products of scores, which may be added up, and rows that are independent of each other."""
+    """Return whether these are products of scores, which may be added up, with independent rows."""
     if not 2 <= _products(m) <= MOST_SCORES + 1 or not _softens(m) or not _are_scores(m):
         return False
     found = judged(m, recomputes=True)
@@ -70,7 +71,7 @@ def _is_forward(m: Match) -> bool:
 
 
 def _is_backward(m: Match) -> bool:
-    """Scores and the gradient of probabilities, from which those of queries, keys and values follow."""
+    """Return whether these are scores and the gradient of probabilities, for that of queries, keys, values."""
     if _products(m) < 3 or not _softens(m) or m.roots[0].site != _first_reader(m):
         return False
     found = judged(m, recomputes=True, joined=RESULTS)
@@ -78,7 +79,7 @@ def _is_backward(m: Match) -> bool:
 
 
 def _first_reader(m: Match) -> str:
-    """Of the products that read the gradient of scores, the first in the program: one match per attention."""
+    """Find the first product in the program that reads the gradient of scores: one match per attention."""
     readers = m.draft.readers[m.bindings[SQUARE]]
     return next(r.site for r, _ in readers if r.operator == "contract")
 
@@ -93,7 +94,7 @@ _MASKED = (
 
 
 def _attention_example(size: Sizes) -> Graph:
-    """Two query heads share one head of keys and values; a causal mask."""
+    """Build an example: two query heads share one head of keys and values; a causal mask."""
     b = Sketch("fuse_attention")
     s, t, d = size(3, least=2), size(4), size(5)
     q, k, v = b.tensor("q", s, 2, 2, d), b.tensor("k", t, 2, d), b.tensor("v", t, 2, d)
@@ -103,7 +104,7 @@ def _attention_example(size: Sizes) -> Graph:
 
 
 def _gradient_example(size: Sizes) -> Graph:
-    """The gradients of queries, keys and values; the forward pass reads the probabilities too."""
+    """Build an example: gradients of queries, keys and values; the forward pass reads the probabilities too."""
     b = Sketch("fuse_attention_gradient")
     s, t, d = size(3), size(4), size(2)
     q, k, v = b.tensor("q", 2, s, d), b.tensor("k", 2, t, d), b.tensor("v", 2, t, d)

@@ -1,4 +1,4 @@
-"""What a fused block means: its steps, as blocks of their own."""
+"""Expansion of a fused block into its steps, as blocks of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tapestry.teg.operators.fused_body import FUSED
 
 
 def _example(size: Sizes) -> Graph:
-    """A parameter and its momentum from the gradient: two outputs, one of them read inside too."""
+    """Build an example: a parameter and its momentum from the gradient: two outputs, one also read inside."""
     b = Sketch("expand_fused")
     shape = (size(4), size(3))
     p, g, v = b.tensor("p", *shape), b.tensor("g", *shape), b.tensor("v", *shape)

@@ -1,4 +1,4 @@
-"""Fusions of cells: what one block computes, the next takes over, and a tensor less goes through memory."""
+"""Fusions of cells: a cell is inlined into the next, and one tensor less goes through memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GENERATOR = any_cell(prefix="inner_").named("y")
 
 
 def _fused(m: Match) -> CellForm:
-    """The root cell with the inner one in the place of its reads of `y`."""
+    """Inline the inner cell into the root cell in place of its reads of `y`."""
     ys = m.bindings.get("ys", ())
     dtypes = [m.draft.tensors[t].dtype for t in ys]
     form = bound_cell(m, (*m["before"], m["y"], *m["after"]))
@@ -37,12 +37,12 @@ def _fused(m: Match) -> CellForm:
 
 
 def _is_first_read(m: Match) -> bool:
-    """A cell that reads `y` twice is matched at the first of the two."""
+    """Return whether this is the first read of `y`; a cell that reads it twice is matched only there."""
     return m["y"] not in m["before"]
 
 
 def _may_be_one(m: Match) -> bool:
-    """Whether this is the place for it, and what comes out is no larger than any kernel."""
+    """Return whether this is the first read, and the fused cell is no larger than the limit of a kernel."""
     if not _is_first_read(m):
         return False
     own, inner = m.roots[0], m.draft.producers[m["y"]].definition
@@ -55,7 +55,7 @@ def _points(m: Match, prefix: str = "") -> int:
 
 
 def _is_repeated(m: Match) -> bool:
-    """Whether the inner cell is computed for more points than before."""
+    """Return whether the inner cell is computed for more points than before."""
     return _points(m) > _points(m, "inner_")
 
 
@@ -64,7 +64,7 @@ def _is_cheap(m: Match) -> bool:
 
 
 def _is_little(m: Match) -> bool:
-    """Whether computing the inner cell at every point of the root takes less than starting a kernel."""
+    """Return whether computing the inner cell at every point of the root takes less than starting a kernel."""
     return _points(m) * _inner_flops(m) <= LITTLE_FLOPS
 
 
@@ -73,13 +73,13 @@ def _inner_flops(m: Match) -> float:
 
 
 def _is_at_hand(m: Match) -> bool:
-    """Whether the root reads all that the inner cell is made of, which then is one tensor less to read."""
+    """Return whether the root reads all inputs of the inner cell, so that fusion saves one read."""
     own = {*m["before"], *m["after"]}
     return own.issuperset(m["ys"]) and not _is_repeated(m) and _inner_flops(m) <= AT_HAND_FLOPS
 
 
 def _is_shared(m: Match) -> bool:
-    """Whether the inner cell has inputs, and another reader than the root."""
+    """Return whether the inner cell has inputs, and another reader than the root."""
     return bool(m["ys"]) and not m.draft.is_private(m["y"], m.roots)
 
 

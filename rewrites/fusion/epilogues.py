@@ -1,4 +1,4 @@
-"""Cells inside the product or reduction that they follow or precede, as every library's kernels take them."""
+"""Cells fused into the product or reduction that they follow or precede, as in any library's kernels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Example = Callable[[Sizes], Graph]
 
 
 def _own_dims(m: Match, site: str) -> tuple[IndexDim, ...]:
-    """The index dimensions of the maker of a tensor."""
+    """Return the index dimensions of the producer of a tensor; none if it has no signature."""
     signature = m.draft.producers[site].signature
     return () if signature is None else signature.dims
 
 
 def _follows(m: Match) -> bool:
-    """A cell element by element behind the result, which splits as before."""
+    """Return whether the cell follows the result element by element, and the result splits as before."""
     if math.prod(m.shape("y")) != math.prod(m.result().shape):
         return False
     found, own = judged(m), _own_dims(m, m["y"])
@@ -43,7 +43,7 @@ def _follows(m: Match) -> bool:
 
 
 def _precedes(m: Match) -> bool:
-    """A cell element by element before an operand; all dimensions stay."""
+    """Return whether the cell precedes an operand element by element, and all dimensions stay."""
     root = m.roots[0]
     if root.operator in ("contract", "conv") and flops_of(m.draft.producers[m["y"]].definition) > CHEAP_FLOPS:
         return False
@@ -52,7 +52,7 @@ def _precedes(m: Match) -> bool:
 
 
 def _following(operator: str) -> Example:
-    """A cell with a bias behind what the operator makes."""
+    """Return a builder of an example: a cell with a bias after the result of the operator."""
 
     def example(size: Sizes) -> Graph:
         b = Sketch(f"fuse_after_{operator}")
@@ -66,7 +66,7 @@ def _following(operator: str) -> Example:
 
 
 def _made(b: Sketch, operator: str, size: Sizes) -> str:
-    """A result of the operator."""
+    """Build a result of the operator."""
     if operator == "reduce":
         x = b.tensor("x", size(4), size(3, least=2), size(2))
         return b.op("reduce", x, monoid="max", labels=("a", "b", "c"), output=("b", "c"))
@@ -81,7 +81,7 @@ def _made(b: Sketch, operator: str, size: Sizes) -> str:
 
 
 def _preceding(operator: str) -> Example:
-    """A cell that only one operator reads."""
+    """Return a builder of an example: a cell that only one operator reads."""
 
     def example(size: Sizes) -> Graph:
         b = Sketch(f"fuse_before_{operator}")

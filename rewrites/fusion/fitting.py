@@ -1,4 +1,4 @@
-"""What a real kernel could do: one fused block whose parts are independent and keep little between steps."""
+"""Feasibility of kernels: a fused block whose parts are independent and keep little between steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ MOST_JUDGED = 1 << 14
 
 
 class Judgement(NamedTuple):
-    """A fused block before it exists: its index dimensions, what its smallest part keeps between steps, its results."""
+    """The evaluation of a fused block before it exists.
+
+    It holds its index dimensions, the bytes that its smallest part keeps between steps, and the number of results.
+    """
 
     dims: tuple[IndexDim, ...]
     between_bytes: int
@@ -29,12 +32,12 @@ class Judgement(NamedTuple):
 
     @property
     def parallel(self) -> int:
-        """How many dimensions split it into independent parts."""
+        """The number of dimensions that split it into independent parts."""
         return sum(d.kind == PARALLEL and d.size > 1 for d in self.dims)
 
     @property
     def streams(self) -> bool:
-        """Whether it falls into independent parts whose values between steps stay in fast memory."""
+        """True if it splits into independent parts whose values between steps stay in fast memory."""
         return self.parallel > 0 and self.between_bytes <= MOST_BETWEEN_BYTES
 
 
@@ -42,7 +45,7 @@ _judged: dict[tuple[Any, ...], Judgement | None] = {}
 
 
 def judged(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> Judgement | None:
-    """The matched blocks as one fused block; None where they cannot be one."""
+    """Evaluate the matched blocks as one fused block; None if they cannot be one."""
     whole = region(m.draft, m.roots, m.blocks, recomputes, joined)
     key = whole.key
     if key not in _judged:

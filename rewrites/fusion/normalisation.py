@@ -1,4 +1,4 @@
-"""Normalisations as one block: rows, and what is computed from rows, are read once."""
+"""Normalizations as one block: rows, and values computed from rows, are read once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ROWS = all_above("cell", "view", ends=("reduce",), most=4, private=("cell",))
 
 @dataclass(frozen=True, eq=False)
 class ReadsRows:
-    """Attribute pattern: a cell that reads one value per row, as what divides or shifts the row."""
+    """An attribute pattern for a cell that reads one value per row, such as one to divide or shift the row."""
 
     def ways(self, definition: Definition, inputs: Sequence[TensorType]) -> Sequence[Mapping[str, Any]]:
-        """One, binding nothing."""
+        """Return one match that binds nothing, or none."""
         widest = len(definition["dims"])
         return ({},) if any(len(set(names) - {""}) < widest for names in definition["labels"]) else ()
 
 
 def _is_normalisation(m: Match) -> bool:
-    """Whether whole rows are computed from statistics of rows, in parts that fit into fast memory."""
+    """Return whether whole rows are computed from statistics of rows, in parts that fit into fast memory."""
     widest = math.prod(m.result().shape)
     reductions = [b for b in m.blocks if b.operator == "reduce"]
     if any(math.prod(m.draft.tensors[b.outputs[0]].shape) >= widest for b in reductions):
@@ -38,7 +38,7 @@ def _is_normalisation(m: Match) -> bool:
 
 
 def _example(size: Sizes) -> Graph:
-    """An RMS normalisation with its scale; the inverse root is read elsewhere too."""
+    """Build an example: an RMS normalization with its scale; the inverse root is read elsewhere too."""
     b = Sketch("fuse_normalisation")
     rows, columns = size(3, least=2), size(4, least=2)
     x, scale = b.tensor("x", rows, columns), b.tensor("scale", columns)

@@ -11,7 +11,7 @@ from tapestry.teg.graph import Block, Graph
 
 
 def _is_alongside(draft: Sight, block: Block, root: Block) -> bool:
-    """Whether a cell makes a tensor of the shape that the root makes."""
+    """Return whether a cell produces a tensor of the same shape as the root."""
     return draft.tensors[block.outputs[0]].shape == draft.tensors[root.outputs[0]].shape
 
 
@@ -19,7 +19,10 @@ STATE = all_above(ends=("cell",), most=0, takes=_is_alongside)
 
 
 def _is_update(m: Match) -> bool:
-    """Whether sinks see several of the values, most of them as carried state, and of all but the last only they do."""
+    """Return whether sinks read several of the values, and are the only readers of all but the last.
+
+    Most of them are carried state.
+    """
     inside, (root,) = {b.site for b in m.blocks}, m.roots
     readers = {
         b.site: [r for t in b.outputs for r, _ in m.draft.readers[t] if r.site not in inside]
@@ -31,7 +34,10 @@ def _is_update(m: Match) -> bool:
 
 
 def _example(size: Sizes) -> Graph:
-    """Adam without its corrections: two moments and the parameter; a step whose length depends on its direction."""
+    """Build an example: Adam without its corrections, and a step whose length depends on its direction.
+
+    Adam has two moments and the parameter.
+    """
     b = Sketch("fuse_update")
     shape = (size(4), size(3))
     p, g, m, v = (b.tensor(name, *shape) for name in "pgmv")

@@ -1,10 +1,10 @@
-"""In place: programs in which a new value takes the room of the old one. One story per file, added up here.
+"""In-place rules: a new value takes the storage of the old one. One topic per file, combined here.
 
-How much of this is a property of plans and needs no rule:
+Much of this is a property of plans and needs no rule:
 
-| what compilers call | is here |
+| compiler term | counterpart here |
 | --- | --- |
-| donation of an input | a source whose next value a sink takes (`carries`) is given up after its last reader |
+| donation of an input | a source whose next value a sink takes (`carries`) is freed after its last reader |
 | updates right behind their gradients | the issue order `update-early` (`set_option order`), which the search tries |
 | copies into state, or of it | gone by `identity_view`, `cell_to_view`, `identity_reshape`, `concat_of_one` |
 | reading what was just written | `slice_of_concat`: a slice of a joined update is the update |

@@ -1,4 +1,4 @@
-"""Updates of a part of a tensor: no temporary of the whole is made for what changes in a part only."""
+"""Updates of a part of a tensor: no temporary of the whole is made if only a part changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPLITTING = "index set splitting (Allen and Kennedy, Optimizing Compilers for Mo
 
 
 def _adds_part(m: Match) -> Mapping[str, Any] | None:
-    """The tensor to which a zero-padded one is added, along which dimension it changes, and how."""
+    """Find the tensor to which a zero-padded one is added, with dimension, range and function; or None."""
     sites, names = (*m["before"], *m["after"]), tuple(n for n, _ in m["dims"])
     changed = [k for k, (a, b) in enumerate(zip(m["low"], m["high"], strict=True)) if a or b]
     if len(sites) != 1 or len(changed) != 1 or m["value"] or m["labels"] != (names, names):
@@ -56,7 +56,7 @@ def _part_updated(m: Match) -> Sequence[Op]:
 
 
 def _is_own_part(m: Match, site: str, start: int, end: int) -> bool:
-    """Whether a tensor is the part of `x` that stands where it is."""
+    """Return whether a tensor is the part of `x` at the same position."""
     maker = m.draft.producers[site]
     if maker.operator != "view" or maker.inputs != (m["x"],):
         return False
@@ -65,7 +65,7 @@ def _is_own_part(m: Match, site: str, start: int, end: int) -> bool:
 
 
 def _updates_part(m: Match) -> Mapping[str, Any] | None:
-    """Where the cell stands among parts of `x` that are where they were, itself a cell of the part that was there."""
+    """Find the range of the cell among unmoved parts of `x`, if it is computed from the part there; or None."""
     axis, start, root = m["axis"], 0, m.roots[0]
     if m.result() != m.type("x"):
         return None
@@ -98,7 +98,7 @@ def _whole_updated(m: Match) -> Sequence[Op]:
 
 
 def _row_written(m: Match) -> Mapping[str, Any] | None:
-    """Which row is another one, all other parts being those of `x` where they were; matched at their first."""
+    """Find the one row that is replaced, the other parts being those of `x`; matched at the first; or None."""
     axis, root, start = m["axis"], m.roots[0], 0
     if m.result() != m.type("x"):
         return None
@@ -145,7 +145,7 @@ def _concat_example(size: Sizes) -> Graph:
 
 
 def _row_example(size: Sizes) -> Graph:
-    """A cache of keys with the row of this step, and one whose first row is new."""
+    """Build an example: a cache of keys with the row of this step, and one whose first row is new."""
     b = Sketch("update_of_row")
     cache, last = b.tensor("cache", size(2), 6, size(3)), b.tensor("last", 4, size(3))
     shape, short = b.shape(cache), b.shape(last)

@@ -1,4 +1,4 @@
-"""Selectors: what moves elements and computes nothing. One story per file, added up here."""
+"""Selector rules: operators that move elements and compute nothing. One topic per file, combined here."""
 
 from tapestry.rewrites.rule import Rule
 from tapestry.rewrites.selectors.broadcasts import BROADCASTS

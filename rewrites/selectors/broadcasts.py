@@ -1,4 +1,4 @@
-"""Broadcasts sink: what is the same along a dimension is computed once and repeated where it is read."""
+"""Sinking of broadcasts: values constant along a dimension are computed once and repeated at their reader."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SINKING = "broadcast sinking: a function of equal arguments has equal values"
 
 
 def _without(view: ViewMap, gone: Sequence[int]) -> ViewMap:
-    """The view without some of its broadcast dimensions."""
+    """Remove some broadcast dimensions from the view."""
     kept = [j for j in range(len(view.shape)) if j not in gone]
     dims = (ViewDim(kept.index(d.dim), d.stride, d.offset) if d.dim >= 0 else d for d in view.dims)
     return ViewMap(tuple(dims), tuple(view.shape[j] for j in kept))
 
 
 def _repeats(m: Match) -> Mapping[str, Any] | None:
-    """The repeated dimensions that are reduced, and how often each element comes in them."""
+    """Find the broadcast dimensions that are reduced, and how often elements repeat along them, or None."""
     view, labels = view_of(m), m["labels"]
     gone = [j for j, k in enumerate(origins(view)) if k < 0 and labels[j] not in m["output"]]
     count = math.prod(view.shape[j] for j in gone)
@@ -60,7 +60,7 @@ def _reduced_once(m: Match) -> Sequence[Op]:
 
 
 def _contracted_labels(m: Match) -> Mapping[str, Any] | None:
-    """The contraction's labels on the root of a broadcast view, where others still have all names."""
+    """Relabel a contraction to read the root of a broadcast view; None if the others lack one of its names."""
     view, k = view_of(m), len(m["before"])
     kept = origins(view)
     if -1 not in kept or not all(is_whole(view, m.shape("x"), r) for r in range(len(m.shape("x")))):
@@ -78,7 +78,7 @@ def _uses(expr: Expression, name: str) -> bool:
 
 
 def _constant_along(m: Match) -> Mapping[str, Any] | None:
-    """The dimensions along which a cell always computes the same."""
+    """Find the dimensions along which a cell always computes the same value; None if there are none."""
     read = {n for labels in m["labels"] for n in labels}
     same = [
         k for k, (n, size) in enumerate(m["dims"]) if size > 1 and n not in read and not _uses(m["expr"], n)

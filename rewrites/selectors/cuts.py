@@ -1,7 +1,7 @@
-"""Cuts move towards the sources: of a result only what is looked at is computed.
+"""Moving of slices towards the sources: only the elements of a result that are read are computed.
 
-Each law has two forms. A view that only puts dimensions into another order costs its maker nothing, which then
-writes in that order; a view that selects asks its maker's operands for less.
+Each law has two forms. A view that only permutes dimensions costs the producer nothing, which then
+writes in that order; a view that selects reduces what the producer reads of its operands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ORDER = "labels of index spaces name dimensions, so their order is free"
 
 
 class Cut(NamedTuple):
-    """What a view leaves: the names of its dimensions, and per operand site, view and labels."""
+    """The slice that a view selects: the names of its dimensions, and per operand site, view and labels."""
 
     names: Labels
     operands: tuple[tuple[str, ViewMap, Labels], ...]
@@ -35,12 +35,12 @@ class Cut(NamedTuple):
         return tuple(labels for _, _, labels in self.operands)
 
     def terms(self, m: Match) -> list[Term]:
-        """The operands through their views."""
+        """Build the operands through their views."""
         return [seen(at(site), view, m.draft.tensors[site].shape) for site, view, _ in self.operands]
 
 
 def only_reorders(m: Match) -> bool:
-    """Whether the view shows every element of `y` once: dimensions of size 1 may come and go."""
+    """Return whether the view shows every element of `y` once: dimensions of size 1 may be added or dropped."""
     view, shape = view_of(m), m.shape("y")
     new = [n for n, k in zip(view.shape, origins(view), strict=True) if k < 0]
     kept = [is_whole(view, shape, k) or (d.dim < 0 and shape[k] == 1) for k, d in enumerate(view.dims)]
@@ -48,13 +48,13 @@ def only_reorders(m: Match) -> bool:
 
 
 def selects(m: Match) -> bool:
-    """Whether the view of `y` leaves something out, and repeats nothing."""
+    """Return whether the view of `y` leaves elements out, and repeats none."""
     view = view_of(m)
     return -1 not in origins(view) and not only_reorders(m) and 0 not in view.shape
 
 
 def cut_of(m: Match, view: ViewMap, names: Labels, sites: Sequence[str], labels: Sequence[Labels]) -> Cut:
-    """What a view leaves of a result with these names, made from operands with these labels."""
+    """Compute the slice for a view of a result with these names, made from operands with these labels."""
     operands = []
     for site, own in zip(sites, labels, strict=True):
         followed = [names.index(n) if n and n in names else None for n in own]
@@ -73,7 +73,7 @@ def _cell_cut(m: Match) -> Cut:
 
 
 def _moved(expr: Expression, names: Labels, view: ViewMap) -> Expression:
-    """The expression with coordinates of the whole in terms of those of the view."""
+    """Rewrite coordinates of the whole in the expression in terms of those of the view."""
     if expr[0] == "index":
         d = view.dims[names.index(expr[1])]
         if d.dim < 0:
@@ -84,7 +84,7 @@ def _moved(expr: Expression, names: Labels, view: ViewMap) -> Expression:
 
 
 def cut_cell(m: Match, view: ViewMap, found: Cut) -> Mapping[str, Any]:
-    """The attributes of the matched cell where it computes only what a view leaves."""
+    """Build the attributes of the matched cell if it computes only the elements that a view selects."""
     return {
         "expr": _moved(m["expr"], _cell_names(m), view),
         "labels": found.labels,
@@ -94,7 +94,7 @@ def cut_cell(m: Match, view: ViewMap, found: Cut) -> Mapping[str, Any]:
 
 
 def _reordered_cell(m: Match) -> CellForm:
-    """The cell that makes what the view shows; new dimensions of size 1 get names of their own."""
+    """Build the cell that computes what the view shows; new dimensions of size 1 get names of their own."""
     form, view, names = bound_cell(m, m["xs"]), view_of(m), _cell_names(m)
     longest = max(map(len, names), default=0)
     shown = (names[k] if k >= 0 else f"one{j}".ljust(longest + 1, "_") for j, k in enumerate(origins(view)))
@@ -109,7 +109,7 @@ def _contract_cut(m: Match) -> Cut:
 
 
 def _reduced_names(m: Match) -> Labels:
-    """The names of a reduction's result, "" where a dimension of size 1 is kept."""
+    """Return the names of a reduction's result, "" where a dimension of size 1 is kept."""
     names, keep = iter(m["output"]), m["keep"] or ()
     return tuple("" if k in keep else next(names) for k in range(len(m["output"]) + len(keep)))
 
@@ -119,7 +119,7 @@ def _reduce_cut(m: Match) -> Cut:
 
 
 def _reduce_given(m: Match) -> Mapping[str, Any]:
-    """The attributes of the reduction that makes what the view shows."""
+    """Build the attributes of the reduction that computes the elements of the view."""
     found = _reduce_cut(m)
     result = {
         "monoid": m["monoid"],
@@ -135,7 +135,7 @@ def _reorders_contract(m: Match) -> bool:
 
 
 def _reorders_reduce(m: Match) -> bool:
-    """Whether the view drops only what the reduction keeps at size 1."""
+    """Return whether the view drops only dimensions that the reduction keeps at size 1."""
     pairs = zip(view_of(m).dims, _reduced_names(m), strict=True)
     return only_reorders(m) and all(d.dim >= 0 or not name for d, name in pairs)
 

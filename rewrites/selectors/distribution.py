@@ -1,4 +1,4 @@
-"""What reads a concatenation is computed part by part: the copy disappears, the parts are independent."""
+"""Distribution over concatenations: readers are computed part by part; no copy, independent parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOURCE = "definition of concatenation; linearity of sums"
 
 
 class Piece(NamedTuple):
-    """A part of the concatenation: its tensor, and where it lies along the joined dimension."""
+    """A part of the concatenation: its tensor, and its start and end along the concatenated dimension."""
 
     site: str
     start: int
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 
 
 def pieces(m: Match) -> list[Piece]:
-    """The parts of the matched concatenation that hold anything."""
+    """List the nonempty parts of the matched concatenation."""
     axis = m["axis"]
     sizes = [t.shape[axis] for t in m.types("parts")]
     ends = accumulate(sizes)
@@ -53,7 +53,7 @@ def _operands(m: Match) -> tuple[str, ...]:
 
 
 def _joined_name(m: Match) -> str:
-    """What the reader calls the dimension along which the parts lie."""
+    """Return the reader's name of the concatenated dimension."""
     return str(m["labels"][len(m["before"])][m["axis"]])
 
 
@@ -62,14 +62,14 @@ def _is_read_once(m: Match) -> bool:
 
 
 def _slice_along(sizes: Mapping[str, int], name: str, piece: Piece) -> ViewMap:
-    """What of named dimensions belongs to a part."""
+    """Build the view of a part along one of the named dimensions."""
     names, shape = list(sizes), tuple(sizes.values())
     start = replaced_at((0,) * len(shape), names.index(name), piece.start)
     return sliced(shape, start, replaced_at(shape, names.index(name), piece.end))
 
 
 def _cuts(m: Match, sizes: Mapping[str, int]) -> Iterator[tuple[Cut, ViewMap, list[Term]]]:
-    """Per part what is left of the operands, the concatenation itself being the part."""
+    """Yield, for each part, the slices of the operands; the concatenation itself is replaced by the part."""
     for piece in pieces(m):
         view = _slice_along(sizes, _joined_name(m), piece)
         found = cut_of(m, view, tuple(sizes), _operands(m), m["labels"])
@@ -78,7 +78,7 @@ def _cuts(m: Match, sizes: Mapping[str, int]) -> Iterator[tuple[Cut, ViewMap, li
 
 
 def _sizes(m: Match) -> dict[str, int]:
-    """The sizes of all names that the operands have."""
+    """Return the sizes of all names that the operands have."""
     shapes = [m.draft.tensors[s].shape for s in _operands(m)]
     return {
         n: s
@@ -98,7 +98,7 @@ def _cell_by_parts(m: Match) -> Sequence[Op]:
 
 
 def _sum(terms: Sequence[Term], monoid: str) -> Op:
-    """The terms combined element by element."""
+    """Combine the terms element by element."""
 
     def given(m: Match) -> Mapping[str, Any]:
         shape, dtype = m.result()

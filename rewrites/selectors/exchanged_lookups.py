@@ -1,4 +1,4 @@
-"""Lookups exchanged with what reads them: of a small table every row is worked out once, not once per lookup."""
+"""Exchange of lookups with readers: each row of a small table is computed once, not once per lookup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENTRY = "entry"
 
 
 def _is_one_hot(m: Match) -> bool:
-    """Whether the cell is one where the position is the table's row, and zero elsewhere."""
+    """Return whether the cell is one where the position is the table's row, and zero elsewhere."""
     (hot,), names = m["hot_labels"], [n for n, _ in m["hot_dims"]]
     entry = [n for n in names if n not in hot]
     labels, table = m["labels"]
@@ -41,30 +41,30 @@ def _is_one_hot(m: Match) -> bool:
 
 
 def _counts(m: Match) -> bool:
-    """Whether positions are whole numbers."""
+    """Return whether positions are whole numbers."""
     return m.dtype("indices") != "bool" and not is_float(m.dtype("indices"))
 
 
 def _positions(m: Match) -> Labels:
-    """The contraction's names of the dimensions of positions, in their order."""
+    """Return the contraction's names of the dimensions of positions, in their order."""
     (hot,), names = m["hot_labels"], [n for n, _ in m["hot_dims"]]
     return tuple(m["labels"][0][names.index(n)] for n in hot)
 
 
 def _summed(m: Match) -> int:
-    """The dimension of the table that positions count."""
+    """Return the dimension of the table that positions index."""
     free = {*_positions(m)}
     return next(k for k, n in enumerate(m["labels"][1]) if n in m["labels"][0] and n not in free)
 
 
 def _found_names(m: Match) -> Labels:
-    """The names of what is gathered."""
+    """Return the names of the gathered tensor."""
     table, axis = m["labels"][1], _summed(m)
     return (*table[:axis], *_positions(m), *table[axis + 1 :])
 
 
 def _as_wanted(m: Match) -> Mapping[str, Any]:
-    """The view from what is gathered to the contraction's result."""
+    """Build the view from the gathered tensor to the contraction's result."""
     names = _found_names(m)
     sizes = dict(zip(m["output"], m.result().shape, strict=True))
     order = [names.index(n) for n in m["output"]]
@@ -72,23 +72,23 @@ def _as_wanted(m: Match) -> Mapping[str, Any]:
 
 
 def _rows_for_lookups(m: Match) -> bool:
-    """Whether the table has no more rows than are looked up."""
+    """Return whether the table has no more rows than are looked up."""
     return bool(m.shape("table")[m["axis"]] <= math.prod(m.shape("indices")))
 
 
 def _looked_up(m: Match, names: Labels) -> Labels:
-    """Those of a reader's names that run along positions."""
+    """Return the names of a reader that run along positions."""
     return names[m["axis"] : m["axis"] + len(m.shape("indices"))]
 
 
 def _entries_named(m: Match, names: Labels) -> Labels:
-    """A reader's names of the gathered rows as names of the table."""
+    """Translate a reader's names of the gathered rows to names of the table."""
     after = m["axis"] + len(m.shape("indices"))
     return (*names[: m["axis"]], ENTRY, *names[after:])
 
 
 def _place_of(m: Match, names: Labels, output: Labels) -> int | None:
-    """Where all dimensions of positions stand in a result, one after the other; None where they do not."""
+    """Find the start of the dimensions of positions in a result; None unless they are adjacent and in order."""
     looked = _looked_up(m, names)
     if not looked or looked[0] not in output or len(set(names)) != len(names) or "" in names:
         return None
@@ -136,7 +136,7 @@ def _cell_of_entries(m: Match) -> Mapping[str, Any]:
 
 
 def _lookup(made: Op, axis: Any) -> Op:
-    """What is looked up in the worked out rows, in the way that the rows were."""
+    """Gather from the computed rows, in the same way as from the original rows."""
     return op(
         "gather", made, INDICES, axis=axis, given=lambda m: {} if m["mode"] is None else {"mode": m["mode"]}
     )
@@ -155,7 +155,7 @@ def _one_hot_example(size: Sizes) -> Graph:
 
 
 def _positions_of(b: Sketch, entries: int, count: int) -> str:
-    """Positions that lie within a table."""
+    """Build positions that lie within a table."""
     expr = ("mod", ("index", "a"), ("const", entries))
     return b.op("cell", expr=expr, labels=(), dims=(("a", count),), dtype="int64", site="positions")
 

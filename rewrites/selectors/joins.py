@@ -1,4 +1,4 @@
-"""Joins of what was made alike are made at once; what looks at a join looks at its parts."""
+"""Concatenations: operands computed alike are computed at once; views of a concatenation read its parts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ JOINING = "definition of concatenation"
 
 
 class Look(NamedTuple):
-    """What a view sees of one part."""
+    """A view of one part."""
 
     site: str
     view: ViewMap
 
 
 def _looks(m: Match) -> Mapping[str, Any] | None:
-    """What a view sees of every part it touches, in the order in which it sees them; None for one part."""
+    """Find the views of the parts that a view reads, in the order in which it reads them; None for one part."""
     view, axis = view_of(m), m["axis"]
     d = view.dims[axis]
     if d.dim < 0 or 0 in view.shape:
@@ -54,7 +54,7 @@ def _joined_looks(m: Match) -> Sequence[Op]:
 
 
 def _makers(m: Match, operator: str) -> list[Block] | None:
-    """What makes the operands, where all come from different blocks of an operator and go nowhere else."""
+    """Find the producers of the operands, if all are different blocks of an operator read only here, or None."""
     draft, root = m.draft, m.roots[0]
     makers = [draft.producers[t] for t in root.inputs]
     private = all(
@@ -65,7 +65,7 @@ def _makers(m: Match, operator: str) -> list[Block] | None:
 
 
 class Alike(NamedTuple):
-    """Cells that do the same to different operands: per operand its site in every cell, and its labels."""
+    """Cells that compute alike from different operands: per operand its site in every cell, and its labels."""
 
     operands: tuple[tuple[tuple[str, ...], Labels], ...]
     joined: str
@@ -99,7 +99,7 @@ def _alike(m: Match) -> Mapping[str, Any] | None:
 
 
 def _reads(expr: Expression, name: str) -> bool:
-    """Whether an expression depends on a coordinate."""
+    """Return whether an expression depends on a coordinate."""
     return expr == ("index", name) or any(_reads(p, name) for p in expr[1:] if isinstance(p, tuple))
 
 
@@ -117,7 +117,7 @@ def _one_cell(m: Match) -> Sequence[Op]:
 
 
 def _common_view(m: Match) -> Mapping[str, Any] | None:
-    """The view that all operands of a concatenation are of their roots, which are whole along the joined dimension."""
+    """Find the view that all operands share of their roots, which are whole along the joined dimension, or None."""
     makers, axis = _makers(m, "view"), m["axis"]
     if makers is None:
         return None
@@ -135,7 +135,7 @@ def _common_view(m: Match) -> Mapping[str, Any] | None:
 
 
 def _is_dealt_out(m: Match) -> bool:
-    """Whether the operands are every n-th element of `x` in turn."""
+    """Return whether the operands are every n-th element of `x` in turn."""
     axis, count, root = m["axis"], len(m.roots[0].inputs), m.shape("x")
     if m.result().shape != root:
         return False
@@ -151,7 +151,7 @@ def _is_dealt_out(m: Match) -> bool:
 
 
 def _dealt_part(m: Match) -> tuple[int, ViewMap] | None:
-    """Which operand of an interleaving a view sees alone, and its view of that."""
+    """Find the one operand of an interleaving that a view reads, and its view of that; None if several."""
     view, axis, count = view_of(m), m["axis"], len(m["parts"])
     d = view.dims[axis]
     if d.dim >= 0 and d.stride % count:

@@ -1,4 +1,4 @@
-"""Cuts through what works row by row, and lookups of lookups: fewer rows are normalised, fewer are gathered."""
+"""Slices through row-wise operators, and lookups of lookups: fewer rows are normalized or gathered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = ("softmax", "log_softmax", "layer_norm")
 
 
 def _other_rows(m: Match) -> Mapping[str, Any] | None:
-    """The view of the operand that shows the rows that are looked at, and where their axes are in it."""
+    """Find the view of the operand with the rows that are read, and the positions of their axes, or None."""
     view, shape, axes = view_of(m), m.shape("x"), m["axes"]
     if 0 in view.shape or not keeps_order(view) or not all(is_whole(view, shape, a) for a in axes):
         return None
@@ -61,7 +61,7 @@ def _plan(m: Match) -> Indexing:
 
 
 def _looked_up(m: Match) -> Mapping[str, Any] | None:
-    """What a view of a gather looks up in what; None where dimensions move or run together."""
+    """Find the parts of table and indices that a view of a gather reads; None if dimensions move or align."""
     view, plan = view_of(m), _plan(m)
     if 0 in view.shape or plan.aligned or not keeps_order(view):
         return None
@@ -87,7 +87,7 @@ def _fewer_lookups(m: Match) -> Sequence[Op]:
 
 
 def _looks_up_positions(m: Match) -> bool:
-    """Whether the outer gather picks among what the inner one has looked up, not within it."""
+    """Return whether the outer gather selects among the lookups of the inner one, not within each."""
     plain = not m["aligned"] and not m["outer_aligned"] and m["mode"] is None and m["outer_mode"] is None
     first = m["axis"]
     return bool(plain and first <= m["outer_axis"] < first + len(m.shape("indices")))

@@ -1,4 +1,4 @@
-"""Padding: chains become one, what is not looked at is not padded, gradients of slices become concatenations."""
+"""Padding: chains are merged, unread elements are not padded, gradients of slices become concatenations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Y = tensor("y")
 
 
 def any_pad(of: Term = X, prefix: str = "") -> Op:
-    """Left side: padding, its attributes bound to `prefix` + low, high, value."""
+    """Build the left-side pattern of padding, its attributes bound to `prefix` + low, high, value."""
     return op("pad", of, low=attr(prefix + "low"), high=attr(prefix + "high"), value=attr(prefix + "value"))
 
 
@@ -36,7 +36,7 @@ def _both(m: Match, side: str) -> tuple[int, ...]:
 
 
 def _inside(m: Match) -> Mapping[str, Any] | None:
-    """A view of a padded tensor that sees none of the padding, as a view of the tensor."""
+    """Convert a view of a padded tensor that reads no padding to a view of the tensor; else None."""
     view, dims = view_of(m), []
     for size, low, d in zip(m.shape("x"), m["low"], view.dims, strict=True):
         last = d.offset + (d.stride * (view.shape[d.dim] - 1) if d.dim >= 0 else 0)
@@ -47,7 +47,7 @@ def _inside(m: Match) -> Mapping[str, Any] | None:
 
 
 def _partly(m: Match) -> Mapping[str, Any] | None:
-    """A view of some padding, as less padding around a view; None where it steps or sees only padding."""
+    """Convert a view of some padding to less padding around a view; None if it steps or reads only padding."""
     view = view_of(m)
     if _inside(m) is not None:
         return None
@@ -68,7 +68,7 @@ def _partly(m: Match) -> Mapping[str, Any] | None:
 
 
 def _padded_value(m: Match) -> Mapping[str, Any] | None:
-    """What the cell makes of the padding, where it reads nothing else and uses no coordinates."""
+    """Compute the cell's value in the padding; None if it reads other tensors or uses coordinates."""
     names, labels = [n for n, _ in m["dims"]], m["labels"][0]
     steps = steps_of(m["expr"])
     if sorted(labels) != sorted(names) or any(s.name == "index" for s in steps):
@@ -88,7 +88,7 @@ def _padded_value(m: Match) -> Mapping[str, Any] | None:
 
 
 def _beside(m: Match) -> Mapping[str, Any] | None:
-    """Two padded tensors that are added and lie beside each other, as the one that both make."""
+    """Combine two adjacent padded tensors that are added into one concatenation; None if they do not fit."""
     p, q = len(m["before"]), len(m["before"]) + 1 + len(m["between"])
     labels, (one, two) = m["labels"], (m.type("x"), m.type("y"))
     if m["value"] or m["other_value"] or labels[p] != labels[q] or one.dtype != two.dtype:
@@ -112,7 +112,7 @@ def _beside(m: Match) -> Mapping[str, Any] | None:
 
 
 def _joined_expression(expr: Expression, pair: set[Expression], p: int, q: int) -> Expression | None:
-    """The expression with input p for the sum of p and q; None where they are read anywhere else."""
+    """Replace the sum of inputs p and q in the expression by p; None if they are read anywhere else."""
 
     def swap(part: Expression) -> Expression:
         if part in pair:
@@ -144,7 +144,7 @@ def _join_beside(m: Match) -> list[Op]:
 
 
 def _step(m: Match) -> Mapping[str, Any] | None:
-    """A view of a dilated tensor that sees no zeros, as a view of the tensor."""
+    """Convert a view of a dilated tensor that reads no zeros to a view of the tensor; None if it reads some."""
     view, axis, factor = view_of(m), m["axis"], m["factor"]
     d = view.dims[axis]
     if d.offset % factor or (d.dim >= 0 and d.stride % factor):

@@ -1,7 +1,7 @@
-"""Reshapes move through what is computed by names: a name becomes its factors, or factors one name.
+"""Moving of reshapes through operators with named dimensions: a name is factored, or factors are merged.
 
-A contraction or a cell does not care whether `batch * sequence` is one dimension or two. Where every operand has all
-of the factors side by side, or none, the reshape may stand on either side.
+It does not matter to a contraction or a cell whether `batch * sequence` is one dimension or two. If every operand
+has all of the factors side by side, or none, the reshape may be on either side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = ROW_MAJOR + "; index spaces may be factored"
 
 
 class Factored(NamedTuple):
-    """Names that stand side by side, and the names and sizes that they become."""
+    """Adjacent names, and the names and sizes that replace them."""
 
     old: Labels
     new: Labels
@@ -31,7 +31,7 @@ class Factored(NamedTuple):
 def _factored(
     names: Labels, shape: Sequence[int], wanted: Sequence[int], taken: Sequence[str]
 ) -> list[Factored] | None:
-    """What becomes of the names of a tensor that is reshaped; None where a name appears from nowhere."""
+    """Compute the replacements for the names of a tensor that is reshaped; None if a name has no origin."""
     found: list[Factored] = []
     for part in parts_of(shape, wanted):
         if part.same:
@@ -56,7 +56,7 @@ def _fresh(name: str, taken: Sequence[str]) -> str:
 def _regrouped(
     names: Labels, shape: Sequence[int], factored: Sequence[Factored]
 ) -> tuple[Labels, tuple[int, ...]] | None:
-    """Names and sizes with all factors changed; None where some of what belongs together is missing or apart."""
+    """Replace all factors in names and sizes; None if names that belong together are missing or apart."""
     own, sizes = list(names), list(shape)
     for old, new, new_sizes in factored:
         if not set(old) & set(own):
@@ -78,7 +78,7 @@ def _uses(expr: Expression, names: set[str]) -> bool:
 def _operands(
     m: Match, sites: Sequence[str], labels: Sequence[Labels], factored: Sequence[Factored]
 ) -> tuple[list[Term], tuple[Labels, ...]] | None:
-    """The operands, reshaped where they have what changes, and their labels."""
+    """Reshape the operands that have changing names, and relabel them; None if that is impossible."""
     terms: list[Term] = []
     renamed: list[Labels] = []
     for site, own in zip(sites, labels, strict=True):
@@ -116,7 +116,7 @@ def _contract_reshaped(m: Match) -> Mapping[str, Any] | None:
 def _root_first(
     m: Match, taken: Sequence[str]
 ) -> tuple[list[Term], tuple[Labels, ...], list[Factored]] | None:
-    """The operands with the root of the reshape in its place, and the factors that thereby change."""
+    """Put the root of the reshape in its place among the operands, with the factors that change, or None."""
     k = len(m["before"])
     factored = _factored(m["labels"][k], m.shape("y"), m.shape("x"), taken)
     others = None

@@ -1,4 +1,4 @@
-"""Reshapes: chains become one, those that change nothing go, and views go through what stays as it is."""
+"""Reshapes: chains are merged, no-ops removed, and views move through unchanged dimensions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROW_MAJOR = "a reshape keeps the row-major order of elements"
 
 
 class Part(NamedTuple):
-    """Neighbouring dimensions before and after a reshape that hold the same elements; `same`: one, unchanged."""
+    """Neighboring dimensions before and after a reshape that hold the same elements; `same`: one, unchanged."""
 
     before: range
     after: range
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 def parts_of(shape: Sequence[int], wanted: Sequence[int]) -> tuple[Part, ...]:
-    """The smallest parts of a reshape that are independent of each other; none where it holds no elements."""
+    """Split a reshape into the smallest independent parts; none if it holds no elements."""
     if 0 in shape:
         return ()
     found = [(range(*g.inputs), range(*g.outputs)) for g in groups(shape, wanted)]
@@ -33,7 +33,7 @@ def parts_of(shape: Sequence[int], wanted: Sequence[int]) -> tuple[Part, ...]:
 
 
 def _squeezing(m: Match) -> Mapping[str, Any] | None:
-    """The reshape as a view, where only dimensions of size 1 come and go."""
+    """Convert the reshape to a view if it only adds or drops dimensions of size 1; else None."""
     shape, wanted = m.shape("x"), m["shape"]
     if shape == wanted or [n for n in shape if n != 1] != [n for n in wanted if n != 1]:
         return None
@@ -43,7 +43,7 @@ def _squeezing(m: Match) -> Mapping[str, Any] | None:
 
 
 def _view_first(m: Match) -> Mapping[str, Any] | None:
-    """What a view of a reshape sees of its root, before the reshape; None where it cuts through a part."""
+    """Convert a view of a reshape to a view of its root, before the reshape; None if it cuts through a part."""
     view, shape, wanted = view_of(m), m.shape("x"), m["wanted"]
     parts, kept = parts_of(shape, wanted), origins(view)
     by_start = {p.after[0]: p for p in parts if p.after}

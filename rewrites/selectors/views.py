@@ -1,4 +1,4 @@
-"""Views and concatenations: chains of selectors become one, and readers look through them."""
+"""Views and concatenations: chains of selectors are merged, and readers read through them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapestry.teg.views import ViewDim, ViewMap, identity
 
 
 def _through_view(m: Match) -> CellForm | None:
-    """The cell reading `x` where it read the view `v` of it."""
+    """Build the cell that reads `x` instead of the view `v` of it; None if the view selects or steps."""
     form = bound_cell(m, (*m["before"], m["v"], *m["after"]))
     reads = []
     for read in form.reads:
@@ -35,7 +35,7 @@ def _permuted_labels(m: Match, labels: Labels) -> Labels:
 
 
 def _part(m: Match) -> tuple[int, ViewMap] | None:
-    """Which part of the concatenation the view lies in, and the view of that part."""
+    """Find the part of the concatenation that contains the view, and the view of that part, or None."""
     types, view = m.types("parts"), view_of(m)
     axis = m["axis"] % len(types[0].shape)
     d = view.dims[axis]
@@ -51,7 +51,7 @@ def _part(m: Match) -> tuple[int, ViewMap] | None:
 
 
 def _joined(m: Match) -> ViewMap | None:
-    """Two views of one tensor that meet along the axis, as one view."""
+    """Merge two views of one tensor that meet along the axis into one view; None if they do not meet."""
     one, two = view_of(m), view_of(m, "other_")
     axis = m["axis"] % len(one.shape)
     dims = []
@@ -68,7 +68,7 @@ def _joined(m: Match) -> ViewMap | None:
 
 
 def _rearranging(m: Match) -> ViewMap:
-    """The cell's labels as a view."""
+    """Convert the cell's labels to a view."""
     names = [name for name, _ in m["dims"]]
     dims = (ViewDim(names.index(n), 1, 0) if n else ViewDim(-1, 0, 0) for n in m["labels"][0])
     return ViewMap(tuple(dims), tuple(size for _, size in m["dims"]))

@@ -1,4 +1,4 @@
-"""Cuts through windows and scans: of images only what the windows of interest reach is read, their halo with it."""
+"""Slices through windows and scans: only the part of images that windows reach, with halo, is read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HALO = "tiling of stencils with their halo (Holewinski, Pouchet and Sadayappan, 
 
 
 class Span(NamedTuple):
-    """Positions of a dimension: `length` of them from `first` on, `step` apart."""
+    """Positions along a dimension: `length` of them from `first` on, `step` apart."""
 
     first: int
     step: int
@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What windows reach of one spatial dimension: from `start` to `end`, with padding, and their new stride."""
+    """The range of a spatial dimension that windows read: from `start` to `end`, padding, and new stride."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Reach(NamedTuple):
 
 
 class CutWindows(NamedTuple):
-    """The image that is left of a window operator, its strides and pads."""
+    """The remaining image of a window operator, its strides and pads."""
 
     image: ViewMap
     strides: tuple[int, ...]
@@ -49,7 +49,7 @@ class CutWindows(NamedTuple):
 
 
 def spans_of(view: ViewMap, shape: Sequence[int]) -> tuple[Span, ...] | None:
-    """What a view shows of each dimension; None where it turns, repeats or reverses any, or shows nothing."""
+    """Find the positions of each dimension in a view; None if it permutes, repeats, reverses, or is empty."""
     if not keeps_order(view) or 0 in view.shape or 0 in shape:
         return None
     found = [Span(d.offset, max(1, d.stride), 1 if d.dim < 0 else view.shape[d.dim]) for d in view.dims]
@@ -57,9 +57,9 @@ def spans_of(view: ViewMap, shape: Sequence[int]) -> tuple[Span, ...] | None:
 
 
 def cut_windows(m: Match, kernel: Sequence[int], spans: Sequence[Span]) -> CutWindows | None:
-    """The windows at these positions, of the images `spans[0]`; None where one lies in the padding as a whole.
+    """Slice the windows at these positions, of the images `spans[0]`; None if one is all padding.
 
-    Of channels all are kept.
+    All channels are kept.
     """
     shape, rank = m.shape("x"), len(kernel)
     starts, ends, steps = (
@@ -87,12 +87,12 @@ def cut_windows(m: Match, kernel: Sequence[int], spans: Sequence[Span]) -> CutWi
 
 
 def _left_over(view: ViewMap) -> ViewMap:
-    """The view of what is computed: dimensions of which one position is looked at fall away."""
+    """Build the view of the computed result: dimensions of which one position is read are dropped."""
     return ViewMap(tuple(ViewDim(d.dim, min(1, d.dim + 1), 0) for d in view.dims), view.shape)
 
 
 def _cut(m: Match, kernel: Sequence[int], is_whole_image: bool) -> Mapping[str, Any] | None:
-    """What a view leaves of a window operator's result `y`."""
+    """Slice a window operator's result `y` to the part that a view reads; None if it cannot be sliced."""
     shape, view = m.shape("y"), view_of(m)
     spans = spans_of(view, shape)
     if spans is None or [s.length for s in spans] == list(shape):
@@ -104,14 +104,14 @@ def _cut(m: Match, kernel: Sequence[int], is_whole_image: bool) -> Mapping[str, 
 
 
 def _shown(m: Match, made: Op) -> Sequence[Op]:
-    """The result in the view's dimensions."""
+    """Build the result in the view's dimensions."""
     found = seen(made, _left_over(view_of(m)), [s.length for s in m["spans"]])
     assert isinstance(found, Op)
     return [found]
 
 
 def _channels(span: Span, shape: Sequence[int], axis: int) -> ViewMap:
-    """Some positions of one dimension of a tensor."""
+    """Build the view of some positions of one dimension of a tensor."""
     end = span.first + span.step * (span.length - 1) + 1
     starts, ends = replaced_at((0,) * len(shape), axis, span.first), replaced_at(shape, axis, end)
     return sliced(shape, starts, ends, replaced_at((1,) * len(shape), axis, span.step))
@@ -133,7 +133,7 @@ def _smaller_conv(m: Match) -> Sequence[Op]:
 
 
 def _pool(m: Match) -> Mapping[str, Any] | None:
-    """Averages know where the whole image ends: only images and channels are cut."""
+    """Slice a pool; averages depend on the end of the whole image, so only images and channels are sliced."""
     return _cut(m, m["kernel"], is_whole_image=m["kind"] != "max")
 
 
@@ -149,7 +149,7 @@ def _smaller_pool(m: Match) -> Sequence[Op]:
 
 
 def _scan(m: Match) -> Mapping[str, Any] | None:
-    """The rows that are looked at, and of the scanned dimension as much as counts for them."""
+    """Slice a scan to the rows that are read, and the scanned dimension to what counts for them, or None."""
     view, shape, axis = view_of(m), m.shape("x"), m["axis"]
     spans = spans_of(view, shape)
     if spans is None or view.dims[axis].dim < 0:
@@ -167,7 +167,7 @@ def _shorter_scan(m: Match) -> Sequence[Op]:
 
 
 def _conv_example(size: Sizes) -> Graph:
-    """Some channels of every second row; the middle of a padded result."""
+    """Build an example: some channels of every second row; the middle of a padded result."""
     b = Sketch("cut_conv")
     x = b.tensor("x", size(2), size(3), 8, 7)
     w = b.tensor("w", 4, b.shape(x)[1], 3, 2, role="parameter")

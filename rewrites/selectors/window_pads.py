@@ -1,4 +1,4 @@
-"""Padding before windows becomes the windows' own: what lies beyond the image is made up where it is read."""
+"""Merging of padding into the windows that read it: the border is generated when it is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL: dict[str, Any] = {n: attr(n) for n in ("kernel", "strides", "dilations")}
 
 
 def _is_around_image(m: Match, value: Any) -> bool:
-    """Whether nothing but places is padded, by this value, and nothing is taken away on any side."""
+    """Return whether only spatial positions are padded, by this value, and nothing is cropped on any side."""
     low, high = m["low"], m["high"]
     grows = min((*low, *high, *m["pads"])) >= 0
     return grows and not any((*low[:2], *high[:2])) and (m["value"] or 0) == value

@@ -1,9 +1,9 @@
-"""Sharding by rewriting the program. One story per file, added up here.
+"""Sharding by rewriting the program. One topic per file, combined here.
 
-Most of sharding needs no rule: it is a placement. What is done where is the strategy of a block, and these moves
+Most of sharding needs no rule: it is a placement. The sharding of a block is its strategy, and these moves
 (`rewrites.placement_rules`) change it:
 
-| what compilers call | is here |
+| compiler term | counterpart here |
 | --- | --- |
 | split along a dimension | `reshard`: the dimension's sub-axes in the block's strategy |
 | replicate | `reshard` to a strategy without sub-axes, or `follow` for a source |
@@ -13,7 +13,7 @@ Most of sharding needs no rule: it is a placement. What is done where is the str
 | prefetch, regather | the genes of those names |
 
 The rules here change the program so that a placement exists that did not before: a sum in parts with a dimension
-of their own, a linear operator on the other side of the sum, a station between two specs, pieces that overlap.
+of their own, a linear operator on the other side of the sum, a waypoint between two specs, pieces that overlap.
 """
 
 from tapestry.rewrites.rule import Rule

@@ -1,6 +1,6 @@
-"""A contraction or convolution in pieces: while one piece is on its way, the next is computed.
+"""Chunking of a contraction or convolution: while one piece is transferred, the next is computed.
 
-Pieces meet in a concatenation, and the laws of selectors take it from there: `cell_of_concat` and
+Pieces meet in a concatenation, where the laws of selectors apply: `cell_of_concat` and
 `contract_of_concat` carry the pieces on through what follows, `cut_cell` and `cut_contract` back to what is before.
 """
 
@@ -29,19 +29,19 @@ CONV_ATTRIBUTES: dict[str, Any] = {n: attr(n) for n in ("strides", "pads", "dila
 
 
 def _choices(m: Match, names: Labels) -> list[str]:
-    """The dimensions of the result that are long enough, each with how many pieces."""
+    """List the dimensions of the result that are long enough, each with numbers of pieces."""
     pairs = zip(names, m.result().shape, strict=False)
     return [f"{n}:{count}" for n, size in pairs for count in COUNTS if size >= count * count]
 
 
 def _chosen(m: Match, names: Labels) -> tuple[int, int]:
-    """The dimension that is cut, and in how many pieces."""
+    """Return the dimension that is split, and the number of pieces."""
     name, _, count = m.choice.rpartition(":")
     return names.index(name), int(count)
 
 
 def _slices(shape: Sequence[int], axis: int, count: int) -> Iterator[ViewMap]:
-    """The pieces of a tensor along a dimension, as even as they can be."""
+    """Yield the pieces of a tensor along a dimension, as even as possible."""
     edges = [shape[axis] * k // count for k in range(count + 1)]
     for start, end in pairwise(edges):
         begin = replaced_at((0,) * len(shape), axis, start)
@@ -59,12 +59,15 @@ def _contract_pieces(m: Match) -> Sequence[Op]:
 
 
 def _conv_names(m: Match) -> Labels:
-    """The dimensions of a convolution's result: images, channels, places."""
+    """Return the names of the dimensions of a convolution's result: images, channels, spatial positions."""
     return ("n", "o", *(f"y{k}" for k in range(len(m.shape("w")) - 2)))
 
 
 def _cut_places(m: Match) -> dict[str, list[CutWindows]]:
-    """What the pieces along images or places read, by choice; of choices that leave a piece to the padding, none."""
+    """Find the windows that pieces along images or places read, by choice.
+
+    Choices that leave a piece to the padding are omitted.
+    """
     names, shape = _conv_names(m), m.result().shape
     found = {}
     for choice in _choices(m, names):
@@ -91,7 +94,7 @@ def _conv_choices(m: Match) -> list[str]:
 
 
 def _conv_pieces(m: Match) -> Sequence[Op]:
-    """Of some images, of some of the weights' results, or of places with the halo that their windows reach."""
+    """Build the pieces: some images, some of the weights' results, or places with the halo of their windows."""
     axis, count = _chosen(m, _conv_names(m))
     same: dict[str, Any] = {"dilations": m["dilations"], "groups": 1}
     if axis == 1:
@@ -108,7 +111,7 @@ def _conv_pieces(m: Match) -> Sequence[Op]:
 
 
 def _example(size: Sizes) -> Graph:
-    """A product of two operands, and one of three."""
+    """Build an example: a product of two operands, and one of three."""
     b = Sketch("chunk")
     x = b.tensor("x", size(4, least=4), size(3))
     w = b.tensor("w", b.shape(x)[1], size(4), role="parameter")

@@ -1,7 +1,7 @@
-"""Partial sums with a dimension of their own, and linear operators on either side of the sum that combines them.
+"""Partial sums with their own dimension, and linear operators on either side of the sum that combines them.
 
-The sum that combines what devices made apart is the collective. What is linear may stand before it, on every
-device for itself, or behind it, once: the smaller side should cross the mesh.
+The sum that combines the partial results of devices is the collective. A linear operator may be before it, on every
+device, or after it, once: the smaller side should cross the mesh.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LINEAR = "linearity of sums"
 
 
 def any_sum(of: Term, prefix: str = "") -> Op:
-    """Left side: a sum, its attributes bound to `prefix` + labels, output, keep, scale."""
+    """Build the left-side pattern of a sum, its attributes bound to `prefix` + labels, output, keep, scale."""
     names = {name: attr(prefix + name) for name in ("labels", "output", "keep", "scale")}
     return Op("reduce", (of,), (("monoid", "sum"), *names.items()))
 
 
 def sum_given(m: Match, prefix: str = "") -> Mapping[str, Any]:
-    """The attributes that `any_sum` bound."""
+    """Return the attributes that `any_sum` bound."""
     given = {"monoid": "sum", "labels": m[prefix + "labels"], "output": m[prefix + "output"]}
     optional = {k: m[prefix + k] for k in ("keep", "scale") if m[prefix + k] is not None}
     return {**given, **optional}
@@ -41,7 +41,7 @@ def _fresh(name: str, taken: Sequence[str]) -> str:
 
 
 def _splits(sizes: Mapping[str, int], output: Labels) -> list[str]:
-    """`name:count` for every dimension that is combined and divides."""
+    """List `name:count` for every dimension that is combined and every count that divides it."""
     return [
         f"{name}:{count}"
         for name, size in sizes.items()
@@ -57,13 +57,13 @@ def _chosen(m: Match) -> tuple[str, int]:
 
 
 def _sizes(m: Match) -> dict[str, int]:
-    """The sizes of all names of a contraction."""
+    """Return the sizes of all names of a contraction."""
     pairs = zip(m["labels"], m.types("xs"), strict=True)
     return {n: s for names, (shape, _) in pairs for n, s in zip(names, shape, strict=True)}
 
 
 def _in_parts(site: str, shape: Sequence[int], axis: int, count: int) -> Op:
-    """An operand with a dimension as parts and what is in a part."""
+    """Reshape an operand to split a dimension into parts and the positions in a part."""
     new = (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :])
     return op("reshape", at(site), shape=new)
 
@@ -104,7 +104,7 @@ def _split_reduce(m: Match) -> Sequence[Op]:
 
 
 def _adds(m: Match) -> bool:
-    """Whether the cell adds two sums element by element that say the same of equal tensors."""
+    """Return whether the cell adds elementwise two sums with equal attributes of tensors of equal type."""
     names = tuple(n for n, _ in m["cell_dims"])
     same = all(m[k] == m["other_" + k] for k in ("labels", "output", "keep", "scale"))
     return bool(
@@ -134,7 +134,7 @@ def _added_sums(m: Match) -> Sequence[Op]:
 
 
 def _summed_names(m: Match) -> Labels | None:
-    """The names by which a contraction sums what a reduction of its operand summed; None where sizes 1 are kept."""
+    """Return the contraction's names of what a reduction of its operand summed; None if sizes 1 are kept."""
     if m["sum_keep"] or m["sum_scale"] not in (None, 1.0):
         return None
     outer = dict(zip(m["sum_output"], m["labels"][len(m["before"])], strict=True))
@@ -146,7 +146,7 @@ def _summed_names(m: Match) -> Labels | None:
 
 
 def _lonely(m: Match) -> Iterator[tuple[int, Labels]]:
-    """Per operand the names that are summed and that no other operand has."""
+    """Yield, per operand, the names that are summed and that no other operand has."""
     for k, own in enumerate(m["labels"]):
         others = {n for j, names in enumerate(m["labels"]) if j != k for n in names}
         alone = tuple(n for n in own if n not in others and n not in m["output"])
@@ -164,7 +164,7 @@ def _summed_first(m: Match) -> Sequence[Op]:
 
 
 def _contract_names(m: Match) -> Labels:
-    """What is left of a contraction's output once a reduction sums some of it, as the contraction calls it."""
+    """Return the contraction's names of the output that remains after a reduction sums some of it."""
     return tuple(m["inner_output"][m["labels"].index(n)] for n in m["output"])
 
 

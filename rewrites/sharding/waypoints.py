@@ -1,7 +1,7 @@
-"""Stations on the way: what is made in one place and needed in another passes through a third.
+"""Waypoints: resharding in two steps, by an intermediate sharding between producer and reader.
 
 A waypoint computes nothing, but has a strategy of its own. Partial sums that stop at a split waypoint are
-reduce-scattered there and gathered by whoever reads on: an all-reduce in its two halves, with a part of the
+reduce-scattered there and gathered by the next reader: an all-reduce in its two halves, with a part of the
 tensor in memory between them instead of all of it, and other blocks in between. A tensor that is split over two
 axes is gathered over one at a waypoint and over the other at its reader.
 """
@@ -19,7 +19,7 @@ SOURCE = "Thakur, Rabenseifner and Gropp, Optimization of Collective Communicati
 
 
 def _makes_partial_sums(m: Match) -> bool:
-    """Whether the block combines along some dimension, which may be split, and no waypoint follows."""
+    """Return whether the block combines along some dimension, which may be split, and no waypoint follows."""
     definition, root = m["d"], m.roots[0]
     if definition.signature is None or len(root.outputs) != 1:
         return False

@@ -1,4 +1,4 @@
-"""The HTTP API: one file per noun, put together in `app.py`. It never computes; workers and the desk do."""
+"""The HTTP API: one file per noun, combined in `app.py`. It never computes; workers and the pool do."""
 
 from tapestry.service.api.app import create_app
 

@@ -1,4 +1,4 @@
-"""Answers: JSON that any reader can read, kept documents by their ETag, packed ones as they lie in the store."""
+"""Responses: standard JSON, cacheable documents by their ETag, compressed ones as they are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REVALIDATE = "private, no-cache"
 
 
 def encoded(document: Any) -> bytes:
-    """A document as JSON text in ASCII; figures that JSON has not (infinity, not a number) are null."""
+    """Encode a document as JSON text in ASCII; numbers not in JSON (infinity, not a number) are null."""
     try:
         text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -37,13 +37,13 @@ def _finite(value: Any) -> Any:
 
 
 def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A document that is true now and need not be later."""
+    """Build the response for a document that may change at any time (`no-store`)."""
     kept = {"Cache-Control": "no-store", **(headers or {})}
     return Response(encoded(document), status, kept, "application/json")
 
 
 def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE) -> Response:
-    """A document with an ETag of its content; 304 without it for those who have it already."""
+    """Build the response for a document with an ETag of its content; 304 without it for clients that have it."""
     content = encoded(document)
     headers = {"ETag": _tag(content), "Cache-Control": cache_control}
     if _has(request, headers["ETag"]):
@@ -52,7 +52,7 @@ def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE
 
 
 def packed(request: Request, content: bytes, name: str) -> Response:
-    """Gzipped JSON, as it is for those who can unpack it, else unpacked on the way; `name` is for downloads."""
+    """Build the response for gzipped JSON, decompressed for clients without gzip; `name` is for downloads."""
     takes_gzip = _takes_gzip(request.headers.get("accept-encoding", ""))
     headers = {
         "ETag": _tag(content, "gzip" if takes_gzip else "plain"),
@@ -69,7 +69,7 @@ def packed(request: Request, content: bytes, name: str) -> Response:
 
 
 def _unpacked(content: bytes) -> Iterator[bytes]:
-    """The text in portions: explicit graphs are large, and other requests want their turn."""
+    """Yield the text in portions: explicit graphs are large, and other requests must not wait."""
     with gzip.open(io.BytesIO(content)) as file:
         while portion := file.read(PORTION):
             yield portion

@@ -1,4 +1,4 @@
-"""The application: every part of it is named here, in the order in which requests meet them."""
+"""The application: all its parts, in the order in which requests pass them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DESCRIPTION = (
 
 
 def create_app(settings: ServiceSettings) -> FastAPI:
-    """The service over a database; it opens the store and its desk, and closes both when it ends.
+    """Create the service over a database; it opens the store and the task pool, and closes both at its end.
 
     Raises:
         StoreError: the database cannot be used.
@@ -79,7 +79,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
 
 
 def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]:
-    """What every request goes through, from the outside in."""
+    """List the middleware that every request passes, from the outside in."""
     key = [] if settings.api_key is None else [Middleware(KeyRequired, key=settings.api_key)]
     return [
         Middleware(SafeHeaders),
@@ -91,7 +91,7 @@ def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]
 
 
 def _hosts(settings: ServiceSettings) -> tuple[str, ...] | None:
-    """The names the service answers to; any where a key keeps strangers out and no names are given."""
+    """Return the host names that the service accepts; None (any) if a key is set and no names are."""
     if settings.allowed_hosts:
         return (*settings.allowed_hosts, *LOOPBACK)
     return (*LOOPBACK, settings.host) if settings.api_key is None else None

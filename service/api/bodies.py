@@ -1,4 +1,4 @@
-"""The forms of what is asked. Unknown members are errors."""
+"""Models of request bodies. Unknown members are errors."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Text = Annotated[str, Field(max_length=1000), Printable]
 
 
 def _choice(default: str, known: tuple[str, ...], description: str) -> Any:
-    """A text that is one of few; which, is checked with everything else that has a meaning."""
+    """Build a field for a text of few values, which are checked with everything else that has a meaning."""
     return Field(default, description=description, json_schema_extra={"enum": list(known)})
 
 
 def _figure(description: str, **schema: float) -> Any:
-    """A figure that may be left out; its bounds are told here and checked with everything else."""
+    """Build a field for an optional number; its bounds are specified here and checked with everything else."""
     return Field(None, description=description, json_schema_extra={**schema})
 
 
 class Body(BaseModel):
-    """A request's body: unknown members are errors, and `1` is no text."""
+    """A request body: unknown members are errors, and `1` is no text."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class BudgetBody(Body):
-    """When the search ends: at the first limit reached. Without any, after ten seconds."""
+    """The budget of a search, which ends at the first limit reached. Without any, after ten seconds."""
 
     seconds: float | None = _figure("seconds of searching", exclusiveMinimum=0)
     evaluations: int | None = _figure("plans to evaluate", minimum=1)
 
 
 class RunBody(Body):
-    """A search to be made."""
+    """A request for a search."""
 
     graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
     mesh: Text | dict[str, Any] = Field(
@@ -94,7 +94,7 @@ class RunBody(Body):
 
 
 class ExecutionBody(Body):
-    """A plan to be run on the device simulator."""
+    """A request to run a plan on the device simulator."""
 
     backend: Literal["numpy"] = Field("numpy", description="what computes")
     values: bool = Field(True, description="compute with seeded values; false: count alone")
@@ -105,14 +105,14 @@ LayoutText = Annotated[str, Field(max_length=20_000)]
 
 
 class DrawingBody(Body):
-    """A layout to be drawn."""
+    """A request to draw a layout."""
 
     text: LayoutText = Field(description="a layout in any notation", examples=["f32[3,5]{1,0:T(2,2)}"])
     dtype: Text | None = Field(None, description="the element's type, for texts that do not say it")
 
 
 class LayoutBody(DrawingBody):
-    """A layout to be described."""
+    """A request to describe a layout."""
 
     at: list[Annotated[int, Field(ge=0, le=LARGEST)]] | None = Field(
         None, max_length=1000, description="coordinates: where does this element lie?"
@@ -126,7 +126,7 @@ Place = Annotated[str, Field(max_length=20_000)]
 
 
 class MoveBody(Body):
-    """A rule at a place, or at several tied places, with a choice: as a list of moves says it."""
+    """A rule at a place, or at several tied places, with a choice, as in a list of moves."""
 
     rule: Text
     place: Place | Annotated[list[Place], Field(min_length=1, max_length=100_000)]
@@ -134,7 +134,7 @@ class MoveBody(Body):
 
 
 class RewriteBody(Body):
-    """What becomes of a program. Nothing given: it is simplified by all rules that end by themselves."""
+    """A request to rewrite a program. With no members, it is simplified by all rules that end by themselves."""
 
     rules: list[Text] | None = Field(
         None,

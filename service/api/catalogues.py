@@ -1,4 +1,4 @@
-"""The catalogues: machines, devices, rules, operators, objectives; read once, the same for everybody."""
+"""The catalogues: meshes, devices, rules, operators, objectives; read once, the same for all clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CATALOGUES: tuple[tuple[str, Read, str], ...] = (
 
 
 def new_router() -> APIRouter:
-    """The endpoints of all catalogues: the list of each, and each member by its name."""
+    """Build the endpoints of all catalogues: the list of each, and each member by its name."""
     router = APIRouter(prefix="/v1", tags=["catalogues"])
     for name, read, summary in CATALOGUES:
         kept = cache(read)

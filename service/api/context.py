@@ -1,4 +1,4 @@
-"""What handlers work with: the store, the settings, the desk and the feed of events, one of each per application."""
+"""Objects shared by handlers: the store, settings, task pool and event feed, one of each per application."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tapestry.service.store import Store
 
 @dataclass(frozen=True)
 class Context:
-    """One application's parts."""
+    """The store, settings, task pool and event feed of one application."""
 
     store: Store
     settings: ServiceSettings
@@ -23,14 +23,14 @@ class Context:
     feed: Feed
 
     def close(self) -> None:
-        """Let go of everything: streams end, processes of the desk end, connections are closed."""
+        """Release all resources: end the event streams and the pool's processes, close the connections."""
         self.feed.close()
         self.desk.close()
         self.store.close()
 
 
 def context_of(request: Request) -> Context:
-    """The parts of the application that a request came to."""
+    """Return the context of the application that received a request."""
     context = request.app.state.context
     assert isinstance(context, Context)
     return context

@@ -1,4 +1,4 @@
-"""How endpoints describe themselves: the ids and figures they take, the errors and headers they answer with."""
+"""Documentation of endpoints: the ids and numbers they take, the errors and headers they answer with."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REPLAYED = {
 
 
 def problems(*statuses: int) -> Answers:
-    """The documented errors of an endpoint: its own, and those that every endpoint has."""
+    """Return the documented errors of an endpoint: its own, and those that every endpoint has."""
     return {status: _problem(status) for status in sorted({*statuses, *_ALWAYS})}
 
 
@@ -65,13 +65,13 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def text_answer(media_type: str, description: str, example: str) -> Answers:
-    """The documented success of an endpoint that answers with a text."""
+    """Return the documented success response of an endpoint that answers with a text."""
     content = {media_type: {"schema": {"type": "string"}, "example": example}}
     return {200: {"description": description, "content": content}}
 
 
 def json_answer(description: str, example: Any) -> Answers:
-    """The documented success of an endpoint that answers with a whole JSON file."""
+    """Return the documented success response of an endpoint that answers with a whole JSON file."""
     content = {"application/json": {"schema": {"type": "object"}, "example": example}}
     answers: Answers = {200: {"description": description, "content": content, "headers": ETAG}}
     return answers | UNCHANGED
@@ -83,7 +83,7 @@ KEPT: Answers = {200: {"headers": ETAG}, **UNCHANGED}
 
 
 def _id(what: str, form: str) -> AfterValidator:
-    """Texts of another form are no ids, so there is nothing by them; they do not reach the database."""
+    """Build a validator that refuses texts not of the form of an id with 404, before they reach the database."""
     pattern = re.compile(form)
 
     def check(text: str) -> str:

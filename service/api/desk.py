@@ -1,4 +1,4 @@
-"""The desk: processes beside the API for what takes more than a few milliseconds of computing.
+"""The task pool: processes beside the API for work of more than a few milliseconds of computing.
 
 A task is a function of a module with plain arguments and a plain result, that may be repeated. It runs in a
 process of its own, which gives way to the API and is replaced after some tasks, when it dies or when a task
@@ -38,7 +38,7 @@ log = logging.getLogger("tapestry.desk")
 
 
 class Desk:
-    """Does tasks in its processes; `do` may be called from any thread, and waits."""
+    """A pool of worker processes that run tasks; `do` may be called from any thread, and waits."""
 
     def __init__(self, seats: int = SEATS, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE) -> None:
         self._limit_s = limit_s
@@ -50,7 +50,7 @@ class Desk:
             self._free.put(seat)
 
     def do(self, task: Callable[..., T], *arguments: Any) -> T:
-        """The result of a task.
+        """Run a task in a worker process and return its result.
 
         Raises:
             Problem: 503, too many wait, it took too long, or it brought its process down.
@@ -92,7 +92,7 @@ class Desk:
         raise _later("unavailable", said)
 
     def close(self) -> None:
-        """End the processes, whatever they do; those who wait for them hear that the service ends."""
+        """End the processes, even in the middle of a task; callers that wait get an error that the service ends."""
         self._is_closed = True
         for seat in self._seats:
             seat.kill()
@@ -103,7 +103,7 @@ def _later(code: str, said: str) -> Problem:
 
 
 class _Seat:
-    """One process at a time, and our end of the pipe to it."""
+    """A slot of the pool: one process at a time, and our end of the pipe to it."""
 
     def __init__(self) -> None:
         self._process: SpawnProcess | None = None
@@ -111,7 +111,7 @@ class _Seat:
         self._done = 0
 
     def do(self, task: Callable[..., Any], arguments: tuple[Any, ...], limit_s: float) -> Any:
-        """The result of a task; EOFError or OSError when the process dies, TimeoutError when it is too slow."""
+        """Run a task and return its result; EOFError or OSError if the process dies, TimeoutError if it is too slow."""
         pipe = self._pipe_to_process()
         pipe.send((task, arguments))
         if not pipe.poll(limit_s):
@@ -140,7 +140,7 @@ class _Seat:
         return ours
 
     def kill(self) -> None:
-        """End the process; whoever waits for it is told by its end of the pipe."""
+        """End the process; a caller that waits for it notices at its end of the pipe."""
         if self._process is not None:
             self._process.kill()
 
@@ -157,7 +157,7 @@ class _Seat:
 
 
 def _work(pipe: Connection) -> None:
-    """What a process of the desk does until its other end is gone."""
+    """Run tasks in a process of the pool until the other end of its pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the owner decides
     os.nice(NICENESS)
     threading.Thread(target=_end_with_owner, name="end with owner", daemon=True).start()
@@ -169,7 +169,7 @@ def _work(pipe: Connection) -> None:
 
 
 def _outcome(task: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Exception | str | None]:
-    """A task's result, or what it raised: errors of the store as they are, others as a text for the log."""
+    """Run a task and return its result or its error: errors of the store unchanged, others as a text for the log."""
     try:
         return task(*arguments), None
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""`/v1/runs/{id}/events`: what happens in a run, as server-sent events that can be taken up where they broke off."""
+"""`/v1/runs/{id}/events`: the events of a run, as server-sent events that can be resumed after a disconnect."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def get_events(
 
 
 def _is_all_said(parts: Context, run_id: str, after: int) -> bool:
-    """Whether the run has ended with the event of that number."""
+    """Return whether the run has ended and has no event after that number."""
     if not is_ended(parts.store.runs.get(run_id).status):
         return False
     seen = parts.store.runs.events(run_id, max(after - 1, 0), 2)

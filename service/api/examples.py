@@ -1,4 +1,4 @@
-"""Examples of what is asked and answered, by the names of their forms; the tests send and check them."""
+"""Examples of requests and responses, by the names of their models; the tests send and check them."""
 
 from __future__ import annotations
 

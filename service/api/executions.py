@@ -1,4 +1,4 @@
-"""`/v1/executions`: plans that are, were or will be run on the device simulator."""
+"""`/v1/executions`: plans that have run, run or will run on the device simulator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRACE = {"traceEvents": [{"name": "y", "ph": "X", "ts": 0.0, "dur": 1.5, "pid": 
     dependencies=[body_of("application/json")],
 )
 def post_execution(plan_id: PlanId, body: ExecutionBody, parts: Parts, key: Key = None) -> Response:
-    """Ask for a plan to be run on the device simulator; a worker does it."""
+    """Request a run of a plan on the device simulator; a worker does it."""
     plan = parts.store.plans.get(plan_id)
     submitted = parts.store.executions.submit(
         plan.key,
@@ -49,7 +49,7 @@ def post_execution(plan_id: PlanId, body: ExecutionBody, parts: Parts, key: Key 
 
 @router.get("/executions/{execution_id}", response_model=ExecutionAnswer, responses=KEPT | problems(404))
 def get_execution(execution_id: ExecutionId, request: Request, parts: Parts) -> Response:
-    """Show how an execution stands; with its end, what was counted beside what was predicted."""
+    """Show the status of an execution; once it has ended, also the counted values beside the predicted ones."""
     return revalidated(request, execution_document(parts.store.executions.get(execution_id)))
 
 
@@ -59,7 +59,7 @@ def get_execution(execution_id: ExecutionId, request: Request, parts: Parts) -> 
     response_class=Response,
 )
 def get_trace(execution_id: ExecutionId, request: Request, parts: Parts) -> Response:
-    """Fetch what happened when on which device, for Perfetto or Chrome's tracing; gzipped where accepted."""
+    """Fetch the timeline of events on each device, for Perfetto or Chrome's tracing; gzipped where accepted."""
     trace = parts.store.executions.packed_trace(execution_id)
     if trace is None:
         status = parts.store.executions.get(execution_id).status
@@ -68,7 +68,7 @@ def get_trace(execution_id: ExecutionId, request: Request, parts: Parts) -> Resp
 
 
 def execution_document(execution: StoredExecution) -> dict[str, Any]:
-    """An execution as JSON."""
+    """Convert an execution to JSON."""
     ended = execution.ended_at
     return {
         "id": execution.id,

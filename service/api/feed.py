@@ -1,4 +1,4 @@
-"""The feed of events: however many look at a run, one of them asks the database again and again for news."""
+"""The event feed: one poller per run asks the database for new events, however many viewers the run has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("tapestry.api")
 
 @dataclass
 class _Channel:
-    """Those who look at one run, and what came since somebody began to: the events after number `base`."""
+    """The viewers of one run, and the events since the first of them came: those after number `base`."""
 
     base: int
     viewers: int = 0
@@ -37,11 +37,11 @@ class _Channel:
         return self.recent[-1].number if self.recent else self.base
 
     def since(self, number: int) -> Sequence[RunEvent]:
-        """The events after a number that is at least `base`."""
+        """Return the kept events after a number that is at least `base`."""
         return [event for event in self.recent if event.number > number]
 
     def add(self, events: Sequence[RunEvent]) -> None:
-        """Keep what came, tell those who wait, and forget what is long ago."""
+        """Store new events, wake those who wait, and drop the oldest events beyond the limit."""
         self.recent.extend(events)
         while len(self.recent) > KEPT:
             self.base = self.recent.popleft().number
@@ -54,7 +54,7 @@ class _Channel:
 
 
 class Feed:
-    """Events of runs as they come, for any number of viewers."""
+    """The events of runs as they are recorded, for any number of viewers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,18 +63,19 @@ class Feed:
 
     @property
     def viewers(self) -> int:
-        """How many look at some run now."""
+        """The number of viewers of all runs now."""
         return sum(channel.viewers for channel in self._channels.values())
 
     def close(self) -> None:
-        """End all streams: the server is going down, and viewers will come back elsewhere or later."""
+        """End all event streams: the server shuts down, and viewers will reconnect elsewhere or later."""
         self._is_closed = True
         for channel in self._channels.values():
             channel.wake()
 
     async def follow(self, run_id: str, after: int, patience_s: float) -> AsyncGenerator[Sequence[RunEvent]]:
-        """Events after a number, in portions, until the run has ended; an empty portion when nothing came for
-        `patience_s` seconds. A number that the run has not come to means nothing: everything is told."""
+        """Yield the events after a number, in batches, until the run has ended; an empty batch when nothing came for
+        `patience_s` seconds. A number that the run has not reached is ignored: all events are yielded.
+        """
         if after and not await run_in_threadpool(self._store.runs.events, run_id, after - 1, 1):
             after = 0
         async for events in self._stored(run_id, after):
@@ -91,7 +92,7 @@ class Feed:
                 yield events
 
     async def _stored(self, run_id: str, after: int) -> AsyncGenerator[Sequence[RunEvent]]:
-        """What is in the database already."""
+        """Yield the events that are in the database already, in batches."""
         while not self._is_closed:
             events = await run_in_threadpool(self._store.runs.events, run_id, after, AT_ONCE)
             if not events:
@@ -100,7 +101,7 @@ class Feed:
             after = events[-1].number
 
     async def _live(self, run_id: str, after: int, patience_s: float) -> AsyncGenerator[Sequence[RunEvent]]:
-        """What comes, as the run's poller finds it."""
+        """Yield new events as the run's poller finds them, in batches."""
         channel = self._channels.setdefault(run_id, _Channel(after))
         channel.viewers += 1
         if channel.poller is None:
@@ -130,7 +131,7 @@ class Feed:
                 self._channels.pop(run_id, None)
 
     async def _poll(self, run_id: str, channel: _Channel) -> None:
-        """Ask the database for this run until it has ended."""
+        """Poll the database for events of this run until it has ended."""
         while not channel.is_over and not self._is_closed:
             try:
                 events = await run_in_threadpool(self._store.runs.events, run_id, channel.newest, AT_ONCE)
@@ -143,5 +144,5 @@ class Feed:
 
 
 def is_end(event: RunEvent) -> bool:
-    """Whether nothing comes after this event."""
+    """Return whether this event is the last one of its run."""
     return event.kind == "status" and is_ended(event.data["status"])

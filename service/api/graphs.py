@@ -1,4 +1,4 @@
-"""`/v1/graphs`: programs come in, are checked at the desk, and are kept by their content."""
+"""`/v1/graphs`: programs are uploaded, checked in the task pool, and stored by their content."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ SAVED: Answers = {
     },
 )
 async def post_graph(request: Request, parts: Parts) -> Response:
-    """Hand in a program as a TEG document. The same content is the same graph, so it may be sent again freely."""
+    """Upload a program as a TEG document. The same content is the same graph, so it may be sent again freely."""
     with _private_file() as path:
         with path.open("wb") as file:
             async for portion in request.stream():
@@ -95,7 +95,7 @@ def import_graph(
     ] = None,
     name: Annotated[str | None, Form(description="the program's name; default: the file's")] = None,
 ) -> Response:
-    """Hand in a program as a file: ONNX, or by its ending StableHLO (.mlir, .mlir.gz, .mlirbc) or PyTorch (.pt2).
+    """Upload a program as a file: ONNX, or by its suffix StableHLO (.mlir, .mlir.gz, .mlirbc) or PyTorch (.pt2).
 
     No other file is read: external data is refused.
     """
@@ -111,7 +111,7 @@ def import_graph(
 
 @router.get("", response_model=GraphsAnswer, responses=KEPT | problems(422))
 def list_graphs(request: Request, parts: Parts, limit: PageLimit = 50, cursor: PageCursor = None) -> Response:
-    """List the programs that were handed in, newest first; their inputs and outputs are told by each alone."""
+    """List the uploaded programs, newest first; inputs and outputs are only in the answer for a single program."""
     found = parts.store.graphs.page(limit + 1, read_cursor(cursor))
     page = found[:limit]
     following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
@@ -122,7 +122,7 @@ def list_graphs(request: Request, parts: Parts, limit: PageLimit = 50, cursor: P
 
 @router.get("/{graph_id}", response_model=GraphAnswer, responses=KEPT | problems(404))
 def get_graph(graph_id: GraphId, request: Request, parts: Parts) -> Response:
-    """Show what is known of a program."""
+    """Show the stored description of a program."""
     return revalidated(request, graph_document(parts.store.graphs.get(graph_id)))
 
 
@@ -137,7 +137,7 @@ def get_document(graph_id: GraphId, request: Request, parts: Parts) -> Response:
 
 
 def graph_document(graph: GraphSummary) -> dict[str, Any]:
-    """A stored program as JSON."""
+    """Convert a stored program to JSON."""
     return {
         "id": graph.id,
         "name": graph.name,
@@ -157,7 +157,7 @@ def graph_document(graph: GraphSummary) -> dict[str, Any]:
 
 
 def _brief(document: dict[str, Any]) -> dict[str, Any]:
-    """Without the parts of a summary that grow with the program: a list holds up to 200 of them."""
+    """Remove the parts of a summary that grow with the program: a list holds up to 200 of them."""
     summary = document["summary"] or {}
     kept = {name: value for name, value in summary.items() if name not in ("sources", "sinks")}
     return {**document, "summary": kept or None}
@@ -186,13 +186,13 @@ def _dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _ending(filename: str | None) -> str:
-    """The ending that says what a file is; none for ONNX."""
+    """Return the suffix that specifies the format of a file; empty for ONNX."""
     lower = (filename or "").lower()
     return next((e for e in (PYTORCH, *STABLEHLO) if lower.endswith(e)), "")
 
 
 def _name(given: str | None, filename: str | None) -> str:
-    """The program's name: as given, else the file's without folders and ending."""
+    """Return the program's name: `given`, else the file's name without folders and suffix."""
     if given is None:
         file = Path((filename or "").replace("\\", "/"))
         stem = file.name[: -len(ending)] if (ending := _ending(filename)) else file.stem
@@ -205,7 +205,7 @@ def _name(given: str | None, filename: str | None) -> str:
 
 @contextmanager
 def _private_file(ending: str = "") -> Iterator[Path]:
-    """A file that nobody else can read, gone afterwards."""
+    """Create a temporary file that nobody else can read, yield its path and delete it afterwards."""
     handle, name = tempfile.mkstemp(ending, prefix="tapestry-upload-")
     os.close(handle)
     try:

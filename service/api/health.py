@@ -1,4 +1,4 @@
-"""Signs of life, and figures for monitoring."""
+"""Health checks and metrics for monitoring."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ tapestry_queued_jobs 0.0
 
 @router.get("/healthz", response_model=HealthAnswer, responses=problems())
 async def healthz() -> Response:
-    """Whether the process lives."""
+    """Report that the process is alive."""
     return answer({"status": "ok"})
 
 
 @router.get("/readyz", response_model=ReadyAnswer, responses=problems())
 def readyz(parts: Parts) -> Response:
-    """Whether the database answers; `workers` says how many do what is queued (none: runs wait)."""
+    """Check that the database answers; `workers` is the number of live workers (none: runs wait)."""
     parts.store.ping()
     workers = parts.store.workers.alive(datetime.now(UTC) - timedelta(seconds=ALIVE_S))
     return answer({"status": "ok", "workers": len(workers)})
 
 
 class Metrics:
-    """What Prometheus asks for: requests as they were answered, jobs and workers as the store has them."""
+    """Metrics for Prometheus: requests as they were answered, jobs and workers as the store has them."""
 
     def __init__(self, context: Context) -> None:
         self.registry = CollectorRegistry()
@@ -63,7 +63,7 @@ class Metrics:
         self.registry.register(_StoreCollector(context))
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered; `route` is the template of its path."""
+        """Record an answered request; `route` is the template of its path."""
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(method, route).observe(seconds)
 
@@ -72,7 +72,7 @@ class Metrics:
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:
-    """The endpoint of an application's figures."""
+    """Build the router of the endpoint that serves an application's metrics."""
     figures = APIRouter(tags=["operations"])
 
     @figures.get(
@@ -82,14 +82,14 @@ def metrics_router(metrics: Metrics) -> APIRouter:
         response_class=Response,
     )
     def get_metrics() -> Response:
-        """Fetch figures for Prometheus: requests, runs and executions by status, the queue, workers, viewers."""
+        """Fetch metrics for Prometheus: requests, runs and executions by status, the queue, workers, viewers."""
         return Response(metrics.text(), headers={"Cache-Control": "no-store"}, media_type=CONTENT_TYPE_LATEST)
 
     return figures
 
 
 class _StoreCollector:
-    """Gauges that are read when they are asked for."""
+    """Gauges that are computed from the store when they are requested."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

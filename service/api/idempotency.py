@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that was sent again because no answer came is carried out once."""
+"""Idempotency-Key: a request that is sent again because no answer came is carried out once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Key = Annotated[
 
 
 def replayed(submitted: Submitted) -> dict[str, str]:
-    """The header that tells a repeated answer from a first one."""
+    """Return the header that distinguishes a repeated answer from a first one."""
     return {"Idempotent-Replayed": "true"} if submitted.is_replay else {}
 
 
 def idempotency(key: str | None, scope: str, body: Any) -> Idempotency | None:
-    """The key of a request with a hash of what it asks for.
+    """Return the key of a request with a hash of its content; None without a key.
 
     Raises:
         Problem: 422, the key is empty or too long.

@@ -1,4 +1,4 @@
-"""The key: where one is set, everything but the signs of life asks for it, as a header or as a browser's cookie."""
+"""The API key: where one is set, all but the health checks require it, as a header or a browser's cookie."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ OPEN_FOLDERS = ("/static/",)
 
 
 def cookie_value(key: str) -> str:
-    """What a browser keeps instead of the key itself."""
+    """Compute the cookie that a browser keeps instead of the key itself."""
     return hmac.new(key.encode(), b"tapestry dashboard", hashlib.sha256).hexdigest()
 
 
 def is_key(given: str, key: str) -> bool:
-    """Whether this is the key, in a time that says nothing about it."""
+    """Return whether this is the key, in a time that reveals nothing about it."""
     return hmac.compare_digest(given.encode(), key.encode())
 
 
 class KeyRequired:
-    """Refuses requests without the key; browsers that ask for a page are led to the login."""
+    """Middleware that refuses requests without the key; browsers that request a page are redirected to the login."""
 
     def __init__(self, app: ASGIApp, key: str) -> None:
         self._app, self._key = app, key

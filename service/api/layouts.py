@@ -1,4 +1,4 @@
-"""`/v1/layouts`: physical layouts of tensors, described and drawn; texts are read at the desk."""
+"""`/v1/layouts`: physical layouts of tensors, described and drawn; texts are parsed in the task pool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLE = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"></svg>
     dependencies=[body_of("application/json")],
 )
 def describe_layout(body: LayoutBody, parts: Parts) -> Response:
-    """Describe a layout in any notation: shapes, buffers, bytes, where an element lies, what lies at an offset."""
+    """Describe a layout in any notation: shapes, buffers, bytes, an element's place, an offset's element."""
     document, faults = parts.desk.do(tasks.describe_layout, body.text, body.dtype, body.at, body.offset)
     _refuse(faults)
     return answer(document)

@@ -1,4 +1,4 @@
-"""Limits on bodies: their type is looked at before their content, and their length is counted as they come in."""
+"""Limits on bodies: their type is checked before their content, and their length is counted as they arrive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.service.settings import Limits
 
 
 class BodyLimit:
-    """Refuses bodies beyond the limit of their path, whatever length their sender states."""
+    """Middleware that refuses bodies beyond the limit of their path, whatever length their sender states."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app, self._limits = app, limits
@@ -56,7 +56,7 @@ def _said(limit: int) -> str:
 
 
 def body_of(kind: str) -> Any:
-    """A dependency of endpoints whose bodies have this media type: others are refused with 415."""
+    """Build a dependency of endpoints whose bodies have this media type: others are refused with 415."""
 
     def check(request: Request) -> None:
         headers = request.headers

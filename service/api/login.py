@@ -23,7 +23,7 @@ def login(
     key: Annotated[str, Form(max_length=1000)] = "",
     next: Annotated[str, Form(max_length=2000)] = "/",
 ) -> RedirectResponse:
-    """Take the key from the login page and give the browser a cookie for it."""
+    """Check the key from the login page and give the browser a cookie for it."""
     expected = parts.settings.api_key
     target = _local(next)
     if expected is not None:
@@ -40,13 +40,13 @@ def login(
 
 @router.post("/logout")
 def logout() -> RedirectResponse:
-    """Take the cookie back."""
+    """Delete the cookie."""
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
 
 
 def _local(target: str) -> str:
-    """A path of this service, never another site's address."""
+    """Return `target` if it is a path of this service, else `/`; never another site's address."""
     is_path = target.startswith("/") and target.isprintable() and not any(c in target for c in "\\ ")
     return target if is_path and not target.startswith("//") and not urlsplit(target).netloc else "/"

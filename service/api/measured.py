@@ -1,4 +1,4 @@
-"""What surrounds every request: an id, a measurement, a line in the log, and an answer even to our own faults."""
+"""Request instrumentation: an id, a measurement, a line in the log, and an answer even to internal errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("tapestry.api")
 
 
 class Measured:
-    """Gives every request an id, measures it, and writes one line about it; what no handler knew is a 500."""
+    """Middleware that gives each request an id, a measurement and a log line; unhandled exceptions become a 500."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -68,19 +68,19 @@ class Measured:
 
 
 def _id_of(given: str) -> str:
-    """The id that the sender gave the request, where it can stand in a header and a log; else one of our own."""
+    """Return the request id of the sender if it is fit for a header and a log, else a new one."""
     if 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable():
         return given
     return secrets.token_hex(8)
 
 
 def _route(scope: Scope) -> str:
-    """The template of the path: there are few, whatever is asked for."""
+    """Return the template of the path (few values, whatever is requested), or `other` without a route."""
     path = getattr(scope.get("route"), "path", None)
     return str(path) if path else "other"
 
 
 def _subjects(scope: Scope) -> dict[str, str]:
-    """Which run or execution a request is about."""
+    """Return the ids of the run or execution that a request is about."""
     given = scope.get("path_params") or {}
     return {name: str(given[name]) for name in SUBJECTS if name in given}

@@ -1,4 +1,4 @@
-"""The forms of what is answered: these members and no others."""
+"""Models of response bodies: these members and no others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tapestry.service.lifecycle import Status
 
 
 class Answer(BaseModel):
-    """What is answered: these members and no others."""
+    """A response body: these members and no others."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class FaultAnswer(Answer):
-    """One thing that is wrong."""
+    """One fault of a request."""
 
     pointer: str = Field(description="JSON pointer into the body, or #query/name, #header/name, #path/name")
     detail: str
@@ -25,7 +25,7 @@ class FaultAnswer(Answer):
 
 
 class ProblemAnswer(Answer):
-    """What went wrong (RFC 9457)."""
+    """A description of an error (RFC 9457)."""
 
     type: str
     title: str
@@ -55,7 +55,7 @@ class GraphsAnswer(Answer):
 
 
 class RefusalAnswer(Answer):
-    """A rule that was not used any more: it fails, gives another type, does not end or grows without bound."""
+    """A rule that was disabled: it fails, gives another type, does not end or grows without bound."""
 
     rule: str
     reason: str
@@ -63,7 +63,7 @@ class RefusalAnswer(Answer):
 
 
 class MoveAnswer(Answer):
-    """A rule at a place, or at several tied places, with a choice; sent back among `moves`, it is made."""
+    """A rule at a place, or at several tied places, with a choice; sent back among `moves`, it is applied."""
 
     rule: str
     place: str | list[str] = Field(description="the site of a block; of several roots, joined by `&`")
@@ -71,7 +71,7 @@ class MoveAnswer(Answer):
 
 
 class RuleAnswer(Answer):
-    """What a rule is, in a line; `domain`: it keeps every bit (exact), or rounds otherwise (real)."""
+    """A rule and a one-line description; `domain`: it keeps every bit (exact), or rounds otherwise (real)."""
 
     kind: str
     family: str
@@ -80,7 +80,7 @@ class RuleAnswer(Answer):
 
 
 class OffersAnswer(Answer):
-    """A page of the moves that fit a program."""
+    """A page of the candidate moves of a program."""
 
     graph_id: str
     graph: str
@@ -93,7 +93,7 @@ class OffersAnswer(Answer):
 
 
 class StageAnswer(Answer):
-    """What one stage did: its moves, rules left out, and which rules would go on where it was stopped."""
+    """The result of one stage: its moves, rules left out, and the rules that had more moves where it was stopped."""
 
     stage: str
     moves: list[MoveAnswer]
@@ -102,7 +102,7 @@ class StageAnswer(Answer):
 
 
 class RewriteAnswer(Answer):
-    """A program made of another, and how; the stages' moves, one after the other, replay from `source`."""
+    """A program derived from another, and how; the stages' moves, one after the other, replay from `source`."""
 
     graph: GraphAnswer = Field(description="what came out; divided, the part that is left for every run")
     before: GraphAnswer | None = Field(description="divided: the part that is computed once, from parameters")
@@ -113,7 +113,7 @@ class RewriteAnswer(Answer):
 
 
 class RewritingAnswer(Answer):
-    """How a program was made of another here."""
+    """The moves by which a program was derived from another one in this service."""
 
     source: str
     part: Literal["program", "before"] | None = Field(description="which part of what the moves lead to")
@@ -123,7 +123,7 @@ class RewritingAnswer(Answer):
 
 
 class GraphHistoryAnswer(Answer):
-    """How a program was made of others here, oldest first."""
+    """The derivations of a program from others in this service, oldest first."""
 
     graph_id: str
     items: list[RewritingAnswer]
@@ -138,7 +138,7 @@ class AcceptedAnswer(Answer):
 
 
 class RunAnswer(Answer):
-    """How a run stands."""
+    """The status of a run."""
 
     id: str
     status: Status
@@ -194,7 +194,7 @@ class RunsAnswer(Answer):
 
 
 class ObjectiveAnswer(Answer):
-    """Something that plans are judged by."""
+    """An objective by which plans are evaluated."""
 
     name: str
     unit: str
@@ -216,7 +216,7 @@ class PlanAnswer(Answer):
 
 
 class FrontierAnswer(Answer):
-    """The plans that a run shows, least in its first objective first."""
+    """The plans of a run to show, sorted by its first objective, the least first."""
 
     run: str
     status: Status
@@ -225,7 +225,7 @@ class FrontierAnswer(Answer):
 
 
 class ExecutionAnswer(Answer):
-    """How an execution stands; counts and verified come with its end."""
+    """The status of an execution; `counts` and `verified` are present once it has ended."""
 
     id: str
     status: Status
@@ -257,13 +257,13 @@ class PlanDetailAnswer(PlanAnswer):
 
 
 class MovesAnswer(Answer):
-    """How a plan came about: replayed from the run's graph, these moves lead to it."""
+    """The moves of a plan: replayed from the run's graph, they lead to it."""
 
     moves: list[dict[str, Any]]
 
 
 class ExplainedStep(Answer):
-    """One move, or several simplifications in a row, and what the program costs after it."""
+    """One move, or several simplifications in a row, and the cost of the program after it."""
 
     first: int = Field(description="the number of its first move, from 1")
     moves: list[dict[str, Any]]
@@ -279,7 +279,7 @@ class ExplainedStep(Answer):
 
 
 class StoryAnswer(Answer):
-    """How one block came about."""
+    """The origin of one block."""
 
     events: list[int] = Field(description="places in `events`, counted from 0")
     origins: list[str] = Field(description="the blocks of the program as it was handed in that it stems from")
@@ -287,7 +287,7 @@ class StoryAnswer(Answer):
 
 
 class ExplanationAnswer(Answer):
-    """A plan's history with costs, and of every block that it met how that came about."""
+    """A plan's history with costs, and the origin of every block in it."""
 
     plan: str
     objectives: list[str]
@@ -304,13 +304,13 @@ class ExplanationAnswer(Answer):
 
 
 class CatalogueAnswer(Answer):
-    """All members of a catalogue."""
+    """All members of a catalog."""
 
     items: list[dict[str, Any]]
 
 
 class LyingAnswer(Answer):
-    """An element, or padding, in its place."""
+    """An element, or padding, at its place in a layout."""
 
     coordinates: list[int] | None = Field(description="null where there is padding")
     is_padding: bool
@@ -342,13 +342,13 @@ class LayoutAnswer(Answer):
 
 
 class HealthAnswer(Answer):
-    """A sign of life."""
+    """The answer of a health check."""
 
     status: Literal["ok"]
 
 
 class ReadyAnswer(Answer):
-    """Whether the service can work; `workers` are those heard of in the last seconds."""
+    """Readiness of the service; `workers` are those heard of in the last seconds."""
 
     status: Literal["ok"]
     workers: int

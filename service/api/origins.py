@@ -1,7 +1,7 @@
-"""Where requests may come from: this host by its own names, and no page of another site.
+"""Allowed origins of requests: this host by its own names, and no page of another site.
 
-A service on loopback has no key, so a web page that a person looks at must not be able to use it: neither by
-posting a form to it, nor by a name of its own that it makes lead here (DNS rebinding).
+A service on loopback has no key, so a web page that a person visits must not be able to use it: neither by
+posting a form to it, nor by a name of its own that it resolves to this host (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADERS = (
 
 
 class SafeHeaders:
-    """Tells browsers with every answer what may be done with it."""
+    """Middleware that adds security headers for browsers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class SafeHeaders:
 
 
 class SameOrigin:
-    """Refuses other hosts' names where `hosts` are given, and writes that pages of other sites began."""
+    """Middleware that refuses foreign host names where `hosts` are given, and writes begun by other sites' pages."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...] | None) -> None:
         self._app, self._hosts = app, hosts
@@ -70,7 +70,7 @@ class SameOrigin:
 
 
 def _is_foreign(headers: Headers, host: str) -> bool:
-    """Whether a page of another site began a request; where browsers do not say so, its origin does."""
+    """Return whether a page of another site started a request; by its origin where browsers do not report that."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")

@@ -1,4 +1,4 @@
-"""Pages of long lists: an opaque cursor says where the next one begins."""
+"""Pagination of long lists: an opaque cursor specifies the start of the next page."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LAST_ID = re.compile("[0-9a-f]{1,64}")
 
 
 def cursor_of(created_at: datetime, last_id: str) -> str:
-    """The cursor behind an item."""
+    """Return the cursor of the position after an item."""
     text = json.dumps([created_at.isoformat(), last_id])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def read_cursor(text: str | None) -> Cursor | None:
-    """Where a page begins.
+    """Parse a cursor: the start of a page; None without a text.
 
     Raises:
-        Problem: 422, it is none of ours.
+        Problem: 422, it is not a cursor of this service.
     """
     if text is None:
         return None

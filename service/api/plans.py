@@ -1,4 +1,4 @@
-"""`/v1/plans`: what a plan decides, how it came about, and its forms for others."""
+"""`/v1/plans`: the decisions of a plan, its history, and its export formats."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
 
 @router.get("/{plan_id}/moves", response_model=MovesAnswer, responses=KEPT | problems(404))
 def get_moves(plan_id: PlanId, request: Request, parts: Parts) -> Response:
-    """Show how a plan came about: replayed from the run's graph, these moves lead to it."""
+    """Show the moves of a plan: replayed from the run's graph, they lead to it."""
     return revalidated(request, {"moves": [dict(move) for move in parts.store.plans.get(plan_id).moves]})
 
 
@@ -74,7 +74,7 @@ def get_moves(plan_id: PlanId, request: Request, parts: Parts) -> Response:
     "/{plan_id}/explanation", response_model=ExplanationAnswer, responses=KEPT | problems(404, 422, 503)
 )
 def get_explanation(plan_id: PlanId, request: Request, parts: Parts) -> Response:
-    """Explain a plan: what each of its moves changed of every cost, and which moves made each of its blocks."""
+    """Explain a plan: the change of every cost by each of its moves, and the moves that made each of its blocks."""
     plan = parts.store.plans.get(plan_id)
     return packed(request, _explained(plan, parts), f"{plan.public_id}.explanation.json")
 
@@ -101,7 +101,7 @@ def export_plan(
         ),
     ],
 ) -> Response:
-    """Fetch a plan in a form for other programs."""
+    """Export a plan in a format for other programs."""
     plan = parts.store.plans.get(plan_id)
     if to not in FORMATS:
         fault = Fault("#query/to", f"plans are not exported to {to!r}", FORMATS)
@@ -122,7 +122,7 @@ def _file(content: str, media_type: str, name: str) -> Response:
 
 
 def _csv(plan: StoredPlan) -> str:
-    """Name and figure of each cost; what was counted beside what was predicted."""
+    """Format the name and value of each cost as CSV, counted values beside predicted ones."""
     checked = plan.verified or {}
     counted = {"peak_memory_bytes": "memory", "traffic_bytes": "traffic"}
     lines = ["objective,predicted,counted"]
@@ -133,7 +133,7 @@ def _csv(plan: StoredPlan) -> str:
 
 
 def _explained(plan: StoredPlan, parts: Context) -> bytes:
-    """The explanation: costed at the desk the first time, kept from then on."""
+    """Return the explanation of a plan: computed in the task pool the first time, stored from then on."""
     content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
     if content is None:
         refusal = parts.desk.do(tasks.render_explanation, plan.public_id, parts.settings.database_url)
@@ -144,7 +144,7 @@ def _explained(plan: StoredPlan, parts: Context) -> bytes:
 
 
 def _explicit(plan: StoredPlan, parts: Context) -> bytes:
-    """The explicit graph: unfolded at the desk the first time, kept from then on."""
+    """Return the explicit graph of a plan: expanded in the task pool the first time, stored from then on."""
     content = parts.store.plans.artifact(plan.key, tasks.EXPLICIT)
     if content is None:
         limit = parts.settings.limits.explicit_nodes

@@ -1,4 +1,4 @@
-"""Errors: every one is a problem document (RFC 9457), whatever raised it."""
+"""Error handling: every error is a problem document (RFC 9457), whatever raised it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ log = logging.getLogger("tapestry.api")
 
 
 class Problem(Exception):
-    """The end of a request with a problem document."""
+    """Error raised to end a request with a problem document."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ def respond(
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem document as a response."""
+    """Build a response from a problem document."""
     errors = [fault.to_json() for fault in faults]
     document = problem(code, TITLES.get(status, "Error"), detail, status=status, errors=errors)
     kept = {"Cache-Control": "no-store", **(headers or {})}
@@ -88,9 +88,9 @@ Page = Callable[[Request, int, str], Response]
 
 
 def add_handlers(app: FastAPI, page: Page, routes: Sequence[BaseRoute]) -> None:
-    """Make every error of this application a problem document; browsers that look for a page get a `page`.
+    """Make every error of this application a problem document; browsers that request a page get a `page`.
 
-    `routes` are all there are, so that a wrong method can be told the right ones.
+    `routes` are all routes of the application, from which the allowed methods for a wrong method are found.
     """
 
     def http(request: Request, error: Exception) -> Response:
@@ -131,13 +131,13 @@ def _validation(request: Request, error: Exception) -> Response:
 
 
 def _summary(faults: Sequence[Fault]) -> str:
-    """The first faults in one line."""
+    """Format the first faults in one line."""
     more = f" (and {len(faults) - SAID} more)" if len(faults) > SAID else ""
     return "; ".join(f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:SAID]) + more
 
 
 def _fault_of(detail: Mapping[str, Any], body: Any, form: Any) -> Fault:
-    """A fault as pydantic tells it, with the place it has in the request; `form` is what the body should be."""
+    """Convert a fault reported by pydantic, with its place in the request; `form` is the body's expected type."""
     where, *path = detail["loc"]
     expected = (detail.get("ctx") or {}).get("expected", "")
     allowed = tuple(re.findall(r"'([^']*)'", expected))
@@ -152,7 +152,7 @@ def _fault_of(detail: Mapping[str, Any], body: Any, form: Any) -> Fault:
 
 
 def _members(form: Any, path: Sequence[str | int]) -> tuple[str, ...]:
-    """The members that an object at that place of a body may have."""
+    """Return the members that an object at that place of a body may have."""
     for step in path:
         field = form.model_fields.get(step) if _is_form(form) else None
         form = None if field is None else field.annotation
@@ -164,8 +164,9 @@ def _is_form(form: Any) -> bool:
 
 
 def _steps(path: Sequence[str | int], body: Any) -> Iterator[str]:
-    """The steps of a place that lead through the body, and the member that is missing there; names that pydantic
-    gives to the alternatives of a type lead nowhere."""
+    """Yield the steps of a path that lead through the body, and the member that is missing there; names that pydantic
+    gives to the alternatives of a type are skipped.
+    """
     for k, step in enumerate(path):
         if isinstance(body, Mapping) and step in body:
             body = body[step]

@@ -1,4 +1,4 @@
-"""`/docs` and `/openapi.json`: the reference, from files that come with a package rather than from another host."""
+"""`/docs` and `/openapi.json`: the API reference, from files of an installed package, not from another host."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ START = """SwaggerUIBundle({
 
 
 def assets() -> StaticFiles:
-    """The reference's styles and scripts."""
+    """Return the static files of the reference: styles and scripts."""
     return StaticFiles(packages=[("fastapi_swagger", "resources")])
 
 
 @router.get("/docs")
 def get_reference() -> HTMLResponse:
-    """The page."""
+    """Return the page of the reference."""
     return HTMLResponse(PAGE)
 
 
 @router.get("/docs/start.js")
 def get_start() -> Response:
-    """The script that begins it, in a file of its own: the page may run no script in itself."""
+    """Return the script that starts the page, as a file of its own: the page may not run inline scripts."""
     return Response(START, media_type="text/javascript")
 
 
 def described(app: FastAPI, *, has_key: bool) -> Callable[[], dict[str, Any]]:
-    """What answers `/openapi.json`: every body and every answer with an example, every error as it is."""
+    """Build the function behind `/openapi.json`: with examples of all bodies and answers, and the actual errors."""
     document: dict[str, Any] = {}
 
     def describe() -> dict[str, Any]:
@@ -93,13 +93,13 @@ def _document(app: FastAPI, has_key: bool) -> dict[str, Any]:
 
 
 def _forget_unused(answers: dict[str, Any]) -> None:
-    """Take back what FastAPI says of endpoints whose only parameters are ids: texts of another form are not found."""
+    """Remove FastAPI's 422 answer from endpoints whose only parameters are ids: ids of another form are not found."""
     if "application/json" in answers.get("422", {}).get("content", {}):
         del answers["422"]
 
 
 def _exemplify(content: dict[str, Any]) -> None:
-    """Give each body whose form has a name the example of that form."""
+    """Add to each body whose model has a name the example of that model."""
     for media in content.values():
         name = media.get("schema", {}).get("$ref", "").rpartition("/")[2]
         example = EXAMPLES.get(name) or REQUESTS.get(name)

@@ -1,4 +1,4 @@
-"""What the desk does about rewriting stored programs. Plain values in and out."""
+"""Tasks of the pool that rewrite stored programs. Plain values in and out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tapestry.teg.graph import Graph
 
 @dataclass(frozen=True)
 class Made:
-    """What became of a rewrite: ids of the programs, with what was done; or why nothing was."""
+    """The result of a rewrite: ids of the programs, with a report; or the reasons why nothing was done."""
 
     id: str = ""
     before: str | None = None
@@ -31,7 +31,7 @@ class Made:
 def list_moves(
     graph_id: str, asked: Asked, first: int, limit: int, url: str
 ) -> tuple[dict[str, Any], tuple[Fault, ...]]:
-    """A page of the moves that fit a program, or why there is none."""
+    """Return a page of the candidate moves of a program, or the reasons why there is none."""
     try:
         return listing(store_at(url).graphs.load(graph_id), asked, first, limit), ()
     except InvalidRequest as error:
@@ -39,7 +39,7 @@ def list_moves(
 
 
 def rewrite(graph_id: str, asked: Asked, name: str | None, url: str, most_blocks: int) -> Made:
-    """Rewrite a program and keep what comes out, with how it came about."""
+    """Rewrite a program and store the result with its derivation."""
     store = store_at(url)
     given = store.graphs.load(graph_id)
     try:

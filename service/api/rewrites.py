@@ -1,4 +1,4 @@
-"""`/v1/graphs/{id}/rewrites`: what may become of a program by rules, and what does; at the desk."""
+"""`/v1/graphs/{id}/rewrites`: candidate moves of a program, and rewriting by rules; in the task pool."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def list_offers(
     limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
     after: Annotated[int, Query(ge=0, le=MOST_MOVES, description="`next` of the page before")] = 0,
 ) -> Response:
-    """List the moves that fit a program, in program order, those of equal layers as one. Each can be made as it stands:
-    by `POST` with it among `moves`."""
+    """List the candidate moves of a program, in program order, those of equal layers as one. Each can be applied as
+    it stands: by `POST` with it among `moves`.
+    """
     summary = parts.store.graphs.get(graph_id)
     asked = Asked(_names("rules", rules), _names("families", families), kind)
     url = parts.settings.database_url
@@ -77,8 +78,9 @@ def list_offers(
     dependencies=[body_of("application/json")],
 )
 def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Response:
-    """Apply rules or moves to a program. What comes out is kept as a program of its own, with its history; the one
-    that was given stays as it is."""
+    """Apply rules or moves to a program. The result is stored as a program of its own, with its history; the original
+    program is unchanged.
+    """
     parts.store.graphs.get(graph_id)
     moves = None if body.moves is None else [move.model_dump() for move in body.moves]
     asked = Asked(body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare)
@@ -95,7 +97,7 @@ def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Respons
 
 @router.get("/{graph_id}/history", response_model=GraphHistoryAnswer, responses=KEPT | problems(404))
 def get_history(graph_id: GraphId, request: Request, parts: Parts) -> Response:
-    """Show how a program was made of others here, oldest first; nothing for one that was handed in."""
+    """Show how a program was derived from others here, oldest first; empty for one that was uploaded."""
     parts.store.graphs.get(graph_id)
     items = [
         {
@@ -111,7 +113,7 @@ def get_history(graph_id: GraphId, request: Request, parts: Parts) -> Response:
 
 
 def _names(field: str, given: Sequence[str] | None) -> list[str] | None:
-    """Names of a query's field, which may be repeated or hold several with commas in between; none is empty."""
+    """Parse the names of a query's field, which may be repeated or hold several with commas; none is empty."""
     if given is None:
         return None
     names = [name.strip() for text in given for name in text.split(",")]

@@ -1,4 +1,4 @@
-"""`/v1/runs`: searches are asked for, listed, looked at and cancelled. Workers do them."""
+"""`/v1/runs`: searches are submitted, listed, inspected and cancelled. Workers do them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"])
     dependencies=[body_of("application/json")],
 )
 def post_run(body: RunBody, parts: Parts, key: Key = None) -> Response:
-    """Ask for a search; a worker makes it. Location says where it can be followed."""
+    """Submit a search; a worker carries it out. The Location header is the address of the run."""
     known = idempotency(key, "POST /v1/runs", body.model_dump(mode="json"))
     submitted = parts.store.runs.submit(
         _checked(body, parts),
@@ -79,7 +79,7 @@ def list_runs(
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
 def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show how a run stands, its machine, history, rule statistics, refused rules and surroundings."""
+    """Show a run: its status, mesh, history, rule statistics, refused rules and environment."""
     found = parts.store.runs.details(run_id)
     document = run_document(found.summary) | {
         "machine": dict(found.mesh),
@@ -95,7 +95,7 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
 
 @router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=KEPT | problems(404))
 def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show the plans that a run has found, at any time; a plan leaves only for one that is no worse in anything."""
+    """Show the plans that a run has found, at any time; a plan is replaced only by one no worse in anything."""
     run = parts.store.runs.get(run_id)
     document = {
         "run": run.id,
@@ -108,12 +108,12 @@ def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
 
 @router.post("/{run_id}/cancel", status_code=202, response_model=RunAnswer, responses=problems(404, 409))
 def cancel_run(run_id: RunId, parts: Parts) -> Response:
-    """Ask a run to end; what it has found stays."""
+    """Request the end of a run; the plans found so far are kept."""
     return answer(run_document(parts.store.runs.request_cancel(run_id, datetime.now(UTC))), 202)
 
 
 def run_document(run: RunSummary) -> dict[str, Any]:
-    """How a run stands, as JSON."""
+    """Convert the status of a run to JSON."""
     return {
         "id": run.id,
         "status": run.status,
@@ -162,7 +162,7 @@ def _links(run_id: str) -> dict[str, str]:
 
 
 def _checked(body: RunBody, parts: Context) -> RunRequest:
-    """The request, if it can be carried out: names, bounds, and what it refers to."""
+    """Check that a request can be carried out (names, bounds, references) and return it."""
     fields = body.model_dump(exclude={"budget"})
     asked = Asked(**fields, seconds=body.budget.seconds, evaluations=body.budget.evaluations)
     faults = list(_references(body, parts))
@@ -179,7 +179,7 @@ def _checked(body: RunBody, parts: Context) -> RunRequest:
 
 
 def _references(body: RunBody, parts: Context) -> list[Fault]:
-    """What the request names that is not there."""
+    """Find the references of a request to graphs and runs that do not exist or do not fit."""
     try:
         parts.store.graphs.get(body.graph_id)
     except UnknownId as error:

@@ -1,4 +1,4 @@
-"""What the desk does for the API: read programs, check what needs them, unfold plans. Plain values in and out."""
+"""Tasks of the pool for the API: read and check programs, check pins, expand plans. Plain values in and out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DOT_BLOCKS = 2000
 
 @dataclass(frozen=True)
 class Saved:
-    """What became of a program that was handed in: its id, or why it is none."""
+    """The result of storing an uploaded program: its id, or the faults for which it was refused."""
 
     id: str = ""
     is_new: bool = False
@@ -52,17 +52,17 @@ class Saved:
 
 @lru_cache(maxsize=2)
 def store_at(url: str) -> Store:
-    """The store, opened once per process."""
+    """Return the store, opened once per process."""
     return Store(url)
 
 
 def save_document(path: str, url: str, blocks: int, size: int) -> Saved:
-    """Keep the program of a TEG document in a private file."""
+    """Store the program of a TEG document in a private file."""
     return _save(lambda: _document(Path(path), size), url, blocks, "")
 
 
 def save_file(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> Saved:
-    """Keep the program in a private file, whose ending says of which kind it is; no other file is read."""
+    """Store the program in a private file, whose suffix specifies its format; no other file is read."""
     return _save(lambda: _program(Path(path), dims, name), url, blocks, "/file")
 
 
@@ -85,7 +85,7 @@ def _document(path: Path, size: int) -> Graph:
 
 
 def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
-    """Keep a program. What comes from outside may break its reader in any way: none of them is our fault."""
+    """Store a program. Input from outside may break its reader in any way: each failure is a fault of the input."""
     try:
         graph = read()
         if len(graph.blocks) > most:
@@ -115,7 +115,7 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
 
 
 def pointer_of(path: str) -> str:
-    """The JSON pointer (RFC 6901) of a JSON path such as `$.blocks[12].inputs[0]` or `$['a b']`."""
+    """Convert a JSON path such as `$.blocks[12].inputs[0]` or `$['a b']` to a JSON pointer (RFC 6901)."""
     pointer, rest = "", path.removeprefix("$")
     while rest:
         if rest.startswith("['"):
@@ -137,7 +137,7 @@ def pointer_of(path: str) -> str:
 def faults_of_pins(
     graph_id: str, pins: Mapping[str, str], mesh: Mapping[str, Any], url: str
 ) -> tuple[Fault, ...]:
-    """Which pins the program has no place for, or no strategy on this machine leads to."""
+    """Find the pins that name no site of the program, or that no strategy on this mesh leads to."""
     graph = searched(store_at(url).graphs.load(graph_id))
     faults = []
     for site, spec in pins.items():
@@ -159,7 +159,7 @@ def _sites_near(graph: Graph, site: str) -> tuple[str, ...]:
 
 
 def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
-    """Unfold a plan into its explicit graph and keep that; says why if it cannot."""
+    """Expand a plan into its explicit graph and store that; return the reason if this fails, else an empty text."""
     store = store_at(url)
     mesh = mesh_of(store.runs.request(run_id).mesh)
     plan = store.plans.load(key)
@@ -175,7 +175,7 @@ def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
 
 
 def render_explanation(plan_id: str, url: str) -> str:
-    """Cost a plan's history step by step and keep that; says why if it cannot be replayed."""
+    """Cost a plan's history step by step and store that; return the reason if it cannot be replayed."""
     store = store_at(url)
     plan = store.plans.get(plan_id)
     request = store.runs.request(plan.run_id)
@@ -197,14 +197,14 @@ def render_explanation(plan_id: str, url: str) -> str:
 
 
 def draw(key: int, url: str) -> str:
-    """A plan's rewritten graph in the DOT language."""
+    """Convert a plan's rewritten graph to the DOT language."""
     return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)
 
 
 def describe_layout(
     text: str, dtype: str | None, at: Sequence[int] | None, offset: int | None
 ) -> tuple[dict[str, Any], tuple[Fault, ...]]:
-    """What is said of a layout, or why nothing is."""
+    """Return the description of a layout, or the faults of its text."""
     try:
         return described(read_layout(text, dtype), at, offset), ()
     except LayoutFaults as error:
@@ -212,7 +212,7 @@ def describe_layout(
 
 
 def draw_layout(text: str, dtype: str | None) -> tuple[str, tuple[Fault, ...]]:
-    """A layout as SVG, or why there is no picture of it."""
+    """Draw a layout as SVG, or return the faults for which there is no picture of it."""
     try:
         return svg_of(drawn(read_layout(text, dtype))), ()
     except LayoutFaults as error:

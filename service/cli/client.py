@@ -1,4 +1,4 @@
-"""The service's own API as the command line uses it: what a compiler does with any HTTP client."""
+"""A client of the service's own API for the command line; a compiler can do the same with any HTTP client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a run, as the service numbers it."""
+    """One event of a run, with the number that the service gives it."""
 
     number: int
     kind: str
@@ -29,7 +29,7 @@ class Event:
 
 
 class Client:
-    """Talks to a service at `address`; a problem document becomes a CommandError that says its detail."""
+    """A client of the service at `address`; a problem document becomes a CommandError with its detail."""
 
     def __init__(self, address: str, api_key: str | None = None) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
@@ -52,7 +52,7 @@ class Client:
         return self._json("GET", f"/v1/graphs/{graph_id}")
 
     def submit(self, request: Mapping[str, Any]) -> str:
-        """Queue a run; returns its id."""
+        """Queue a run and return its id."""
         return str(self._json("POST", "/v1/runs", json=dict(request))["id"])
 
     def run(self, run_id: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Client:
         return self._json("GET", f"/v1/plans/{plan_id}")
 
     def events(self, run_id: str, after: int = 0) -> Iterator[Event]:
-        """Everything that happens in a run until it ends; a lost connection is taken up where it broke off."""
+        """Yield the events of a run until it ends; a lost connection is resumed after the last event received."""
         lost_s = 0.0
         while True:
             try:

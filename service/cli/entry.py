@@ -1,4 +1,4 @@
-"""From arguments to an exit code: finds the command, loads it, and lets no traceback out."""
+"""The entry point: find the command of the arguments, run it, and return an exit code without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, and the error that is one line for the user."""
+"""The exit codes of commands, and the error that is shown as one line to the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INTERRUPTED = 130  # Ctrl-C; what was found until then has been kept
 
 
 class CommandError(Exception):
-    """The end of a command with one clear line: what is wrong and what to do."""
+    """Error raised to end a command with one clear line: what is wrong and what to do."""
 
     def __init__(self, message: str, code: int = WRONG) -> None:
         super().__init__(" ".join(message.split()))

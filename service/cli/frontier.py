@@ -1,4 +1,4 @@
-"""A frontier for people: one line per plan, a column per objective, and what was checked."""
+"""Printing of a frontier: one line per plan, a column per objective, and the results of its checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.service.verdicts import FAILED, UNTRUSTED, verdict_of
 
 
 def unit_of(objective: str) -> str:
-    """The unit of an objective; a stored one that is no longer known has none."""
+    """Return the unit of an objective; empty for a stored one that is no longer known."""
     return OBJECTIVES[POSITION[objective]].unit if objective in POSITION else ""
 
 
@@ -21,7 +21,7 @@ def print_frontier(
     objectives: Sequence[str],
     marks: Mapping[str, Sequence[str]],
 ) -> None:
-    """The plans (documents of `service.presentation`), fastest first; `marks` by plan id."""
+    """Print the plans (documents of `service.presentation`), fastest first; `marks` by plan id."""
     shown = [name for name in objectives if all(name in plan["cost"] for plan in plans)]
     first = "time_s" if plans and "time_s" in plans[0]["cost"] else shown[0]
     ordered = sorted(plans, key=lambda plan: (plan["cost"][first], plan["id"]))
@@ -39,7 +39,7 @@ def print_frontier(
 
 
 def checks_of(verified: Mapping[str, Any] | None) -> str:
-    """What was checked of a plan, in a few words."""
+    """Summarize the checks of a plan in a few words."""
     if verified is None:
         return "no"
     verdict = verdict_of(verified)

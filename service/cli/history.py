@@ -1,4 +1,4 @@
-"""Plans in files: what `tapestry optimize --json`, `show --json` and the API say of a plan, read back."""
+"""Plans in files: parsing of plans as `tapestry optimize --json`, `show --json` and the API write them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WANTED = "name a stored plan (`tapestry show RUN` lists a run's), or a file that
 
 @dataclass(frozen=True)
 class History:
-    """A plan's moves, and what else its document says: names of plan, program and machine, costs, objectives."""
+    """A plan's moves, and the rest of its document: names of plan, program and mesh, costs, objectives."""
 
     plan: str
     moves: tuple[Move, ...]
@@ -33,7 +33,7 @@ class History:
 
 
 def is_file(reference: str) -> bool:
-    """Whether a plan's reference names a file, `FILE` or `FILE:PLAN`, rather than a stored plan.
+    """Return whether a plan's reference names a file, `FILE` or `FILE:PLAN`, rather than a stored plan.
 
     Raises:
         CommandError: it is empty.
@@ -45,10 +45,10 @@ def is_file(reference: str) -> bool:
 
 
 def read_history(reference: str) -> History:
-    """The plan of `FILE`, or the one of its frontier that `FILE:PLAN` names; else the knee of the frontier.
+    """Read the plan of `FILE`, or the one of its frontier that `FILE:PLAN` names; else the knee of the frontier.
 
     Raises:
-        CommandError: there is no such file or plan, or it says no history.
+        CommandError: there is no such file or plan, or it contains no history.
     """
     path, wanted = _parts(reference)
     document = _load(path)
@@ -79,7 +79,7 @@ def read_history(reference: str) -> History:
 
 
 def _parts(reference: str) -> tuple[str, str]:
-    """The path and the plan of `FILE:PLAN`."""
+    """Split `FILE:PLAN` into the path and the plan."""
     path, colon, plan = reference.rpartition(":")
     return (path, plan) if colon and not Path(reference).exists() else (reference, "")
 
@@ -101,7 +101,7 @@ def _load(path: str) -> Any:
 def _chosen(
     path: str, plans: Sequence[Mapping[str, Any]], wanted: str, shared: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The plan of a frontier that is called so, else its knee."""
+    """Return the plan of a frontier with that name, else its knee."""
     if not plans:
         raise CommandError(f"the frontier of {path!r} has no plans")
     if wanted:

@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: the first one asks the search to stop and keeps what it found, the second one ends it."""
+"""Ctrl-C as a request: the first one stops the search and keeps its results, the second one ends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def stop_on_interrupt(on_request: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """A function that says whether somebody pressed Ctrl-C; `on_request` hears of it at once."""
+    """Yield a function that returns whether Ctrl-C was pressed; `on_request` is called at once on the first one."""
     requested = False
 
     def handle(_: int, __: FrameType | None) -> None:

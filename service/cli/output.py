@@ -1,4 +1,4 @@
-"""Results for people: aligned tables, readable units, colours only on a terminal; JSON for everybody else."""
+"""Results for people: aligned tables, readable units, colors only on a terminal; JSON for programs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
-    """The factor and name of the unit in which the largest of these values is between 1 and 1000 or so."""
+    """Return the factor and name of the unit in which the largest of these values is between 1 and 1000 or so."""
     largest = max((abs(value) for value in values), default=0.0)
     scales = SCALES[unit]
     return next((scale for scale in scales if largest >= scale[0]), scales[-1])
 
 
 def decimals_of(values: Sequence[float]) -> int:
-    """How many decimals show four digits of the largest value."""
+    """Return the number of decimals that shows four digits of the largest value."""
     largest = max((abs(value) for value in values), default=0.0)
     return next((digits for digits, bound in enumerate((1000, 100, 10)) if largest >= bound), 3)
 
 
 def quantity(value: float, unit: str) -> str:
-    """One value in a readable unit: `2.684 ms`."""
+    """Format one value in a readable unit: `2.684 ms`."""
     factor, name = scale_of([value], unit)
     scaled = value / factor
     if factor == 1.0 and unit in ("B", "flop", ""):
@@ -42,7 +42,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
-    """A unit for a column, and its values as texts with equally many decimals."""
+    """Return a unit for a column, and its values as texts with equally many decimals."""
     factor, name = scale_of(values, unit)
     scaled = [value / factor for value in values]
     digits = 0 if factor == 1.0 and unit in ("B", "flop") else decimals_of(scaled)
@@ -50,7 +50,7 @@ def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Lines of a table; columns in `right` are aligned to the right, all are two blanks apart."""
+    """Format the lines of a table; columns in `right` are aligned to the right, all are two blanks apart."""
     widths = [max(len(row[k]) for row in (headers, *rows)) for k in range(len(headers))]
     return [
         "  ".join(
@@ -62,7 +62,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
-    """The text in a colour, if `stream` (standard output) is a terminal that may show one."""
+    """Return the text in a color, if `stream` (standard output) is a terminal that may show one."""
     target = sys.stdout if stream is None else stream
     if not target.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
@@ -70,7 +70,7 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """A table on standard output, its head in bold."""
+    """Print a table on standard output, its head in bold."""
     head, *lines = table(headers, rows, right)
     print(paint(head, "bold"))
     for line in lines:
@@ -78,10 +78,10 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Se
 
 
 def print_json(document: Any) -> None:
-    """A JSON value on standard output."""
+    """Print a JSON value on standard output."""
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
 def verdict(holds: bool, yes: str = "ok", no: str = "FAILED") -> str:
-    """Whether something holds, in green or red."""
+    """Format whether something holds, in green or red."""
     return paint(yes, "green") if holds else paint(no, "red")

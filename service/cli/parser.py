@@ -1,4 +1,4 @@
-"""Every command: its name, what it is for, what it can be told and where it is done."""
+"""The commands: the name, help text, options and module of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Options = Callable[[Parser], None]
 
 
 class Command(NamedTuple):
-    """A command; `module` is loaded when it is given, and its `run` does it."""
+    """A command; `module` is loaded when the command is chosen, and its `run` carries it out."""
 
     name: str
     help: str
@@ -87,7 +87,7 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def build_parser() -> Parser:
-    """The whole command line."""
+    """Build the parser of the whole command line."""
     parser = Parser(
         prog="tapestry", description="Search the equivalent programs of a tensor graph on a machine."
     )

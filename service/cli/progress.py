@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line now and then elsewhere, nothing when asked to be quiet."""
+"""Progress on standard error: a bar on a terminal, a line now and then elsewhere, nothing with `--quiet`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Reporter(Protocol):
-    """Hears how far a search and its verification are."""
+    """A receiver of the progress of a search and its verification."""
 
     def searching(self, progress: Progress) -> None:
-        """The search has got so far."""
+        """Report the progress of the search."""
 
     def checking(self, done: int, total: int) -> None:
-        """So many plans of the frontier have been checked."""
+        """Report that `done` of `total` plans of the frontier have been checked."""
 
     def explaining(self, done: int, total: int) -> None:
-        """So many programs of a history have been costed."""
+        """Report that the costs of `done` of `total` programs of a history have been computed."""
 
     def note(self, text: str) -> None:
-        """Something happened that a person wants to know."""
+        """Report a message to the user."""
 
 
 class Silent:
-    """Says nothing."""
+    """A reporter that prints nothing."""
 
     def searching(self, progress: Progress) -> None:
         pass
@@ -47,7 +47,7 @@ class Silent:
 
 
 class Lines:
-    """A line when something begins or ends, and every few seconds in between."""
+    """A reporter that prints a line when a phase begins or ends, and every few seconds in between."""
 
     def __init__(self) -> None:
         self._phase = ""
@@ -82,7 +82,7 @@ class Lines:
 
 
 class Bar:
-    """A bar on the terminal, one per phase."""
+    """A reporter with a bar on the terminal, one per phase."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
@@ -105,7 +105,7 @@ class Bar:
         self._bars.console.print(text, highlight=False)
 
     def _update(self, phase: str, fraction: float | None, said: str) -> None:
-        """Move the phase's bar; a phase that begins ends those before it. No fraction: nobody knows how long."""
+        """Update the phase's bar; a phase that begins ends those before it. No fraction: the duration is unknown."""
         if phase not in self._tasks:
             for earlier in self._tasks.values():
                 self._bars.update(earlier, total=1.0, completed=1.0)
@@ -116,7 +116,7 @@ class Bar:
 
 @contextmanager
 def reporter(is_quiet: bool) -> Iterator[Reporter]:
-    """The reporter that suits where standard error goes."""
+    """Yield the reporter that fits the target of standard error."""
     if is_quiet:
         yield Silent()
     elif not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""What `optimize` and `demo` share: search, check, store, print."""
+"""The common parts of `optimize` and `demo`: search, check, store, print."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tapestry.teg.graph import Graph
 
 @dataclass(frozen=True)
 class Request:
-    """A search as it was asked for."""
+    """The parameters of a requested search."""
 
     graph: Graph
     mesh: Mesh
@@ -51,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A search that is over, and what was checked of its frontier."""
+    """A finished search, and the results of the checks of its frontier."""
 
     request: Request
     result: Result
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def open_store(url: str | None) -> Store:
-    """The store at `url` or at its default place; before any work, so that a wrong one costs none."""
+    """Open the store at `url` or at its default place; before any work, so that a wrong URL wastes none."""
     try:
         return Store(database_url(os.environ, url))
     except StoreError as error:
@@ -72,7 +72,7 @@ def open_store(url: str | None) -> Store:
 
 
 def read_graph(path: str, dims: Sequence[tuple[str, int]], external_data: str | None = None) -> Graph:
-    """The program in a file."""
+    """Read the program in a file."""
     try:
         return load_graph(path, dict(dims), external_data)
     except GraphFileError as error:
@@ -80,7 +80,7 @@ def read_graph(path: str, dims: Sequence[tuple[str, int]], external_data: str | 
 
 
 def read_mesh(name_or_path: str) -> Mesh:
-    """A machine by name or file."""
+    """Load a mesh by name or file."""
     try:
         return load_mesh(name_or_path)
     except CatalogueError as error:
@@ -88,7 +88,7 @@ def read_mesh(name_or_path: str) -> Mesh:
 
 
 def plans_of(store: Store, reference: str, graph: Graph) -> tuple[Plan, ...]:
-    """The frontier of a stored run of the same program."""
+    """Load the frontier of a stored run of the same program."""
     try:
         found = store.runs.find(reference)
         stored = store.graphs.load(found.summary.graph_id)
@@ -103,7 +103,7 @@ def plans_of(store: Store, reference: str, graph: Graph) -> tuple[Plan, ...]:
 
 
 def search_and_check(request: Request, reporter: Reporter) -> Outcome:
-    """Search, then check every plan of the frontier; Ctrl-C ends either and keeps what there is."""
+    """Search, then check every plan of the frontier; Ctrl-C ends either and keeps the results so far."""
     created_at = datetime.now(UTC)
     try:
         with _workers(request.islands) as executor:
@@ -158,7 +158,7 @@ def _search(request: Request, reporter: Reporter, executor: Executor | None) -> 
 
 
 def warn_of(refused: Sequence[Mapping[str, str]]) -> None:
-    """Say on standard error which rules misbehaved and were not used any more, why, and what to do."""
+    """Print on standard error the rules that misbehaved and were disabled, the reasons, and the remedies."""
     for told in refused:
         print(
             f"tapestry: rule {told['rule']!r} was left out: {told['reason']}; {told['cure']}", file=sys.stderr
@@ -173,7 +173,7 @@ def _nothing_found(result: Result) -> str:
 
 @contextmanager
 def _workers(islands: int) -> Iterator[Executor | None]:
-    """A pool of worker processes, or None where one island needs none."""
+    """Open a pool of worker processes; yield None where one island needs none."""
     if islands == 1:
         yield None
         return
@@ -185,7 +185,7 @@ def _workers(islands: int) -> Iterator[Executor | None]:
 
 
 def store_outcome(store: Store, outcome: Outcome) -> str | None:
-    """Store a run; a database that refuses it is said, but takes nobody's result away."""
+    """Store a run and return its id; if the database refuses it, report that and keep the result."""
     request = outcome.request
     finished = FinishedRun(
         result=outcome.result,
@@ -208,18 +208,18 @@ def store_outcome(store: Store, outcome: Outcome) -> str | None:
 
 
 def islands_of(given: int | None) -> int:
-    """The number of islands: as given, else one per core."""
+    """Return the number of islands: `given`, else one per core."""
     return given if given is not None else os.cpu_count() or 1
 
 
 def exit_interrupted() -> int:
-    """Say once more that the search was cut short; its exit code."""
+    """Print again that the search was cut short; return its exit code."""
     print("tapestry: interrupted; the frontier found until then was kept", file=sys.stderr)
     return INTERRUPTED
 
 
 def refuse_one_file(outputs: Mapping[str, str]) -> None:
-    """Of several outputs, by option, none may take the place of another.
+    """Check that the files of several outputs, by option, are distinct.
 
     Raises:
         CommandError: two of them are one file.

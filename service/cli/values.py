@@ -1,4 +1,4 @@
-"""Texts of a command line as values: each says what it expected when it gets something else."""
+"""Parsers of command-line values: each reports the expected form when it gets something else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST = 2**63 - 1
 
 
 def positive_seconds(text: str) -> float:
-    """A finite number above zero."""
+    """Parse a finite number above zero."""
     try:
         value = float(text)
     except ValueError:
@@ -21,7 +21,7 @@ def positive_seconds(text: str) -> float:
 
 
 def whole(least: int, most: int = MOST) -> Callable[[str], int]:
-    """A whole number within bounds."""
+    """Return a parser of whole numbers within bounds."""
 
     def convert(text: str) -> int:
         try:
@@ -37,7 +37,7 @@ def whole(least: int, most: int = MOST) -> Callable[[str], int]:
 
 
 def dimension(text: str) -> tuple[str, int]:
-    """`name=size`."""
+    """Parse `name=size`."""
     name, _, size = text.partition("=")
     if not (name and size.isascii() and size.isdigit() and int(size) > 0):
         raise argparse.ArgumentTypeError(f"expected NAME=SIZE such as batch=8, not {text!r}")
@@ -45,7 +45,7 @@ def dimension(text: str) -> tuple[str, int]:
 
 
 def pin(text: str) -> tuple[str, str]:
-    """`site=spec`."""
+    """Parse `site=spec`."""
     site, _, spec = text.partition("=")
     if not (site.strip() and spec.strip()):
         raise argparse.ArgumentTypeError(f"expected SITE=SPEC such as 'linear=[gpu.0, -]', not {text!r}")
@@ -53,7 +53,7 @@ def pin(text: str) -> tuple[str, str]:
 
 
 def coordinates(text: str) -> tuple[int, ...]:
-    """Whole numbers with commas in between; none for a scalar's."""
+    """Parse whole numbers with commas in between; none for the coordinates of a scalar."""
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     if not all(part.isascii() and part.isdigit() and len(part) < 20 and int(part) <= MOST for part in parts):
         raise argparse.ArgumentTypeError(f"expected whole numbers such as 2,3, not {text!r}")
@@ -61,7 +61,7 @@ def coordinates(text: str) -> tuple[int, ...]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas in between."""
+    """Parse names with commas in between."""
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas in between, not {text!r}")

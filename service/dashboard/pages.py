@@ -1,4 +1,4 @@
-"""One handler per page. A handler knows no run, graph or plan: it names what its script asks `/v1` for."""
+"""The handlers of the pages. They read no runs, graphs or plans: a page's script requests these from `/v1`."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def _page(request: Request, template: str, status: int = 200, **values: Any) -> 
 
 
 def error_page(request: Request, status: int, detail: str = "") -> Response:
-    """An error as a page for people; programs get problem documents."""
+    """Render an error as a page for people; programs get problem documents."""
     title, explanation = EXPLANATIONS.get(status, ("This did not work", "The address cannot be shown."))
     return _page(request, "error.html", status, title=title, detail=detail or explanation)
 
 
 def example_names() -> list[str]:
-    """The models that this installation brings along; the demo's first."""
+    """Return the names of the models supplied with this installation; the demo's first."""
     try:
         folder = example_model(DEMO_MODEL).parent
     except GraphFileError:
@@ -66,7 +66,7 @@ def example_names() -> list[str]:
 
 @router.get("/")
 def runs_page(request: Request) -> Response:
-    """All runs, or an invitation to begin the first."""
+    """Render the page of all runs, or an invitation to start the first."""
     demo = {
         "model": f"{EXAMPLES}/{DEMO_MODEL}",
         "run": {
@@ -81,13 +81,13 @@ def runs_page(request: Request) -> Response:
 
 @router.get("/runs")
 def runs_address() -> Response:
-    """What people type who cut a run's address."""
+    """Redirect to the list of runs, for users who shorten a run's address."""
     return RedirectResponse("/", 308)
 
 
 @router.get("/runs/new")
 def new_run_page(request: Request) -> Response:
-    """The form for a run."""
+    """Render the form for a run."""
     return _page(
         request,
         "new_run.html",
@@ -104,25 +104,25 @@ def new_run_page(request: Request) -> Response:
 
 @router.get("/runs/{run_id}")
 def run_page(request: Request, run_id: str) -> Response:
-    """One run, live."""
+    """Render the page of one run, live."""
     return _page(request, "run.html", run_id=run_id)
 
 
 @router.get("/plans/{plan_id}")
 def plan_page(request: Request, plan_id: str) -> Response:
-    """One plan: costs, checks, decisions, executions."""
+    """Render the page of one plan: costs, checks, decisions, executions."""
     return _page(request, "plan.html", plan_id=plan_id)
 
 
 @router.get("/graphs/{graph_id}")
 def graph_page(request: Request, graph_id: str) -> Response:
-    """One program and its runs."""
+    """Render the page of one program and its runs."""
     return _page(request, "graph.html", graph_id=graph_id)
 
 
 @router.get("/layouts")
 def layouts_page(request: Request) -> Response:
-    """Physical layouts: a text, its figures, its picture."""
+    """Render the page of physical layouts: a text, its figures, its picture."""
     examples = [{"title": n.title, "texts": n.examples} for n in NOTATIONS]
     return _page(request, "layouts.html", examples=examples)
 
@@ -133,19 +133,19 @@ def login_page(
     next: Annotated[str, Query(max_length=2000)] = "/",
     wrong: Annotated[str, Query(max_length=8)] = "",
 ) -> Response:
-    """The form for the key; the API takes what it sends."""
+    """Render the login form for the key; the API receives what it sends."""
     return _page(request, "login.html", next=next, wrong=bool(wrong))
 
 
 @router.get("/favicon.ico")
 def favicon() -> Response:
-    """The icon where browsers look when a page names none, such as beside a JSON document."""
+    """Serve the icon where browsers look when a page names none, such as beside a JSON document."""
     return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
 
 
 @router.get(EXAMPLES + "/{name}")
 def example(name: str) -> Response:
-    """A model that came along, for the demo and the form."""
+    """Serve a model supplied with this installation, for the demo and the form."""
     if name not in example_names():
         raise HTTPException(404, f"there is no example {name!r}; there are {', '.join(example_names())}")
     return FileResponse(example_model(name), media_type="application/octet-stream", filename=name)
@@ -153,5 +153,5 @@ def example(name: str) -> Response:
 
 @router.get(PLOTLY_PATH)
 async def plotly(request: Request) -> Response:
-    """The plotting library."""
+    """Serve the plotting library."""
     return await run_in_threadpool(plotly_script, request)

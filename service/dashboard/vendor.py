@@ -1,4 +1,4 @@
-"""Plotly's script out of its installed Python package, packed once; nothing is loaded from another host."""
+"""Plotly's script from its installed Python package, compressed once; nothing is loaded from another host."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ UNCACHED = "no-cache"
 
 @cache
 def plotly_version() -> str:
-    """The version of the installed package, which is also that of its script's cache."""
+    """Return the version of the installed package, which is also that of its script's cache."""
     return version("plotly")
 
 
 @cache
 def plotly_url() -> str:
-    """Where pages find the script; another version has another address."""
+    """Return the address of the script for pages; another version has another address."""
     return f"{PATH}?{urlencode({'v': plotly_version()})}"
 
 
@@ -33,7 +33,7 @@ def _packed() -> bytes:
 
 
 def plotly_script(request: Request) -> Response:
-    """The script, gzipped for those who can unpack it; kept by browsers when asked for by its version."""
+    """Serve the script, gzipped for clients that accept it; cached by browsers when requested by its version."""
     is_versioned = request.query_params.get("v") == plotly_version()
     headers = {"Cache-Control": FOR_A_YEAR if is_versioned else UNCACHED, "Vary": "Accept-Encoding"}
     content = _packed()

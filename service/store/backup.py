@@ -25,7 +25,7 @@ PROGRAM = "pg_dump"
 
 @dataclass(frozen=True)
 class Backup:
-    """A finished copy: `kind` is the database's, `restore` says in one line how to go back to it."""
+    """A finished copy: `kind` is the database's, `restore` describes in one line how to restore it."""
 
     path: Path
     kind: str
@@ -37,7 +37,7 @@ def back_up(text: str, target: Path, overwrite: bool, environment: Mapping[str, 
     """Copy the database of this URL as it is at one moment; the file appears whole or not at all.
 
     The copy of a SQLite file is such a file, checked; that of a PostgreSQL database is an archive for
-    pg_restore, made by pg_dump, which is looked for on the `PATH` of `environment`.
+    pg_restore, made by pg_dump, which is searched for on the `PATH` of `environment`.
 
     Raises:
         StoreError: no database there, a file in the way, no pg_dump, or the copy failed or is damaged.
@@ -74,7 +74,7 @@ def _existing_file(url: URL) -> Path:
 
 @contextmanager
 def _appearing(target: Path, overwrite: bool) -> Iterator[Path]:
-    """A file beside `target` that takes its name once it is complete and on the disk."""
+    """Yield a temporary file beside `target`, renamed to it once it is complete and on the disk."""
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
@@ -98,7 +98,7 @@ def _appearing(target: Path, overwrite: bool) -> Iterator[Path]:
 
 
 def _copy_file(source: Path, partial: Path) -> None:
-    """SQLite's online backup: one snapshot of the source, whoever writes to it, checked page by page."""
+    """Copy a SQLite file by its online backup: one snapshot, whoever writes to the source, checked page by page."""
     try:
         with (
             closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as original,
@@ -118,7 +118,7 @@ def _copy_file(source: Path, partial: Path) -> None:
 
 
 def _dump(program: str, url: URL, partial: Path, environment: Mapping[str, str]) -> None:
-    """One snapshot by pg_dump; the password goes by the environment, for everybody may read command lines."""
+    """Dump one snapshot with pg_dump; the password is in the environment, since anyone can read command lines."""
     parameters = dict(url.get_dialect()().create_connect_args(url)[1])
     password = parameters.pop("password", None)
     command = [

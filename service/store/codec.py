@@ -1,4 +1,4 @@
-"""Between values and rows: graphs as compressed documents, machines as their file's fields, plans as moves."""
+"""Conversion of values to and from rows: graphs as compressed documents, meshes as file fields, plans as moves."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LACKING = "`tapestry plugins` lists the plug-ins that are there, the run's versi
 
 
 def graph_values(graph: Graph) -> dict[str, Any]:
-    """The columns of a graph's row that follow from the graph; the id is a hash of all that it holds.
+    """Compute the columns of a graph's row that follow from the graph; the id is a hash of its whole content.
 
-    Data beyond 256 MiB is left out of the document; the id still tells such graphs apart.
+    Data beyond 256 MiB is left out of the document; the id still distinguishes such graphs.
     """
     lacks_values = sum(array.nbytes for array in graph.data.values()) > LARGEST_DATA_BYTES
     document = dumps(replace(graph, data={}) if lacks_values else graph).encode()
@@ -48,10 +48,10 @@ def graph_values(graph: Graph) -> dict[str, Any]:
 
 
 def graph_of(document: bytes) -> Graph:
-    """The graph of a stored document.
+    """Load the graph of a stored document.
 
     Raises:
-        Unreadable: it has operators that are not there, such as those of a plug-in that has gone.
+        Unreadable: it has operators that are missing here, such as those of a plug-in that was removed.
     """
     graph = loads(gzip.decompress(document), max_bytes=sys.maxsize)
     for name in {block.operator for block in graph.blocks} - catalogue().keys():
@@ -61,7 +61,7 @@ def graph_of(document: bytes) -> Graph:
 
 
 def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
-    """The fields of a mesh's TOML file, its device written out in place; `mesh_of` reads them back."""
+    """Convert a mesh to the fields of its TOML file, its device written out in place; `mesh_of` reads them back."""
     document = asdict(mesh)
     device = document["device"]
     axes = [_known(axis) for axis in document["axes"]]
@@ -71,17 +71,17 @@ def mesh_to_document(mesh: Mesh) -> dict[str, Any]:
 
 
 def mesh_of(document: Mapping[str, Any]) -> Mesh:
-    """The mesh that `mesh_to_document` wrote."""
+    """Load the mesh that `mesh_to_document` wrote."""
     return mesh_from_dict(document, "stored mesh")
 
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not known: a file leaves that out."""
+    """Remove the fields that are unknown: a file leaves them out."""
     return {name: value for name, value in fields.items() if value is not None and value not in ((), {})}
 
 
 def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
-    """The columns of a plan's row that follow from the plan."""
+    """Compute the columns of a plan's row that follow from the plan."""
     moves = [move.to_json() for move in plan.moves]
     return {
         "run_id": run_id,
@@ -97,7 +97,7 @@ def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
 
 
 def _figures(plan: Plan) -> dict[str, float]:
-    """A plan's costs, which JSON keeps to the last digit; it has no word for what is not a number."""
+    """Return a plan's costs, which JSON stores to the last digit; raise StoreError if one is not finite."""
     for objective, value in plan.cost.items():
         if not math.isfinite(value):
             raise StoreError(
@@ -113,10 +113,10 @@ def plan_of(
     cost: Mapping[str, float],
     feasible: bool,
 ) -> Plan:
-    """A plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite.
+    """Rebuild a plan as the search made it: `graph` is the run's, which the plan's structural moves rewrite.
 
     Raises:
-        Unreadable: a rule that made it is not there, or does something else by now.
+        Unreadable: a rule that made it is missing, or does something else by now.
     """
     history = tuple(Move.from_json(move) for move in moves)
     try:
@@ -127,7 +127,7 @@ def plan_of(
 
 
 def stored_plan(row: Row[Any]) -> StoredPlan:
-    """A plan's row, with or without moves and placements, as a value."""
+    """Convert a plan's row, with or without moves and placements, to a record."""
     fields = row._mapping
     return StoredPlan(
         key=fields["key"],
@@ -145,7 +145,7 @@ def stored_plan(row: Row[Any]) -> StoredPlan:
 
 
 def run_summary(row: Row[Any]) -> RunSummary:
-    """A run's row, read with its graph's name and whether its lease asks for an end, as a value."""
+    """Convert a run's row, read with its graph's name and whether its lease requests cancellation, to a record."""
     fields = dict(row._mapping)
     for name in ("objectives", "constraints", "rules"):
         fields[name] = tuple(fields[name]) if fields[name] is not None else None

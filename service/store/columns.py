@@ -1,4 +1,4 @@
-"""Column types that databases do not have themselves: moments with a time zone, compressed JSON."""
+"""Column types that databases do not have themselves: timestamps with a time zone, compressed JSON."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sqlalchemy.types import TypeDecorator
 
 
 class NotJson(ValueError):
-    """A value that JSON has no words for, such as infinity."""
+    """Error raised for a value that JSON cannot represent, such as infinity."""
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON; infinities and what is not a number are refused rather than written as no JSON at all."""
+    """Convert a value to JSON text; raise NotJson for infinities and NaN, which are not valid JSON."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError as error:
@@ -24,7 +24,7 @@ def json_text(value: Any) -> str:
 
 
 class Moment(TypeDecorator[datetime]):
-    """A moment in UTC; SQLite keeps no time zones, so it is put back on reading."""
+    """A timestamp in UTC; SQLite stores no time zones, so the zone is added again on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -39,7 +39,7 @@ class Moment(TypeDecorator[datetime]):
 
 
 class PackedJson(TypeDecorator[Any]):
-    """A JSON value as gzipped text: placements and traces repeat themselves."""
+    """A JSON value stored as gzipped text: placements and traces are repetitive."""
 
     impl = LargeBinary
     cache_ok = True

@@ -1,4 +1,4 @@
-"""Opening a database: one URL in, an engine with tables out, or one clear line about what is wrong."""
+"""Opening of databases: one URL in, an engine with tables out, or one clear line about the error."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ POSTGRESQL_DRIVER = "postgresql+psycopg"
 
 
 class StoreError(ValueError):
-    """The store cannot be used, or holds nothing by that name; the message is one line for the user."""
+    """Error raised if the store cannot be used or holds nothing by that name; the message is one line for the user."""
 
 
 def open_database(text: str) -> Engine:
-    """An engine whose database has our tables: made if it is empty, brought up to date if they are older.
+    """Open an engine whose database has our tables: created if it is empty, upgraded if they are older.
 
     Raises:
         StoreError: a wrong URL, a missing driver, an unreachable or unwritable database, foreign or newer tables.
@@ -53,7 +53,7 @@ def open_database(text: str) -> Engine:
 
 
 def database_url_of(text: str) -> URL:
-    """A database's URL; PostgreSQL's without a driver means the driver that comes with Tapestry.
+    """Parse a database's URL; PostgreSQL's without a driver means the driver supplied with Tapestry.
 
     Raises:
         StoreError: not a URL of a database that is supported.
@@ -75,20 +75,20 @@ def database_url_of(text: str) -> URL:
 
 
 def shown(url: URL) -> str:
-    """The URL without its password; for a file its path."""
+    """Return the URL without its password; for a file its path."""
     if url.get_backend_name() == "sqlite" and url.database:
         return repr(url.database)
     return url.render_as_string(hide_password=True)
 
 
 def reason(error: Exception) -> str:
-    """What a database's error says, on one line, without the statement that met it."""
+    """Return the message of a database's error on one line, without the statement that caused it."""
     own = error.orig if isinstance(error, StatementError) and error.orig is not None else error
     return " ".join(str(own).split()) or type(own).__name__
 
 
 def writing(engine: Engine) -> Engine:
-    """The engine for transactions that write."""
+    """Return the engine for transactions that write."""
     return engine.execution_options(writes=True)
 
 
@@ -105,7 +105,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
 
 def _postgresql_engine(url: URL) -> Engine:
-    """READ COMMITTED, as the queries assume, whatever the server's default; a restarted server is noticed."""
+    """Create an engine with READ COMMITTED, as queries assume, whatever the server's default; it notices restarts."""
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(CONNECT_TIMEOUT_S)})
     engine = create_engine(
@@ -121,7 +121,7 @@ def _postgresql_engine(url: URL) -> Engine:
 
 
 def _prepare_file(url: URL) -> None:
-    """Make the folder of a file, and see early whether one may write there: a search would be lost later."""
+    """Create the folder of a file, and check early that it is writable: otherwise a search would be lost later."""
     if not url.database or url.database == ":memory:":
         raise StoreError("a database in memory would be lost at once; give a file: sqlite:///folder/file.db")
     path = Path(url.database)
@@ -139,7 +139,7 @@ def _prepare_file(url: URL) -> None:
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    """Readers and one writer at a time without blocking each other; references are enforced.
+    """Configure SQLite: readers and one writer at a time without blocking each other; foreign keys are enforced.
 
     With the log written ahead, `synchronous = NORMAL` loses nothing when a process is killed, and never harms the
     file. Only a power cut may take back what was stored in the last moments, since not every transaction waits
@@ -156,9 +156,9 @@ def _configure_sqlite(connection: sqlite3.Connection, _: Any) -> None:
 
 
 def _write_ahead(cursor: sqlite3.Cursor) -> None:
-    """Switch to the log written ahead: once in the life of a file, and of two that begin at once one is turned away.
+    """Switch to the write-ahead log, once in a file's life; of two processes that do so at once one is refused.
 
-    SQLite refuses that one at once, whatever its busy timeout says, so the waiting is done here.
+    SQLite refuses that one at once, whatever its busy timeout is, so the waiting is done here.
     """
     deadline = monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
@@ -172,12 +172,12 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
 
 
 def _configure_postgresql(connection: Any, _: Any) -> None:
-    """A process that vanished with its machine must not hold its locks for the two hours of a TCP connection."""
+    """Set a timeout, so that a process lost with its machine does not hold locks for a TCP connection's two hours."""
     connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_TIMEOUT_S}s'")
     connection.commit()
 
 
 def _begin(connection: Connection) -> None:
-    """A transaction that will write asks for its turn at once: one that read first could not wait for it."""
+    """Begin a transaction; one that will write takes the write lock at once, as it could not wait after reading."""
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

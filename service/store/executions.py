@@ -1,4 +1,4 @@
-"""Executions in the store: plans that are, were or will be run on the device simulator."""
+"""Executions in the store: plans that have run, run or will run on the device simulator."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class Executions:
             )
 
     def save(self, plan_key: int, execution: Execution) -> str:
-        """Keep what an execution of a stored plan gave; returns its id."""
+        """Store the results of an execution of a stored plan; return its id."""
         row = ended_values(plan_key, execution)
         with self._database.writing() as connection:
             _put(connection, row)
         return str(row["id"])
 
     def get(self, execution_id: str) -> StoredExecution:
-        """How an execution stands."""
+        """Return an execution with its status."""
         query = select(*_SUMMARY).join(PlanRow, PlanRow.key == ExecutionRow.plan_key)
         with self._database.reading() as connection:
             row = connection.execute(query.where(ExecutionRow.id == execution_id)).one_or_none()
@@ -99,7 +99,7 @@ class Executions:
         return _execution(row)
 
     def of_plan(self, plan_key: int) -> tuple[StoredExecution, ...]:
-        """The executions of a plan, oldest first."""
+        """Return the executions of a plan, oldest first."""
         query = select(*_SUMMARY).join(PlanRow, PlanRow.key == ExecutionRow.plan_key)
         query = query.where(ExecutionRow.plan_key == plan_key)
         with self._database.reading() as connection:
@@ -107,12 +107,12 @@ class Executions:
             return tuple(_execution(row) for row in rows)
 
     def trace(self, execution_id: str) -> dict[str, Any] | None:
-        """What happened when on which device, in Perfetto's form, if it was kept."""
+        """Return the timeline of events on each device, in Perfetto's format; None if it was not stored."""
         content = self.packed_trace(execution_id)
         return None if content is None else dict(json.loads(gzip.decompress(content)))
 
     def packed_trace(self, execution_id: str) -> bytes | None:
-        """The trace as gzipped JSON, as it is kept."""
+        """Return the trace as gzipped JSON, as it is stored; None if it was not."""
         trace = type_coerce(ExecutionRow.trace, LargeBinary).label("trace")
         with self._database.reading() as connection:
             row = connection.execute(select(trace).where(ExecutionRow.id == execution_id)).one_or_none()
@@ -129,7 +129,7 @@ def _put(connection: Connection, row: Mapping[str, Any]) -> None:
 
 
 def ended_values(plan_key: int, execution: Execution) -> dict[str, Any]:
-    """The row of an execution that is over."""
+    """Build the row of an execution that has ended."""
     return {
         "id": secrets.token_hex(6),
         "plan_key": plan_key,
@@ -141,7 +141,7 @@ def ended_values(plan_key: int, execution: Execution) -> dict[str, Any]:
 
 
 def outcome_values(execution: Execution) -> dict[str, Any]:
-    """The columns of an execution's row that say what came out."""
+    """Build the columns of an execution's row that hold its results."""
     return {
         "backend": execution.backend,
         "with_values": execution.seed is not None,

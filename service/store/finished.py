@@ -1,4 +1,4 @@
-"""The rows of a run: as it is asked for, and as the command line stores one that is over."""
+"""The rows of a run: as requested, and as the command line stores one that has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUS = {"interrupted": "cancelled", "cancelled": "cancelled"}
 def put_finished(
     connection: Connection, run_id: str, finished: FinishedRun, graph: Mapping[str, Any]
 ) -> None:
-    """Write a search that is over, with everything it found; `graph` are the columns that follow from its graph."""
+    """Write a search that has ended, with all its results; `graph` are the columns that follow from its graph."""
     put_graph(connection, graph, finished.created_at)
     connection.execute(insert(RunRow).values(_finished(run_id, graph["id"], finished)))
     _put_plans(connection, run_id, finished)
@@ -32,7 +32,7 @@ def put_finished(
 
 
 def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> dict[str, Any]:
-    """The row of a run that waits."""
+    """Build the row of a run that waits."""
     return {
         "id": run_id,
         "graph_id": request.graph_id,
@@ -70,7 +70,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
 
 
 def _is_capacity(bound: Constraint, mesh: Mesh) -> bool:
-    """Whether a bound is the one that every search has; runs keep what was asked."""
+    """Return whether a bound is the one that every search has; runs store only the requested ones."""
     return bound.objective == "peak_memory_bytes" and bound.bound == mesh.device.memory_bytes
 
 

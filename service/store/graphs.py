@@ -1,4 +1,4 @@
-"""Graphs in the store: addressed by content, so the same graph twice is one."""
+"""Graphs in the store: addressed by content, so that equal graphs are stored once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUMMARY = (
 
 
 class Graphs:
-    """Programs that people handed in."""
+    """The stored programs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,7 +36,7 @@ class Graphs:
     def save(
         self, graph: Graph, created_at: datetime, summary: Mapping[str, Any] | None = None
     ) -> SavedGraph:
-        """Keep a graph, with what an import said about it."""
+        """Store a graph, with the summary of its import."""
         values = graph_values(graph)
         with self._database.writing() as connection:
             return put_graph(connection, values, created_at, summary)
@@ -44,7 +44,7 @@ class Graphs:
     def save_rewritten(
         self, graph: Graph, made: Rewriting, summary: Mapping[str, Any] | None = None
     ) -> SavedGraph:
-        """Keep a graph that was made of another; what was known of how stays known."""
+        """Store a graph that was derived from another; an existing derivation is kept."""
         values = graph_values(graph)
         with self._database.writing() as connection:
             saved = put_graph(connection, values, made.created_at, summary)
@@ -54,7 +54,7 @@ class Graphs:
             return saved
 
     def rewritings(self, graph_id: str) -> tuple[Rewriting, ...]:
-        """Of which others a graph was made, and how; oldest first."""
+        """Return the graphs from which a graph was derived, and how; oldest first."""
         columns = (RewriteRow.source_id, RewriteRow.part, RewriteRow.moves, RewriteRow.created_at)
         query = select(*columns).where(RewriteRow.graph_id == graph_id)
         with self._database.reading() as connection:
@@ -62,11 +62,11 @@ class Graphs:
             return tuple(Rewriting(*row) for row in rows)
 
     def load(self, graph_id: str) -> Graph:
-        """The graph with this id, as it was stored."""
+        """Load the graph with this id, as it was stored."""
         return graph_of(self.document(graph_id))
 
     def document(self, graph_id: str) -> bytes:
-        """A graph's TEG document, gzipped."""
+        """Return a graph's TEG document, gzipped."""
         with self._database.reading() as connection:
             found = connection.scalar(select(GraphRow.document).where(GraphRow.id == graph_id))
         if found is None:
@@ -74,7 +74,7 @@ class Graphs:
         return bytes(found)
 
     def get(self, graph_id: str) -> GraphSummary:
-        """What is known of a graph without its document."""
+        """Return the summary of a graph without its document."""
         with self._database.reading() as connection:
             row = connection.execute(select(*_SUMMARY).where(GraphRow.id == graph_id)).one_or_none()
         if row is None:
@@ -82,7 +82,7 @@ class Graphs:
         return _graph_summary(row)
 
     def page(self, limit: int = 50, before: Cursor | None = None) -> tuple[GraphSummary, ...]:
-        """Graphs, newest first; `before` is (created_at, id) of the last one seen."""
+        """Return graphs, newest first; `before` is (created_at, id) of the last one seen."""
         query = select(*_SUMMARY).where(GraphRow.is_given.is_(True))
         with self._database.reading() as connection:
             rows = connection.execute(newest(query, GraphRow, limit, before))
@@ -95,7 +95,7 @@ def put_graph(
     created_at: datetime,
     summary: Mapping[str, Any] | None = None,
 ) -> SavedGraph:
-    """Keep a graph within a transaction; `values` are the columns that follow from it."""
+    """Store a graph within a transaction; `values` are the columns that follow from it."""
     kept = None if summary is None else dict(summary)
     row = {**values, "is_given": True, "summary": kept, "created_at": created_at}
     added = insert_if_new(connection, GraphRow, row)
@@ -106,9 +106,9 @@ def put_graph(
 
 
 def insert_if_new(connection: Connection, table: type[Base], row: Mapping[str, Any]) -> bool:
-    """Insert a row unless one with its key is there already; returns whether it was inserted.
+    """Insert a row unless one with its key exists already; return whether it was inserted.
 
-    A row returned says so on every database; counts of rows do not, PostgreSQL's driver gives none here.
+    A returned row indicates this on every database; counts of rows do not, PostgreSQL's driver gives none here.
     """
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     query = dialect.insert(table).values(row).on_conflict_do_nothing().returning(literal(1))

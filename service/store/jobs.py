@@ -1,9 +1,9 @@
-"""Jobs: who does what, until when. All writes of workers are here, and every one of them is fenced.
+"""Jobs and their leases. All writes of workers are here, and every one of them is fenced.
 
 Fencing: a write first renews the worker's lease by kind, subject, owner and attempt, in the same transaction.
-Where no such lease is there any more the write is refused (LeaseLost) and changes nothing, so that a worker
-that was given up for dead cannot disturb the one that took over. Moments are the workers' own; their clocks
-may differ by less than a lease lasts.
+If there is no such lease any more, the write is refused (LeaseLost) and changes nothing, so that a worker
+that was presumed dead cannot disturb the one that took over. Timestamps are the workers' own; their clocks
+may differ by less than the duration of a lease.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ KINDS: tuple[Kind, ...] = ("run", "execution")
 
 
 class Jobs:
-    """The queue and the leases; what workers write about their jobs."""
+    """The queue and the leases, and all that workers write about their jobs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
-        """Take the oldest job that nobody does, or whose worker has not been heard of for a lease."""
+        """Claim the oldest job that is free, or whose worker's lease has run out; return None if there is none."""
         with self._database.reading() as connection:  # workers ask often, and mostly there is nothing to take
             if connection.execute(_claimable(now, kinds)).first() is None:
                 return None
@@ -61,20 +61,20 @@ class Jobs:
             return job
 
     def renew(self, job: Job, now: datetime, lease_s: float) -> bool:
-        """Keep a job; returns whether somebody wants it cancelled."""
+        """Renew the lease of a job; return whether its cancellation was requested."""
         with self._fenced(job, now, lease_s) as connection:
             lease = _is(job.kind, job.subject)
             return bool(connection.scalar(select(LeaseRow.cancel_requested).where(lease)))
 
     def release(self, job: Job, now: datetime) -> None:
-        """Give a job back to the queue; the attempt does not count against it."""
+        """Return a job to the queue; the attempt does not count against it."""
         with self._fenced(job, now, 0.0) as connection:
             free = {"owner": None, "expires_at": None, "barren": max(job.barren - 1, 0)}
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
             _move(connection, job, "released", now, phase="queued")
 
     def release_owner(self, owner: str, now: datetime) -> int:
-        """Free what a worker held that is known to be dead; returns how many jobs."""
+        """Free the jobs of a worker that is known to be dead; return how many."""
         with self._database.writing() as connection:
             held = update(LeaseRow).where(LeaseRow.owner == owner)
             return connection.execute(held.values(expires_at=now - timedelta(seconds=1))).rowcount
@@ -89,25 +89,25 @@ class Jobs:
         versions: Mapping[str, str],
         host: Mapping[str, Any],
     ) -> None:
-        """Keep what a run is made with, by this attempt."""
+        """Record the environment of a run in this attempt: islands, versions and host."""
         made_with = {"islands": islands, "versions": dict(versions), "host": dict(host)}
         with self._fenced(job, now, lease_s) as connection:
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(made_with))
 
     def phase(self, job: Job, now: datetime, lease_s: float, phase: str) -> None:
-        """Say what a run does now."""
+        """Record the current phase of a run."""
         with self._fenced(job, now, lease_s) as connection:
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(phase=phase))
             append_status(connection, job.subject, now)
 
     def saved(self, run_id: str) -> bytes | None:
-        """Where the last attempt at a run left off."""
+        """Return the last saved state of a run; None if there is none."""
         query = select(CheckpointRow.saved).where(CheckpointRow.run_id == run_id)
         with self._database.reading() as connection:
             return connection.scalar(query)
 
     def checkpoint(self, job: Job, now: datetime, lease_s: float, found: RunUpdate) -> None:
-        """Keep the state of a search and what it has found since, all of it or nothing."""
+        """Store the state of a search and its results since the last checkpoint, all of it or nothing."""
         run_id = job.subject
         with self._fenced(job, now, lease_s, barren=0) as connection:
             _put_checkpoint(connection, run_id, found.saved, now)
@@ -128,7 +128,7 @@ class Jobs:
         verified: Mapping[str, Any],
         execution: Execution | None,
     ) -> None:
-        """Keep what was checked of a plan, and the execution by which it was."""
+        """Store the results of the checks of a plan, and the execution by which it was checked."""
         with self._fenced(job, now, lease_s, barren=0) as connection:
             plan = (PlanRow.run_id == job.subject, PlanRow.plan_id == plan_id)
             checked = update(PlanRow).where(*plan).values(verified=dict(verified)).returning(PlanRow.key)
@@ -174,9 +174,9 @@ class Jobs:
         problem: Mapping[str, Any] | None = None,
         verified: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
-        """End an execution, with what came out or with the reason why nothing did.
+        """End an execution, with its results or with the reason why there are none.
 
-        `verified` is what is known of plans by it, by their keys.
+        `verified` holds the new check results of plans, by their keys.
         """
         with self._fenced(job, now, 0.0) as connection:
             outcome: dict[str, Any] = {} if execution is None else outcome_values(execution)
@@ -188,7 +188,7 @@ class Jobs:
             _move(connection, job, event, now, phase="done")
 
     def counts(self) -> dict[str, Any]:
-        """How many runs and executions there are by status, and how many jobs wait."""
+        """Count the runs and executions by status, and the jobs that wait."""
         with self._database.reading() as connection:
             return {
                 "runs": _by_status(connection, RunRow),
@@ -200,7 +200,7 @@ class Jobs:
     def _fenced(
         self, job: Job, now: datetime, lease_s: float, barren: int | None = None
     ) -> Iterator[Connection]:
-        """A transaction in which this worker has the job."""
+        """Run a transaction in which this worker holds the lease of the job; raise LeaseLost if it does not."""
         renewed: dict[str, Any] = {"expires_at": now + timedelta(seconds=lease_s)}
         if barren is not None:
             renewed["barren"] = barren
@@ -229,7 +229,7 @@ def _claimable(now: datetime, kinds: Sequence[Kind]) -> Select[str, str, int, in
 
 
 def _begin(connection: Connection, job: Job, now: datetime) -> None:
-    """Note a new attempt where users see it."""
+    """Record a new attempt where users see it."""
     if job.kind == "run":
         run = update(RunRow).where(RunRow.id == job.subject)
         connection.execute(run.values(attempt=job.attempt, started_at=func.coalesce(RunRow.started_at, now)))
@@ -237,7 +237,7 @@ def _begin(connection: Connection, job: Job, now: datetime) -> None:
 
 
 def _move(connection: Connection, job: Job, event: Event, now: datetime, phase: str | None = None) -> None:
-    """The next status of a job, by its life cycle; runs tell it."""
+    """Set the next status of a job, by its life cycle; for a run also write an event."""
     table: type[RunRow] | type[ExecutionRow] = RunRow if job.kind == "run" else ExecutionRow
     status = cast(Status, connection.scalar(select(table.status).where(table.id == job.subject)))
     changes: dict[str, Any] = {"status": step(status, event)}
@@ -256,7 +256,7 @@ def _put_checkpoint(connection: Connection, run_id: str, saved: bytes, now: date
 
 
 def _put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[dict[str, Any]]:
-    """Show plans; one that was shown before and left comes back as it was. Returns them as a frontier has them."""
+    """Put plans on the frontier; earlier ones get their old rows back. Return them in the form of a frontier."""
     ids = [plan.id for plan in found.added]
     known = select(PlanRow.plan_id, PlanRow.verified).where(
         PlanRow.run_id == run_id, PlanRow.plan_id.in_(ids)
@@ -275,7 +275,7 @@ def _put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[di
 def _put_progress(
     connection: Connection, run_id: str, found: RunUpdate, added: Sequence[Mapping[str, Any]], now: datetime
 ) -> None:
-    """Where the run is, as a row, a point of its history and events."""
+    """Record the progress of a run, as a row, a point of its history and events."""
     progress = found.progress
     shown = select(func.count()).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
     size = int(connection.scalar(shown) or 0)
@@ -307,14 +307,14 @@ def _put_progress(
 
 
 def _shown(run_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan in an event, in the form that a frontier has it."""
+    """Build the form of a plan in an event, equal to that in a frontier."""
     named = {"id": f"{run_id}-{values['plan_id']}", "plan": values["plan_id"]}
     kept = ("cost", "feasible", "devices", "move_count", "verified")
     return named | {name: values[name] for name in kept}
 
 
 def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
-    """The rules' statistics where they have changed, as rows and as an event."""
+    """Store the rules' statistics where they have changed, as rows and as an event."""
     columns = (RuleRow.rule, RuleRow.applied, RuleRow.improved)
     stored = connection.execute(select(*columns).where(RuleRow.run_id == run_id))
     if {row.rule: (row.applied, row.improved) for row in stored} == dict(found.rules):
@@ -331,7 +331,7 @@ def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datet
 
 
 def _put_refused(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:
-    """The rules that are not used any more where there are others than before, as they are known and as an event."""
+    """Store the disabled rules if they differ from the known ones, as a column of the run and as an event."""
     refused = [dict(refusal) for refusal in found.refused]
     if refused != connection.scalar(select(RunRow.refused).where(RunRow.id == run_id)):
         connection.execute(update(RunRow).where(RunRow.id == run_id).values(refused=refused))

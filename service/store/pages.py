@@ -1,4 +1,4 @@
-"""Lists that go on where they were left: newest first, by (created_at, id), so that nothing is missed or repeated."""
+"""Pagination of lists: newest first, by (created_at, id), so that nothing is missed or repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.service.store.tables import GraphRow, RunRow
 def newest(
     query: Select[Any], table: type[GraphRow] | type[RunRow], limit: int, before: Cursor | None
 ) -> Select[Any]:
-    """At most `limit` rows of a query; `before` is the cursor of the last one seen."""
+    """Limit a query to the `limit` newest rows; `before` is the cursor of the last one seen."""
     place = (table.created_at, table.id)
     if before is not None:
         query = query.where(tuple_(*place) < tuple_(*before))  # compared as one: an index leads right there

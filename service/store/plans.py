@@ -1,4 +1,4 @@
-"""Plans in the store: found by name, rebuilt by their moves, and what was rendered from them."""
+"""Plans in the store: found by name, rebuilt by their moves, with the artifacts rendered from them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ALL = tuple(PlanRow.__table__.columns)
 
 
 class Plans:
-    """Plans that runs have shown, whether they still do or not."""
+    """Plans that runs have found, whether they are still on the frontier or not."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def get(self, public_id: str) -> StoredPlan:
-        """The plan `RUN-PLAN`, or `PLAN` of the newest run that has it; whole ids."""
+        """Return the plan `RUN-PLAN`, or `PLAN` of the newest run that has it; whole ids."""
         run_id, _, plan_id = public_id.rpartition("-")
         query = _plans().where(PlanRow.plan_id == plan_id)
         if run_id:
@@ -38,7 +38,7 @@ class Plans:
         return stored_plan(row)
 
     def find(self, reference: str) -> StoredPlan:
-        """The plan named `PLAN` (of the newest run that has it) or `RUN/PLAN`; beginnings will do."""
+        """Find the plan named `PLAN` (of the newest run that has it) or `RUN/PLAN`; unique prefixes are accepted."""
         run_part, _, plan_part = reference.replace("-", "/").rpartition("/")
         query = _plans().where(PlanRow.plan_id.startswith(plan_part, autoescape=True))
         if run_part:
@@ -58,11 +58,11 @@ class Plans:
         return found[0]
 
     def load(self, key: int) -> Plan:
-        """The plan with this key as the search made it: rewritten graph, placements, moves, cost."""
+        """Load the plan with this key as the search made it: rewritten graph, placements, moves, cost."""
         return self.load_all([key])[0]
 
     def load_all(self, keys: Sequence[int]) -> list[Plan]:
-        """The plans with these keys, in order; a graph that several rewrite is read once."""
+        """Load the plans with these keys, in order; a graph that several rewrite is read once."""
         columns = (PlanRow.key, PlanRow.moves, PlanRow.placements, PlanRow.cost, PlanRow.feasible)
         query = select(*columns, RunRow.graph_id).join(RunRow, RunRow.id == PlanRow.run_id)
         with self._database.reading() as connection:
@@ -79,19 +79,19 @@ class Plans:
         return [plan_of(graphs[r.graph_id], r.moves, r.placements, r.cost, r.feasible) for r in ordered]
 
     def artifact(self, key: int, kind: str) -> bytes | None:
-        """Something rendered from the plan before, gzipped, if it was kept."""
+        """Return an artifact rendered from the plan before, gzipped; None if it was not stored."""
         query = select(ArtifactRow.content).where(ArtifactRow.plan_key == key, ArtifactRow.kind == kind)
         with self._database.reading() as connection:
             return connection.scalar(query)
 
     def save_artifact(self, key: int, kind: str, content: bytes, now: datetime) -> None:
-        """Keep something rendered from the plan for the next who asks."""
+        """Store an artifact rendered from the plan for later requests."""
         row = {"plan_key": key, "kind": kind, "content": content, "created_at": now}
         with self._database.writing() as connection:
             insert_if_new(connection, ArtifactRow, row)
 
 
 def _plans() -> Select[Any]:
-    """Plans with everything, those of the newest run first."""
+    """Build the query of plans with all columns, those of the newest run first."""
     query = select(*_ALL).join(RunRow, RunRow.id == PlanRow.run_id)
     return query.order_by(RunRow.created_at.desc(), RunRow.id.desc(), PlanRow.key)

@@ -27,7 +27,7 @@ def submit(
     queue_limit: int | None,
     idempotency: Idempotency | None,
 ) -> Submitted:
-    """Queue a job whose own rows `write` makes; a request with a known key is answered as before.
+    """Queue a job whose own rows `write` creates; a request with a known key is answered as before.
 
     Raises:
         KeyReused: the key was used for another request.
@@ -57,18 +57,18 @@ def submit(
 
 
 def waiting(connection: Connection) -> int:
-    """How many jobs nobody does yet."""
+    """Return the number of jobs that no worker has claimed."""
     return connection.scalar(select(func.count()).select_from(LeaseRow).where(LeaseRow.owner.is_(None))) or 0
 
 
 def _take_turn(connection: Connection) -> None:
-    """Of two who would take the last place in the queue the second sees the first; SQLite's writers do anyhow."""
+    """Lock the queue's limit: of two that want the last place the second waits; SQLite's writers do so anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(LAST_PLACE)))
 
 
 def _remember(connection: Connection, used: Idempotency, subject: str, now: datetime) -> str | None:
-    """Keep a key; if it is known already, the job it stands for. Of two at once the second waits for the first."""
+    """Store a key and return None, or return a known key's job. Of two at once the second waits for the first."""
     connection.execute(delete(IdempotencyRow).where(IdempotencyRow.created_at < now - KEYS_KEPT))
     row = {
         "scope": used.scope,
@@ -89,7 +89,7 @@ def _remember(connection: Connection, used: Idempotency, subject: str, now: date
 
 
 def append_event(connection: Connection, run_id: str, kind: str, data: Any, now: datetime) -> int:
-    """Write the next event of a run; returns its number. The run's row orders those who write at once."""
+    """Write the next event of a run; return its number. The run's row orders concurrent writers."""
     number = connection.scalar(
         update(RunRow)
         .where(RunRow.id == run_id)
@@ -102,7 +102,7 @@ def append_event(connection: Connection, run_id: str, kind: str, data: Any, now:
 
 
 def append_status(connection: Connection, run_id: str, now: datetime) -> None:
-    """Write an event that says how a run stands."""
+    """Write an event with the status of a run."""
     row = connection.execute(
         select(RunRow.status, RunRow.phase, RunRow.attempt, RunRow.problem).where(RunRow.id == run_id)
     ).one()

@@ -1,4 +1,4 @@
-"""What goes into the store and what comes out: values, apart from rows and sessions."""
+"""Records that go into the store and come out of it: values, independent of rows and sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = Literal["run", "execution"]
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is asked of a run: checked names and texts; `mesh` is the machine's document, its device written out."""
+    """The parameters of a run: checked names and texts; `mesh` is the mesh's document, its device written out."""
 
     graph_id: str
     mesh: Mapping[str, Any]
@@ -42,7 +42,7 @@ OPTIONS = ("devices", "inputs", "outputs", "layouts", "verify")
 
 @dataclass(frozen=True)
 class Idempotency:
-    """A client's key for one request: `fingerprint` is a hash of the request, so that a key cannot mean two."""
+    """A client's key for one request: `fingerprint` is a hash of the request, so that a key cannot stand for two."""
 
     scope: str
     key: str
@@ -51,7 +51,7 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job that was queued, or was before under the same key (`is_replay`)."""
+    """A job that was queued now, or before under the same key (`is_replay`)."""
 
     id: str
     is_replay: bool
@@ -59,7 +59,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class SavedGraph:
-    """A graph that is in the store now; `is_new` if it was not before."""
+    """A graph that was stored; `is_new` if it was not in the store before."""
 
     id: str
     is_new: bool
@@ -67,7 +67,7 @@ class SavedGraph:
 
 @dataclass(frozen=True)
 class Execution:
-    """A plan that was run on the simulator: `counts` and `verified` as JSON, `trace` in Perfetto's form."""
+    """An execution of a plan on the simulator: `counts` and `verified` as JSON, `trace` in Perfetto's format."""
 
     backend: str
     seed: int | None
@@ -79,7 +79,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A search that is over, with what was asked of it and what was checked, to be stored as a whole.
+    """A search that has ended, with its parameters and the results of its checks, to be stored as a whole.
 
     `verified` and `executions` are by plan id; a plan that was not checked is missing in both.
     """
@@ -99,7 +99,7 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """A stored graph without its document; `summary` is what an import says about it, where that was kept."""
+    """A stored graph without its document; `summary` is that of its import, where it was stored."""
 
     id: str
     name: str
@@ -111,7 +111,7 @@ class GraphSummary:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """How a program was made of another: by these moves, as JSON, and of what they lead to this `part`.
+    """The derivation of a program from another: by these moves, as JSON, and of their result this `part`.
 
     The part is `program` or `before` where it was divided (`rewrites.preparation`), else empty for all of it.
     """
@@ -124,10 +124,10 @@ class Rewriting:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A stored plan without its placements; `key` is its place in the store.
+    """A stored plan without its placements; `key` is its primary key in the store.
 
-    `moves` is empty where only its frontier was read; `move_count` says how many there are. `devices` is the
-    part of the mesh that works, such as `gpu:4`, or `all`.
+    `moves` is empty where only its frontier was read; `move_count` is their number. `devices` is the submesh
+    that works, such as `gpu:4`, or `all`.
     """
 
     key: int
@@ -144,7 +144,7 @@ class StoredPlan:
 
     @property
     def public_id(self) -> str:
-        """The one name of this plan among those of all runs."""
+        """The unique name of this plan among those of all runs."""
         return f"{self.run_id}-{self.id}"
 
 
@@ -169,7 +169,7 @@ class StoredExecution:
 
     @property
     def public_plan_id(self) -> str:
-        """The one name of its plan among those of all runs."""
+        """The unique name of its plan among those of all runs."""
         return f"{self.run_id}-{self.plan_id}"
 
 
@@ -209,7 +209,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored run: summary, machine, frontier in order, rules by name as (applied, improved) or `refused`, history."""
+    """A stored run: summary, mesh, frontier in order, rules by name as (applied, improved) or `refused`, history."""
 
     summary: RunSummary
     mesh: Mapping[str, Any]
@@ -224,7 +224,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunEvent:
-    """Something that happened in a run; see docs/service.md for the kinds and their data."""
+    """An event of a run; see docs/service.md for the kinds and their data."""
 
     number: int
     kind: str
@@ -234,7 +234,7 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class Job:
-    """A job in somebody's hands: owner and attempt are what its writes are fenced by."""
+    """A job that a worker has claimed: its writes are fenced by owner and attempt."""
 
     kind: Kind
     subject: str
@@ -246,9 +246,9 @@ class Job:
 
 @dataclass(frozen=True)
 class RunUpdate:
-    """What a worker found since the last time: `added` plans are shown from now on, `removed` ids no longer.
+    """The changes found since a worker's last update: `added` plans join the frontier, `removed` ids leave it.
 
-    `rules` and `refused` (as `service.refusals` has it) are those of the whole run so far.
+    `rules` and `refused` (in the form of `service.refusals`) are those of the whole run so far.
     """
 
     saved: bytes
@@ -262,7 +262,7 @@ class RunUpdate:
 
 @dataclass(frozen=True)
 class WorkerBeat:
-    """A sign of life of a worker."""
+    """A heartbeat of a worker."""
 
     name: str
     host: str

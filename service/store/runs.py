@@ -1,4 +1,4 @@
-"""Runs in the store: asked for, going on, or over."""
+"""Runs in the store: queued, running, or ended."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _SHOWN = (
 
 
 class Runs:
-    """Searches: what was asked, how they stand, what they found."""
+    """Searches: their parameters, status and results."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -120,7 +120,7 @@ class Runs:
             )
 
     def save_finished(self, finished: FinishedRun) -> str:
-        """Keep a search that is over, with everything it found; returns the run's id."""
+        """Store a search that has ended, with all its results; return the run's id."""
         run_id = secrets.token_hex(6)
         graph = graph_values(finished.result.graph)  # packing takes a while, and others want to write
         with self._database.writing() as connection:
@@ -129,7 +129,7 @@ class Runs:
         return run_id
 
     def get(self, run_id: str) -> RunSummary:
-        """How a run stands, by its whole id."""
+        """Return the summary of a run with its status, by its whole id."""
         with self._database.reading() as connection:
             return run_summary(_one(connection, run_id))
 
@@ -142,7 +142,7 @@ class Runs:
         graph_id: str | None = None,
         mesh: str | None = None,
     ) -> tuple[RunSummary, ...]:
-        """Runs, newest first; `before` is (created_at, id) of the last one seen."""
+        """Return runs, newest first; `before` is (created_at, id) of the last one seen."""
         query = _summaries()
         wanted = ((RunRow.status, status), (RunRow.graph_id, graph_id), (RunRow.mesh_name, mesh))
         for column, value in wanted:
@@ -153,19 +153,19 @@ class Runs:
             return tuple(run_summary(row) for row in rows)
 
     def find(self, reference: str) -> StoredRun:
-        """The run whose id is, or alone begins with, `reference`, with its plans and their moves."""
+        """Find the run whose id is, or alone begins with, `reference`, with its plans and their moves."""
         with self._database.reading() as connection:
             row = _only(connection, reference)
             plans = _frontier(connection, row.id, row.objectives, (*_SHOWN, PlanRow.moves))
             return _stored(connection, row, plans)
 
     def details(self, run_id: str) -> StoredRun:
-        """A run by its whole id, without its plans."""
+        """Return a run by its whole id, without its plans."""
         with self._database.reading() as connection:
             return _stored(connection, _one(connection, run_id), ())
 
     def request(self, run_id: str) -> RunRequest:
-        """What was asked of a run."""
+        """Return the parameters of a run."""
         with self._database.reading() as connection:
             summary = run_summary(_one(connection, run_id))
             mesh = connection.scalar(select(RunRow.mesh).where(RunRow.id == run_id))
@@ -186,7 +186,7 @@ class Runs:
         )
 
     def frontier(self, run_id: str) -> tuple[StoredPlan, ...]:
-        """The plans that a run shows now, least in its first objective first."""
+        """Return the plans on a run's frontier now, sorted by its first objective, the least first."""
         with self._database.reading() as connection:
             objectives = connection.scalar(select(RunRow.objectives).where(RunRow.id == run_id))
             if objectives is None:
@@ -194,17 +194,17 @@ class Runs:
             return _frontier(connection, run_id, objectives)
 
     def rules(self, run_id: str) -> dict[str, tuple[int, int]]:
-        """By rule: how often it was applied, and how often that improved the frontier."""
+        """Count by rule how often it was applied, and how often that improved the frontier."""
         with self._database.reading() as connection:
             return _rules(connection, run_id)
 
     def history(self, run_id: str) -> tuple[dict[str, float], ...]:
-        """A run's frontier over time."""
+        """Return a run's frontier size, hypervolume and evaluations over time."""
         with self._database.reading() as connection:
             return _history(connection, run_id)
 
     def events(self, run_id: str, after: int = 0, limit: int = 500) -> tuple[RunEvent, ...]:
-        """What happened in a run after the event with that number."""
+        """Return the events of a run after the event with that number, at most `limit`."""
         query = select(EventRow.number, EventRow.kind, EventRow.data, EventRow.created_at)
         query = query.where(EventRow.run_id == run_id, EventRow.number > after)
         with self._database.reading() as connection:
@@ -212,10 +212,10 @@ class Runs:
             return tuple(RunEvent(*row) for row in rows)
 
     def request_cancel(self, run_id: str, now: datetime) -> RunSummary:
-        """Ask a run to end: at once if nobody searches yet, else as soon as its worker hears of it.
+        """Request the end of a run: at once if no worker has claimed it, else as soon as its worker notices.
 
         Raises:
-            UnknownId, AlreadyEnded: there is no such run, or it is over.
+            UnknownId, AlreadyEnded: there is no such run, or it has ended.
         """
         with self._database.writing() as connection:
             lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
@@ -262,7 +262,7 @@ def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]
 
 
 def _only(connection: Connection, reference: str) -> Row[Any]:
-    """The run that a reference names: three are enough to see that it is not one."""
+    """Return the only run that a reference names: three rows are enough to see that it names several."""
     query = _summaries().where(RunRow.id.startswith(reference, autoescape=True)).order_by(RunRow.id).limit(3)
     found = connection.execute(query).all() if reference else []
     exact = [row for row in found if row.id == reference]

@@ -1,4 +1,4 @@
-"""The form of the tables in a database: which one it is, and the way to the one this program works with."""
+"""The schema of a database: its current revision, and the upgrade to the one this program works with."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LOCK = 0x7461706573747279  # "tapestry": the number by which openers of a Postgr
 
 
 class UnusableTables(Exception):
-    """The database holds tables that this program cannot work with; the message goes on after its name."""
+    """Error raised if this program cannot work with the database's tables; the message continues after its name."""
 
 
 def prepare_tables(engine: Engine) -> None:
-    """Make the tables of an empty database, bring older ones up to date, and leave current ones alone.
+    """Create the tables of an empty database, upgrade older ones, and leave current ones alone.
 
     Several processes may do so at once: one does the work, the others wait for it.
     """
@@ -46,7 +46,7 @@ def prepare_tables(engine: Engine) -> None:
 
 
 def _is_up_to_date(engine: Engine) -> bool:
-    """A look without waiting for a turn; where it meets another's upgrade half way, the turn will tell."""
+    """Return whether the tables are up to date, without waiting for the lock; False during another's upgrade."""
     try:
         with engine.connect() as connection:
             return revision_of(connection) == HEAD
@@ -55,7 +55,7 @@ def _is_up_to_date(engine: Engine) -> bool:
 
 
 def _upgrade(connection: Connection, found: str) -> None:
-    """Take the missing steps. Alembic is loaded only here, for nearly always there are none."""
+    """Apply the missing migrations. Alembic is loaded only here, since nearly always there are none."""
     try:
         import_module("tapestry.service.store.migrations.upgrade").upgrade(connection, found)
     except (
@@ -68,7 +68,7 @@ def _upgrade(connection: Connection, found: str) -> None:
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The revision of our tables in this database; None if it is empty.
+    """Return the revision of our tables in this database; None if it is empty.
 
     Raises:
         UnusableTables: tables of another program, or of a newer release of this one.
@@ -96,7 +96,7 @@ def revision_of(connection: Connection) -> str | None:
 
 @contextmanager
 def _turn(engine: Engine) -> Iterator[Connection]:
-    """A transaction in which only this process changes tables; everything in it is kept, or nothing."""
+    """Run a transaction in which only this process changes tables; everything in it is kept, or nothing."""
     with engine.connect().execution_options(writes=True) as connection:
         if engine.dialect.name == "sqlite":
             _let_go_of_references(connection)
@@ -109,7 +109,7 @@ def _turn(engine: Engine) -> Iterator[Connection]:
 
 
 def _let_go_of_references(connection: Connection) -> None:
-    """SQLite changes a table by replacing it, and would delete with the old one all rows that refer to it.
+    """Disable foreign keys: SQLite replaces a changed table, and would delete all rows that refer to the old one.
 
     The setting can only be changed between transactions; the connection is not used again for anything else.
     """

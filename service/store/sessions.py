@@ -1,4 +1,4 @@
-"""Transactions: what every part of the store does its work in, and how a database's refusal is told."""
+"""Transactions of the store, and the errors that report a database's refusal."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from tapestry.service.store.database import StoreError, open_database, reason, w
 
 
 class UnknownId(StoreError):
-    """There is nothing by that id."""
+    """Error raised when there is nothing by that id."""
 
 
 class QueueFull(StoreError):
-    """Too many jobs wait already."""
+    """Error raised when too many jobs wait already."""
 
 
 class KeyReused(StoreError):
-    """An Idempotency-Key was used before, for another request."""
+    """Error raised when an Idempotency-Key was used before, for another request."""
 
 
 class AlreadyEnded(StoreError):
-    """The job has ended; what was asked cannot happen any more."""
+    """Error raised when the job has ended, so that the requested change is impossible."""
 
 
 class Unreadable(StoreError):
-    """What is stored makes no sense here: it speaks of operators or rules that this installation lacks."""
+    """Error raised for stored data that refers to operators or rules that this installation lacks."""
 
 
 class LeaseLost(StoreError):
-    """The job belongs to another worker by now; nothing was written."""
+    """Error raised when the job belongs to another worker by now; nothing was written."""
 
 
 class Database:
-    """An open database. Writers wait for each other, readers for nobody."""
+    """An open database. Writers wait for each other, readers do not wait."""
 
     def __init__(self, url: str) -> None:
         self.engine: Engine = open_database(url)
@@ -46,7 +46,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction: everything in it is kept, or nothing."""
+        """Run one transaction: everything in it is kept, or nothing."""
         try:
             with self._writer.begin() as connection:
                 yield connection
@@ -55,7 +55,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent look."""
+        """Open a connection for one consistent read."""
         try:
             with self.engine.connect() as connection:
                 yield connection

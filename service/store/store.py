@@ -1,10 +1,10 @@
-"""The store: what was asked, searched, found and checked, kept beyond the processes that did it.
+"""The store: requests, searches, results and checks, kept beyond the processes that made them.
 
-Promises. A graph is addressed by its content: stored twice it is one graph. A run of the command line is stored
+Guarantees. A graph is addressed by its content: stored twice it is one graph. A run of the command line is stored
 whole or not at all; a run of the service is a row from the moment it is acknowledged, and every write about it
-is one transaction. What comes out are values that no session follows. A store may be used by several threads
-and several processes at once: writers wait for each other, readers for nobody. Every method raises StoreError
-with one line for the user. SQL is written in this package only, by noun.
+is one transaction. Results are plain values that no session tracks. A store may be used by several threads
+and several processes at once: writers wait for each other, readers do not wait. Every method raises StoreError
+with one line for the user. SQL is written in this package only, in a module per entity.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tapestry.service.store.workers import Workers
 
 
 class Store:
-    """A database by its URL; see the module for what it promises. `close()` when done."""
+    """A database by its URL; see the module for its guarantees. `close()` when done."""
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
@@ -33,7 +33,7 @@ class Store:
         self.workers = Workers(self._database)
 
     def ping(self) -> None:
-        """Ask the database for an answer."""
+        """Check that the database answers."""
         with self._database.reading() as connection:
             connection.execute(select(1))
 

@@ -1,4 +1,4 @@
-"""The tables: what is kept of graphs, runs, plans, frontiers and executions.
+"""The tables: graphs, runs, plans, frontiers and executions.
 
 Graphs are addressed by content, everything else by row. Costs are one JSON value by objective, so that a new
 objective is no new column. Constraints and indices have derived names, so that migrations can refer to them.
@@ -45,9 +45,9 @@ class Base(DeclarativeBase):
 
 
 class GraphRow(Base):
-    """A graph: `document` is its gzipped TEG document; `lacks_values` says that large data was left out.
+    """A graph: `document` is its gzipped TEG document; `lacks_values` is true if large data was left out.
 
-    `is_given` tells programs that people handed in from those that rewriting made in the first release.
+    `is_given` distinguishes programs that users stored from those that rewriting made in the first release.
     """
 
     __tablename__ = "graphs"
@@ -66,7 +66,7 @@ class GraphRow(Base):
 
 
 class RewriteRow(Base):
-    """How a program was made of another by moves; `part` says which part of what they lead to, empty for all."""
+    """The derivation of a program from another by moves; `part` is the part of their result, empty for all."""
 
     __tablename__ = "rewrites"
 
@@ -78,10 +78,10 @@ class RewriteRow(Base):
 
 
 class RunRow(Base):
-    """A run: what was asked, on which machine, how far it is, and with which versions on which host.
+    """A run: its parameters, mesh, progress, and the versions and host it was made with.
 
-    `last_event` is the number of its newest event; raising it is what orders writers of events. `refused` are the
-    rules that were not used any more, with reasons.
+    `last_event` is the number of its newest event; increasing it orders the writers of events. `refused` are the
+    rules that were disabled, with reasons.
     """
 
     __tablename__ = "runs"
@@ -128,9 +128,9 @@ class RunRow(Base):
 
 
 class PlanRow(Base):
-    """A plan that a run showed: its placements, how they came about, what it costs, whether it is still shown.
+    """A plan that was on a run's frontier: its placements, moves and costs, and whether it is still on it.
 
-    `plan_id` is derived from what the plan is, so two runs may hold the same one; `key` tells them apart. Its
+    `plan_id` is derived from the content of the plan, so two runs may hold the same one; `key` distinguishes them. Its
     rewritten graph is not stored: the moves make it from the run's.
     """
 
@@ -152,7 +152,7 @@ class PlanRow(Base):
 
 
 class RuleRow(Base):
-    """How often a rule was applied in a run, and how often that improved the frontier."""
+    """The number of times a rule was applied in a run, and of those that improved the frontier."""
 
     __tablename__ = "rule_statistics"
 
@@ -176,7 +176,7 @@ class HistoryRow(Base):
 
 
 class EventRow(Base):
-    """Something that happened in a run; numbers begin at 1 and leave no gap."""
+    """An event of a run; numbers begin at 1 and leave no gap."""
 
     __tablename__ = "events"
 
@@ -209,7 +209,7 @@ class ExecutionRow(Base):
 
 
 class LeaseRow(Base):
-    """An unfinished job: who does it (nobody: it waits), until when, and how many attempts came to nothing.
+    """An unfinished job: its owner (none: it waits), the end of its lease, and the attempts without progress.
 
     `barren` counts attempts since the job last wrote something that the next attempt can go on from.
     """
@@ -227,7 +227,7 @@ class LeaseRow(Base):
 
 
 class CheckpointRow(Base):
-    """Where the next attempt at a run goes on; gone when the run has ended."""
+    """The state from which the next attempt at a run continues; deleted when the run has ended."""
 
     __tablename__ = "checkpoints"
 
@@ -237,7 +237,7 @@ class CheckpointRow(Base):
 
 
 class IdempotencyRow(Base):
-    """An Idempotency-Key that was used, what for, and what came of it."""
+    """An Idempotency-Key that was used, with the request and the job it stands for."""
 
     __tablename__ = "idempotency_keys"
 
@@ -249,7 +249,7 @@ class IdempotencyRow(Base):
 
 
 class ArtifactRow(Base):
-    """Something rendered from a plan once, kept for the next who asks; gzipped."""
+    """An artifact rendered from a plan once, stored for later requests; gzipped."""
 
     __tablename__ = "artifacts"
 
@@ -260,7 +260,7 @@ class ArtifactRow(Base):
 
 
 class WorkerRow(Base):
-    """A worker that lives, as of `seen_at`, and what it does."""
+    """A live worker, as of `seen_at`, and its current job."""
 
     __tablename__ = "workers"
 

@@ -1,4 +1,4 @@
-"""Workers' signs of life: whether anybody will do what is queued."""
+"""Workers' heartbeats: they show whether a worker is there for queued jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = (
 
 
 class Workers:
-    """Who has been heard of, and when."""
+    """The workers that have sent heartbeats, and the times of these."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class Workers:
     def beat(
         self, name: str, now: datetime, *, host: str, pid: int, status: str, subject: str | None
     ) -> None:
-        """A worker lives, and does that."""
+        """Record a heartbeat of a worker, with its status and current job."""
         said = {"host": host, "pid": pid, "status": status, "subject": subject, "seen_at": now}
         with self._database.writing() as connection:
             again = update(WorkerRow).where(WorkerRow.name == name).values(said)
@@ -37,12 +37,12 @@ class Workers:
                 connection.execute(insert(WorkerRow).values(name=name, **said))
 
     def alive(self, since: datetime) -> tuple[WorkerBeat, ...]:
-        """Workers that were heard of since then."""
+        """Return the workers that have sent a heartbeat since then."""
         query = select(*_COLUMNS).where(WorkerRow.seen_at >= since).order_by(WorkerRow.name)
         with self._database.reading() as connection:
             return tuple(WorkerBeat(*row) for row in connection.execute(query))
 
     def gone(self, name: str) -> None:
-        """A worker has ended."""
+        """Remove a worker that has ended."""
         with self._database.writing() as connection:
             connection.execute(delete(WorkerRow).where(WorkerRow.name == name))

@@ -1,4 +1,4 @@
-"""Executions on the device simulator: each in a process of its own, so that the worker hears of all else meanwhile."""
+"""Executions on the device simulator: each in a process of its own, so that the worker stays responsive."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ LONGEST_S = 600.0
 
 
 class Refused(ValueError):
-    """The execution cannot be done here; the message says why and what to do."""
+    """Error raised when the execution cannot be done here; the message contains the reason and the remedy."""
 
 
 class Cancelled(Exception):
-    """The user does not want the job any more."""
+    """Error raised when the user has cancelled the job."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be executed: a plan of a program on a machine, with seeded values or counting alone."""
+    """A requested execution: a plan of a program on a mesh, with seeded values or counting alone."""
 
     plan: Plan
     graph: Graph
@@ -43,7 +43,7 @@ class Order:
 
 
 def carry_out(order: Order) -> Execution:
-    """Run the plan and compare; a pure function, for a process of its own."""
+    """Run the plan and compare with the reference; a pure function, for a process of its own."""
     inputs = reference = None
     if order.values:
         inputs, reference = reference_values(order.graph, order.seed)
@@ -54,10 +54,10 @@ def carry_out(order: Order) -> Execution:
 
 
 def execute(order: Order, held: Held) -> Execution:
-    """Carry out an order in a process that lives as long as it takes, and no longer than anybody wants it.
+    """Execute a request in a process of its own, which ends early if the result is no longer wanted.
 
     Raises:
-        Drained, LeaseLost, Cancelled: the worker must end, another has the job, or its user gave it up.
+        Drained, LeaseLost, Cancelled: the worker must end, another has the job, or its user cancelled it.
         Refused: it does not fit into this machine's memory, or takes too long.
     """
     if order.values and not fits_in_memory([order.plan]):
@@ -78,7 +78,7 @@ def execute(order: Order, held: Held) -> Execution:
 
 
 def do_execution(store: Store, held: Held) -> None:
-    """Execute the plan that the job names and keep what came out; raises as `execute`."""
+    """Execute the plan that the job names and store the results; raises as `execute`."""
     execution = store.executions.get(held.job.subject)
     request = store.runs.request(execution.run_id)
     order = Order(
@@ -95,7 +95,7 @@ def do_execution(store: Store, held: Held) -> None:
 
 
 def _marks(store: Store, execution: StoredExecution, record: Execution) -> dict[int, Mapping[str, Any]]:
-    """What is known, by their keys, of the refuted plan and of those of its run that share suspects with it."""
+    """Collect the check results, by key, of the refuted plan and of those of its run that share suspects with it."""
     shown = {plan.id: plan for plan in store.runs.frontier(execution.run_id)}
     keys = {plan.id: plan.key for plan in shown.values()} | {execution.plan_id: execution.plan_key}
     plans = store.plans.load_all(list(keys.values()))

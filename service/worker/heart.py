@@ -1,4 +1,4 @@
-"""The heart of a worker: while jobs are done it renews their leases, hears of cancels, and says the worker lives."""
+"""The heartbeat of a worker: it renews the leases of running jobs, notices cancellations, records the worker."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ log = logging.getLogger("tapestry.worker")
 
 
 class Drained(Exception):
-    """The worker was asked to end: what is in hand goes back to the queue."""
+    """Error raised when the worker was requested to end: its current job goes back to the queue."""
 
 
 class Held:
-    """A job in hand: whether its user wants it cancelled, and whether somebody else has it by now."""
+    """A claimed job, with flags for its cancellation by the user and for the loss of its lease to another worker."""
 
     def __init__(self, job: Job, lease_s: float, draining: threading.Event) -> None:
         self.job = job
@@ -31,11 +31,11 @@ class Held:
 
     @property
     def is_draining(self) -> bool:
-        """Whether the worker was asked to end."""
+        """True if the worker was requested to end."""
         return self._draining.is_set()
 
     def check(self) -> None:
-        """Go on with the job, unless somebody else has it.
+        """Check that no other worker has the job.
 
         Raises:
             LeaseLost: another worker has claimed it.
@@ -45,7 +45,7 @@ class Held:
 
 
 class Heart:
-    """Beats every `beat_s` seconds until `stop()`; `draining` is the worker's wish to end."""
+    """A heartbeat every `beat_s` seconds until `stop()`; `draining` is set when the worker is to end."""
 
     def __init__(
         self, store: Store, name: str, draining: threading.Event, *, lease_s: float, beat_s: float
@@ -62,7 +62,7 @@ class Heart:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop beating, and tell the others that this worker is gone."""
+        """Stop the heartbeat, and remove this worker from the store."""
         self._stopped.set()
         self._thread.join()
         try:
@@ -72,7 +72,7 @@ class Heart:
 
     @contextmanager
     def hold(self, job: Job) -> Iterator[Held]:
-        """Keep a job's lease alive while it is done."""
+        """Keep a job's lease alive while the block runs."""
         held = Held(job, self._lease_s, self._draining)
         with self._lock:
             self._held.append(held)
@@ -87,7 +87,7 @@ class Heart:
             self._beat()
 
     def _beat(self) -> None:
-        """Renew everything; a database that cannot be reached is tried again at the next beat."""
+        """Renew all leases and record the worker; an unreachable database is tried again at the next heartbeat."""
         with self._lock:
             held = tuple(self._held)
         now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""The worker: two lanes, so that an execution need not wait for a long search; each claims a job, does it, repeats."""
+"""The worker: two threads, so that no execution waits for a long search; each claims a job, does it, repeats."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ MOST_BARREN = 10  # attempts that ended without a checkpoint: the job itself bri
 
 
 def new_name() -> str:
-    """A name that no other worker has, here or elsewhere: the machine, the process that names it, and chance."""
+    """Generate a name that no other worker has, here or elsewhere: the host, the process id, and a random token."""
     return f"{platform.node()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How a worker works; times in seconds.
+    """The settings of a worker; times in seconds.
 
-    A worker that dies without a word is missed after `lease_s`; `beat_s` must be well below it.
+    A worker that dies silently is presumed dead after `lease_s`; `beat_s` must be well below it.
     """
 
     name: str = field(default_factory=new_name)
@@ -47,7 +47,7 @@ class WorkerSettings:
 
 
 def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> None:
-    """Do jobs until `draining` is set; what is in hand then goes back to the queue."""
+    """Carry out jobs until `draining` is set; the current job then goes back to the queue."""
     heart = Heart(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
     heart.start()
     log.info("worker %s: %d islands", settings.name, settings.islands)
@@ -74,9 +74,9 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
 
 
 class _Lane:
-    """Claims jobs of one kind and does them one by one.
+    """A loop that claims jobs of one kind and does them one by one.
 
-    A job that fails for the database's sake keeps its lease until it runs out: that is the pause before the
+    A job that fails because of the database keeps its lease until it runs out: that is the pause before the
     next attempt, which counts as one more without a checkpoint.
     """
 
@@ -112,7 +112,7 @@ class _Lane:
             return None
 
     def _attempt(self, held: Held) -> None:
-        """Do a job to its end, whatever the end is."""
+        """Do a job until it ends, and record how it ended."""
         job = held.job
         log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=_ids(job))
         try:
@@ -173,5 +173,5 @@ class _Lane:
 
 
 def _ids(job: Job) -> dict[str, str]:
-    """What log lines about a job carry for those who search them."""
+    """Return the extra fields of log lines about a job, for searching."""
     return {f"{job.kind}_id": job.subject}

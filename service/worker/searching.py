@@ -1,4 +1,4 @@
-"""A run's job: search from where the last worker left off, publish as it goes, check what was published."""
+"""A run's job: continue the search of the last worker, publish results as it goes, check the published plans."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNCHECKED = {"values": {"executed": False}}
 
 @dataclass(frozen=True)
 class Task:
-    """A run as a worker has it before it: what was asked, the program and the machine."""
+    """The input of a run's job: the request, the program and the mesh."""
 
     request: RunRequest
     graph: Graph
@@ -54,7 +54,7 @@ class Task:
 
 
 class Shown:
-    """The published frontier of a run: what is in the store, as values for the next decision and as plans."""
+    """The published frontier of a run: the stored plans, as values for the next decision and as plans."""
 
     def __init__(self, store: Store, run_id: str, objectives: Sequence[Objective]) -> None:
         self._store, self._names = store, [objective.name for objective in objectives]
@@ -67,11 +67,11 @@ class Shown:
 
     @property
     def values(self) -> np.ndarray:
-        """Objective values `(k, m)` of the published plans."""
+        """The objective values `(k, m)` of the published plans."""
         return np.array(list(self._values.values()), dtype=np.float64).reshape(-1, len(self._names))
 
     def decide(self, snapshot: Snapshot) -> tuple[list[Plan], list[str]]:
-        """Which plans of the search's front enter, and the ids of the published ones that leave for them."""
+        """Select the plans of the search's front to publish, and the ids of the published ones to remove for them."""
         entering, leaving = publish(self.values, snapshot.values, LARGEST_SHOWN, snapshot.is_last)
         shown = list(self._values)
         plans = {plan.id: plan for plan in (snapshot.plan(int(i)) for i in entering)}
@@ -79,7 +79,7 @@ class Shown:
         return [plan for key, plan in plans.items() if key not in self._values], removed
 
     def apply(self, added: Sequence[Plan], removed: Sequence[str]) -> None:
-        """Take note of what was written."""
+        """Update the published plans after a write to the store."""
         for key in removed:
             del self._values[key]
             self._plans.pop(key, None)
@@ -88,7 +88,7 @@ class Shown:
             self._plans[plan.id] = plan
 
     def plans(self) -> list[Plan]:
-        """The published plans as the search made them; those of an earlier worker come from the store."""
+        """Return the published plans as the search made them; those of an earlier worker are loaded from the store."""
         missing = [key for key in self._values if key not in self._plans]
         loaded = self._store.plans.load_all([self._stored[key].key for key in missing])
         self._plans |= dict(zip(missing, loaded, strict=True))
@@ -118,11 +118,11 @@ class SearchJob:
         )
 
     def do(self) -> None:
-        """Search, check, end the run.
+        """Search, check, and end the run.
 
         Raises:
             Drained: the worker must end; everything found is in the store.
-            LeaseLost: somebody else has the run.
+            LeaseLost: another worker has the run.
             ValueError: the request cannot be carried out.
         """
         saved = self._saved()
@@ -176,7 +176,7 @@ class SearchJob:
             return self._optimize(None, self._shown.plans())
 
     def _start(self) -> Sequence[Plan]:
-        """The plans to start from: those already published, else those of the run that was named."""
+        """Return the plans to start from: those already published, else those of the run named in the request."""
         if len(self._shown.values):
             return self._shown.plans()
         source = self._task.request.start_from
@@ -224,7 +224,7 @@ class SearchJob:
             self._phase = phase
 
     def _checkpoint(self, snapshot: Snapshot) -> None:
-        """Keep the state of the search and publish what it has found since, in one transaction."""
+        """Store the state of the search and publish its results since the last checkpoint, in one transaction."""
         self._held.check()
         added, removed = self._shown.decide(snapshot)
         is_over, saved = snapshot.is_last, snapshot.checkpoint()
@@ -244,7 +244,7 @@ class SearchJob:
             raise Drained
 
     def _check(self) -> None:
-        """Prove and count every published plan that nobody has checked yet, execute the telling ones."""
+        """Prove and count every published plan that is not yet checked, execute the representative ones."""
         request = self._task.request
         if request.verify == "none":
             return
@@ -275,7 +275,7 @@ class SearchJob:
                 return
 
     def _suspect(self) -> None:
-        """Where an executed plan computes other values, say of every plan which of its rules are suspected."""
+        """Record for every plan which of its rules are suspected, if an executed plan computed other values."""
         shown = self._store.runs.frontier(self._job.subject)
         verified = {plan.id: plan.verified for plan in shown if plan.verified is not None}
         if any(map(is_refuted, verified.values())):
@@ -288,7 +288,7 @@ class SearchJob:
         return Order(plan, task.graph, task.mesh, task.request.compute_dtype, True, task.request.seed)
 
     def _keep(self, plan_id: str, verified: Mapping[str, Any], execution: Execution | None) -> None:
-        """Write what was checked of a plan; then, perhaps, give the run back."""
+        """Store the check results of a plan; then return the run to the queue if the worker is to end."""
         self._held.check()
         now = datetime.now(UTC)
         self._store.jobs.verified(self._job, now, self._held.lease_s, plan_id, verified, execution)

@@ -1,4 +1,4 @@
-"""The embedded worker: a child process that is started again when it dies, and ends when its parent does."""
+"""The embedded worker: a child process that is restarted when it dies, and ends when its parent does."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ SETTLED_S = 60.0
 
 
 class EmbeddedWorker:
-    """Keeps one worker process alive. The child reads its standard input and drains when that ends, so it
-    outlives its parent, however that dies, by no more than a checkpoint."""
+    """A supervisor that keeps one worker process alive. The child reads its standard input and drains when that ends,
+    so it outlives its parent, however that dies, by no more than a checkpoint.
+    """
 
     def __init__(self, store: Store, database_url: str, options: Sequence[str]) -> None:
         self._store, self._options = store, tuple(options)
@@ -39,12 +40,12 @@ class EmbeddedWorker:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the worker that runs now."""
+        """The process id of the worker that runs now; None if there is none."""
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
 
     def stop(self, grace_s: float) -> None:
-        """Let the worker drain; after `grace_s` it is killed, and whoever comes next goes on from its checkpoint."""
+        """Let the worker drain; after `grace_s` it is killed, and the next worker continues from its checkpoint."""
         self._stopping.set()
         child = self._child
         if child is not None and child.stdin is not None:
@@ -75,7 +76,7 @@ class EmbeddedWorker:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _free(self, name: str) -> None:
-        """What a dead worker held is free at once, rather than when its lease runs out."""
+        """Release the jobs of a dead worker at once, rather than when its leases run out."""
         try:
             self._store.jobs.release_owner(name, datetime.now(UTC))
             self._store.workers.gone(name)

@@ -1,4 +1,4 @@
-"""Programs in the formats of others."""
+"""Exporters of programs to other formats."""
 
 from tapestry.teg.exporters.loom import to_loom
 

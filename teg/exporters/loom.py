@@ -1,7 +1,7 @@
-"""A graph as Loom JSON: tensors, operations and their shards; of an abstract graph one that is all of its operation.
+"""Export of a graph as Loom JSON: tensors, operations and shards; in an abstract graph one shard per operation.
 
-Kernels are called `teg:` and the operator's name, their parameters are its attributes, so that what is read
-back is the same program. Tensors' values are not written: the format has no place for them.
+Kernels are called `teg:` and the operator's name, their parameters are its attributes, so that reading
+the export gives the same program. Tensors' values are not written: the format has no place for them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tapestry.teg.zspace import ZRange
 
 
 def to_loom(graph: Graph) -> dict[str, Any]:
-    """The JSON values of a Loom graph, which `teg.importers.from_loom` reads back.
+    """Convert a graph to the JSON values of a Loom graph, which `teg.importers.from_loom` reads back.
 
-    Ids are derived from names, so equal graphs give equal documents. Operations whose windows stick out of
-    their tensors carry no IPFSignature: a selection lies inside its tensor.
+    Ids are derived from names, so equal graphs give equal documents. Operations whose windows extend beyond
+    their tensors have no IPFSignature: a selection is inside its tensor.
 
     Of an explicit graph the program that it shards is written, with an Application per shard. Shards of a part of
     a reduction have no form there, since every element is made once; such an operation stays whole.
@@ -76,7 +76,7 @@ class _Writing:
         return [operation, *(self._shard(block, operation["id"], part) for part in parts)]
 
     def _parts(self, block: Block) -> Sequence[ZRange]:
-        """The index ranges of the shards, where each makes its own elements; none where it is whole."""
+        """Return the index ranges of the shards, where each makes its own elements; none if the block stays whole."""
         assert block.signature is not None
         reduced = [k for k, d in enumerate(block.signature.dims) if d.kind != PARALLEL]
         whole = block.signature.index_range

@@ -1,4 +1,4 @@
-"""Front ends: programs of other formats as graphs. A format's library is loaded when it is called for."""
+"""Importers: programs of other formats as graphs. A format's library is loaded when it is needed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def from_onnx(
     name: str | None = None,
     external_data: str | Path | None = None,
 ) -> Graph:
-    """The graph of an ONNX model, given as a path, as bytes or as a `ModelProto`.
+    """Import an ONNX model, given as a path, as bytes or as a `ModelProto`.
 
-    `dims` gives sizes to symbolic dimensions. Small constants are folded, masks and other large constants
+    `dims` are the sizes of symbolic dimensions. Small constants are folded, masks and other large constants
     become generators, reshapes and transpositions are absorbed into factored tensors: a source or sink whose
-    shape was refined says the original one in its attribute `logical_shape` (see `teg.interface`).
+    shape was refined has the original one in its attribute `logical_shape` (see `teg.interface`).
 
     Data in other files is read from the folder `external_data` and from nowhere else; without it such a model is
-    refused. Models have at most 2 GiB and 250,000 nodes, functions unfolded.
+    refused. Models have at most 2 GiB and 250,000 nodes, functions expanded.
 
     Raises:
         ImportFailure: the file is missing, truncated or foreign, a dimension has no size, or operators are
-            unsupported; the message is one line that says which and where.
+            unsupported; the message is one line that states which and where.
     """
     from tapestry.teg.importers.onnx_import import import_onnx
 
@@ -43,7 +43,7 @@ def from_onnx(
 
 
 def from_loom(source: str | Path | bytes | Mapping[str, Any], *, name: str | None = None) -> Graph:
-    """The graph of a Loom document (Tensor, Operation and Application nodes): a path, text, bytes or JSON values.
+    """Import a Loom document (Tensor, Operation and Application nodes): a path, text, bytes or JSON values.
 
     Kernels that are known here become operators; others become blocks of the operator `external`, which keep
     their signature but refuse to be evaluated. Shards are checked and left out.
@@ -65,7 +65,7 @@ def from_torch(
     carries: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Graph:
-    """The graph of a PyTorch program.
+    """Import a PyTorch program.
 
     `source` is an `ExportedProgram`; a module or function with `example` arguments, which is exported; a
     `GraphModule` of core ATen operators, such as a joint forward and backward graph; or a path: a `.pt2` archive,
@@ -74,14 +74,14 @@ def from_torch(
 
     Sources are named as the program's signature names parameters, buffers and constants, else after the user's
     arguments. Sinks are the user's outputs in order, named after their nodes; gradients are `NAME.grad`; the next
-    value of a state is `NAME.next` and carries the source. `roles` give inputs roles (a key stands for an input or
-    for all below it, `weights` for `weights_0`), `carries` outputs the input whose next value they are; where only
-    roles are given, that is recognised by dataflow. `dims` gives sizes to the symbols of dynamic shapes.
+    value of a state is `NAME.next` and carries the source. `roles` assign roles to inputs (a key stands for an input or
+    for all below it, `weights` for `weights_0`), `carries` maps outputs to the input whose next value they are; where
+    only roles are specified, that is recognized by dataflow. `dims` are the sizes of the symbols of dynamic shapes.
     Operators that draw random numbers are refused.
 
     Raises:
         ImportFailure: the file is missing, damaged or foreign, shapes are dynamic, or operators are unsupported;
-            the message is one line that says which and where.
+            the message is one line that states which and where.
     """
     from tapestry.teg.importers.torch_import import import_torch
 
@@ -91,13 +91,13 @@ def from_torch(
 def from_json(
     text: str | bytes, *, max_blocks: int = MAX_BLOCKS, max_bytes: int = MAX_BYTES, name: str | None = None
 ) -> Graph:
-    """The valid graph of a JSON text: a TEG document, a Loom document, which has `nodes`, or a program of PyTorch.
+    """Load the valid graph of a JSON text: a TEG document, a Loom document (with `nodes`), or a PyTorch program.
 
     `name` is for programs of PyTorch, which have none (see `from_torch`).
 
     Raises:
         DocumentError, InvalidGraph: no document, or a graph that breaks a rule of the language.
-        ImportFailure: a Loom document that breaks one of its own, or a program that cannot come in.
+        ImportFailure: a Loom document that breaks one of its own, or a program that cannot be imported.
     """
     from tapestry.teg.importers.loom.reading import import_loom
 
@@ -111,7 +111,7 @@ def from_json(
 
 
 def _is_torch(obj: Any) -> bool:
-    """Whether JSON values are a serialised `ExportedProgram`, or a list of nodes of `torch.fx`."""
+    """Return whether JSON values are a serialized `ExportedProgram`, or a list of nodes of `torch.fx`."""
     if not isinstance(obj, dict) or "teg" in obj:
         return False
     nodes = obj.get("nodes")
@@ -126,15 +126,15 @@ def from_stablehlo(
     roles: Mapping[str, str] | None = None,
     unroll_limit: int = UNROLL_LIMIT,
 ) -> Graph:
-    """The graph of a StableHLO module: its text, its bytes (bytecode too) or a path (`.mlir`, also `.gz`).
+    """Import a StableHLO module: its text, its bytes (bytecode too) or a path (`.mlir`, also `.gz`).
 
     Calls are inlined and loops unrolled while they run at most `unroll_limit` operations. Inputs are named by the
-    path that JAX noted, else `arg0`, `arg1`, ...; results likewise. `roles` gives roles to inputs by name, or to all
-    below a name. Donated arguments and the state of training steps come out as sinks that carry their source.
+    path that JAX noted, else `arg0`, `arg1`, ...; results likewise. `roles` assigns roles to inputs by name, or to all
+    below a name. Donated arguments and the state of training steps become sinks that carry their source.
 
     Raises:
         ImportFailure: jaxlib is not installed, the file is missing or no StableHLO, a shape or the number of trips
-            of a loop is known only at run time, or operations are unsupported; one line that says which and where.
+            of a loop is known only at run time, or operations are unsupported; one line that states which and where.
     """
     from tapestry.teg.importers.stablehlo.entry import import_stablehlo
 
@@ -152,14 +152,14 @@ def from_jax(
     unroll_limit: int = UNROLL_LIMIT,
     **keywords: Any,
 ) -> Graph:
-    """The graph of a JAX function on arguments like the given ones (arrays, `jax.ShapeDtypeStruct`, trees of them).
+    """Import a JAX function on arguments like the given ones (arrays, `jax.ShapeDtypeStruct`, trees of them).
 
     Sources are named by the argument and the path in it (`params.layer.w`), sinks by the path in the result
-    (`result.0`). What a jitted function says of its arguments (static, donated) holds. See `from_stablehlo` for
+    (`result.0`). A jitted function's settings of its arguments (static, donated) hold. See `from_stablehlo` for
     roles, carried state and loops, and `jax.jit` for the other options.
 
     Raises:
-        ImportFailure: jax is not installed, or the function cannot be imported; one line that says why.
+        ImportFailure: jax is not installed, or the function cannot be imported; one line with the reason.
     """
     from tapestry.teg.importers.stablehlo.entry import import_jax
 

@@ -1,4 +1,4 @@
-"""Transpositions that follow a labelled step are the step's own business: its output is stored that way."""
+"""Absorption of transpositions into the labeled step before them: its output is stored in the permuted order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANY_ORDER = frozenset({"cell", "contract", "reduce"})
 
 
 def absorb_transpositions(program: Program) -> Program:
-    """Where the only reader of a computed value permutes it, compute it permuted."""
+    """Compute a value permuted if its only reader permutes it."""
     readers = Counter(n for step in program.steps for n in inputs_of(step))
     readers.update(program.observed)
     made: dict[str, int] = {}

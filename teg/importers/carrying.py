@@ -1,6 +1,6 @@
-"""Carried state: which outputs of a program are the next values of its parameters, buffers and optimizer state.
+"""Carried state: the outputs that are next values of a program's parameters, buffers and optimizer state.
 
-A program that says nothing of it is read by its dataflow. The rule:
+If a program does not specify them, they are found by its dataflow. The rule:
 
 * An output is a *candidate* for a state (an input of role parameter, buffer or optimizer_state) of its shape and
   element type if the state is a term of it: additions, subtractions, products with a constant or a scalar, choices,
@@ -9,7 +9,7 @@ A program that says nothing of it is read by its dataflow. The rule:
 * It must be an *update*: the state's coefficient is not one, or the rest is constant, or the rest depends on the
   state too (as a gradient does), or elements were overwritten. A bias that is added to activations is none.
 * Each state takes the output that it is nearest to, the nearest pairs first.
-* Parameters move only in a training step: half of them must be updated. Then terms that look like no update count
+* Parameters change only in a training step: half of them must be updated. Then terms that look like no update count
   too (a gradient may happen not to depend on its parameter). Other states are taken one by one.
 """
 
@@ -37,7 +37,7 @@ class Term(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A state that may be what an output updates, doubtful without signs of an update; smaller is better."""
+    """A state that an output may update, `doubtful` without signs of an update; smaller is better."""
 
     doubtful: bool
     depth: int
@@ -46,12 +46,12 @@ class Candidate(NamedTuple):
 
 
 def with_carried_state(program: Program, told: Mapping[str, str] | None = None) -> Program:
-    """The program with `carries` as `told` (output -> state), or as its dataflow says where nothing is told.
+    """Add `carries` to a program: those in `told` (output -> state), or found by its dataflow if `told` is None.
 
-    What the program says itself stays.
+    The program's own entries stay.
 
     Raises:
-        ImportFailure: what is told names no output or no input, or shapes or types differ.
+        ImportFailure: `told` names no output or no input, or shapes or types differ.
     """
     if told is not None:
         return replace(program, carries={**program.carries, **_checked(program, told)})
@@ -82,7 +82,7 @@ def _checked(program: Program, told: Mapping[str, str]) -> dict[str, str]:
 
 
 def _nearest(candidates: list[Candidate]) -> dict[str, str]:
-    """Output -> state, each at most once."""
+    """Match outputs to states (output -> state), the first candidates first, each at most once."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for candidate in candidates:
@@ -113,7 +113,7 @@ def _candidates(program: Program, states: list[str]) -> Iterator[Candidate]:
 
 
 def _sources(program: Program) -> dict[str, int]:
-    """Per value the entries it depends on, as a set of bits."""
+    """Compute for each value the entries it depends on, as a set of bits."""
     sources = {name: 1 << k for k, name in enumerate(program.entries)}
     for step in program.steps:
         bits = 0
@@ -125,14 +125,14 @@ def _sources(program: Program) -> dict[str, int]:
 
 
 class _Walk(NamedTuple):
-    """Entries that are terms (depth, and whether scaled or overwritten), and what the other terms depend on."""
+    """The entries that are terms (depth, and whether scaled or overwritten), and those the other terms depend on."""
 
     reached: dict[str, tuple[int, bool]]
     rest: int
 
 
 def _walk(program: Program, makers: Mapping[str, Step], sources: Mapping[str, int], output: str) -> _Walk:
-    """From an output back along its terms, nearest first."""
+    """Search from an output back along its terms, nearest first."""
     reached: dict[str, tuple[int, bool]] = {}
     rest, seen = 0, {output}
     queue = deque([(output, 0, False)])
@@ -157,7 +157,7 @@ def _walk(program: Program, makers: Mapping[str, Step], sources: Mapping[str, in
 
 
 def _terms(program: Program, step: Step) -> Iterator[Term]:
-    """The inputs of a step that are terms of its output, element by element."""
+    """Yield the inputs of a step that are terms of its output, element by element."""
     if isinstance(step, Reshape):
         yield Term(0, 1, False)
     elif isinstance(step, Compute) and step.operator == "scatter" and step.attributes.get("monoid") == "last":
@@ -170,7 +170,7 @@ def _terms(program: Program, step: Step) -> Iterator[Term]:
 
 
 def _is_factor(program: Program, name: str, output: str) -> bool:
-    """Whether a value may stand beside a state in a product: known, or one number for all elements."""
+    """Return whether a value may be multiplied with a state: known, or one number for all elements."""
     return name in program.literals or program.values[name].size == 1 < program.values[output].size
 
 
@@ -200,7 +200,7 @@ def _all_terms(parts: list[Any], scalars: set[int], depth: int, scaled: bool) ->
 
 
 def _is_number(expr: Any, scalars: set[int]) -> bool:
-    """Whether an expression is one number, or known."""
+    """Return whether an expression is one number, or known."""
     if expr[0] == "input":
         return expr[1] in scalars
     return expr[0] == "const" or (

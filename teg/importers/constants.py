@@ -1,4 +1,4 @@
-"""Small known values: folding nodes whose inputs are all known, keeping broadcast dimensions compressed."""
+"""Constant folding of nodes whose inputs are all small known values; broadcast dimensions stay compressed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ELEMENTWISE = frozenset(
 def fold(
     node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]
 ) -> tuple[Literal, ...] | None:
-    """The outputs of a node with known inputs; None where they would be large.
+    """Compute the outputs of a node with known inputs; None where they would be large.
 
     A result is large beyond 64 KiB, unless it is no larger than the inputs it replaces.
 
@@ -92,7 +92,7 @@ def fold(
 
 
 def _elementwise_bytes(arrays: Sequence[np.ndarray | None]) -> int:
-    """A lower bound of the result's size: booleans take one byte."""
+    """Compute a lower bound of the result's size: booleans take one byte."""
     known = [a for a in arrays if a is not None]
     return int(np.prod(np.broadcast_shapes(*(a.shape for a in known)), dtype=np.int64))
 
@@ -100,7 +100,7 @@ def _elementwise_bytes(arrays: Sequence[np.ndarray | None]) -> int:
 def evaluate(
     node: Node, inputs: Sequence[np.ndarray | None], versions: Mapping[str, int]
 ) -> tuple[np.ndarray, ...]:
-    """The node's outputs by ONNX's own reference implementation, operators being of these versions.
+    """Compute the node's outputs by ONNX's own reference implementation, with operators of these versions.
 
     Raises:
         ImportFailure: the reference refuses.

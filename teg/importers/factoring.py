@@ -1,10 +1,10 @@
-"""Which factors each dimension splits into, so that reshapes become views.
+"""Factoring of dimensions, so that reshapes become views.
 
 Dimensions that must be the same (equal labels, dimensions a reshape passes through) form a class. A class of
 size 2304 with the cuts {768, 64} has the factors (3, 12, 64): cuts are products of the innermost factors and
-divide each other. Reshapes, slices and concatenations carry cuts from one class to another until nothing
+divide each other. Reshapes, slices and concatenations propagate cuts from one class to another until nothing
 changes. A cut that does not fit (no common factor, or a dimension that must stay whole) is dropped; the step
-that wanted it will be a block that moves elements.
+that requested it will be a block that moves elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tapestry.teg.importers.program import Compute, Concat, Program, Relabel, Re
 
 @dataclass
 class DimClass:
-    """Dimensions that are factored alike; `kept` classes of size 1 stay as dimensions."""
+    """A class of dimensions that are factored alike; `kept` classes of size 1 stay as dimensions."""
 
     size: int
     cuts: set[int] = field(default_factory=set)
@@ -28,7 +28,7 @@ class DimClass:
     kept: bool = False
 
     def accepts(self, cut: int) -> bool:
-        """Whether the class has this cut or can get it."""
+        """Return whether the class has this cut or can get it."""
         if cut in (1, self.size) or cut in self.cuts:
             return True
         if self.whole or not self.size or self.size % cut:
@@ -36,7 +36,7 @@ class DimClass:
         return all(cut % c == 0 if c < cut else c % cut == 0 for c in self.cuts)
 
     def add(self, cut: int) -> bool:
-        """Cut, and say whether that changed anything."""
+        """Add a cut, and return whether that changed anything."""
         if cut in (1, self.size) or cut in self.cuts or not self.accepts(cut):
             return False
         self.cuts.add(cut)
@@ -53,7 +53,7 @@ class DimClass:
 
 @dataclass(frozen=True)
 class ReshapeLink:
-    """Dimensions `left` and `right` hold the same elements row-major; the sizes of either multiply to the same."""
+    """A reshape constraint: `left` and `right` hold the same elements row-major; their sizes have equal products."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -61,7 +61,7 @@ class ReshapeLink:
 
 @dataclass(frozen=True)
 class PartLink:
-    """Dimension `part` holds the coordinates `start + stride * i` of dimension `whole`."""
+    """A slice constraint: dimension `part` holds the coordinates `start + stride * i` of dimension `whole`."""
 
     whole: int
     part: int
@@ -97,7 +97,7 @@ class Factoring:
         self._propagate(self._wishes())
 
     def factors(self, name: str) -> tuple[tuple[int, ...], ...]:
-        """Per dimension of a value its factors, outermost first."""
+        """Return the factors of each dimension of a value, outermost first."""
         first = self._first[name]
         return tuple(self.classes[self._find(d)].factors for d in range(first, first + self._rank[name]))
 
@@ -115,7 +115,7 @@ class Factoring:
         return range(self._first[name], self._first[name] + self._rank[name])
 
     def _connect(self, step: object) -> Iterable[int]:
-        """Join what must be equal, note what must agree; gives the dimensions that must stay whole."""
+        """Join dimensions that must be equal, record those that must agree; return those that must stay whole."""
         if isinstance(step, Compute):
             return self._join_labels(
                 [*zip(step.inputs, step.input_labels, strict=True), (step.output, step.output_labels)],
@@ -151,7 +151,7 @@ class Factoring:
         return kept
 
     def _connect_reshape(self, left: list[int], right: list[int]) -> None:
-        """Group the dimensions of both sides where their sizes multiply to the same."""
+        """Group the dimensions of both sides where their sizes have equal products."""
         sizes = self._sizes
         if any(sizes[d] == 0 for d in left):  # no elements, so nothing that must agree
             return
@@ -188,7 +188,7 @@ class Factoring:
                     self._union(a, b)
 
     def _wishes(self) -> list[tuple[int, int]]:
-        """Cuts worth having for themselves: where parts of equal size (or stride) cover a dimension."""
+        """Find the cuts that are useful by themselves: where parts of equal size (or stride) cover a dimension."""
         covers: dict[tuple[int, int, int], set[int]] = {}
         for link in self._links:
             if isinstance(link, PartLink) and self._sizes[link.part]:
@@ -204,7 +204,7 @@ class Factoring:
         return wishes
 
     def _propagate(self, wishes: Iterable[tuple[int, int]]) -> None:
-        """Carry cuts along the links until nothing changes: each class gets a few cuts, so this is linear."""
+        """Propagate cuts along the links until nothing changes: each class gets a few cuts, so this is linear."""
         by_class: dict[int, list[Link]] = {}
         for link in self._links:
             ends = (*link.left, *link.right) if isinstance(link, ReshapeLink) else (link.whole, link.part)
@@ -232,7 +232,7 @@ class Factoring:
         return [self._find(dim)] if self._class(dim).add(cut) else []
 
     def _reshape(self, link: ReshapeLink) -> list[int]:
-        """Both sides get all cuts of either, or none if one does not fit."""
+        """Add all cuts of either side to both, or none if one does not fit."""
         wanted = self._flat_cuts(link.left) | self._flat_cuts(link.right)
         targets = [self._placed(dims, cut) for dims in (link.left, link.right) for cut in wanted]
         if any(t is None or not self._class(t[0]).accepts(t[1]) for t in targets):
@@ -240,7 +240,7 @@ class Factoring:
         return [c for t in targets if t is not None for c in self._add(*t)]
 
     def _inner(self, dims: Sequence[int]) -> list[int]:
-        """Per dimension the product of the sizes after it."""
+        """Compute for each dimension the product of the sizes after it."""
         return list(accumulate([self._sizes[d] for d in dims[:0:-1]], mul, initial=1))[::-1]
 
     def _flat_cuts(self, dims: Sequence[int]) -> set[int]:
@@ -248,14 +248,14 @@ class Factoring:
         return {i * c for d, i in zip(dims, inner, strict=True) for c in (1, *self._class(d).cuts)}
 
     def _placed(self, dims: Sequence[int], flat: int) -> tuple[int, int] | None:
-        """The dimension and the cut in it at a position of the flattened dimensions."""
+        """Return the dimension and the cut in it at a position of the flattened dimensions; None if there is none."""
         for d, i in zip(dims, self._inner(dims), strict=True):
             if flat >= i:
                 return (d, flat // i) if flat % i == 0 and flat <= i * self._sizes[d] else None
         return None
 
     def _part(self, link: PartLink) -> list[int]:
-        """A cut that the part's borders respect holds in the whole and in the part."""
+        """Propagate the cuts that fit the part's borders between the whole and the part."""
         whole, part = self._class(link.whole), self._class(link.part)
         size, changed = self._sizes[link.part], []
         if link.stride < 1:

@@ -1,18 +1,18 @@
-"""The error of importers, and its stronger form."""
+"""The error of importers, and its subclasses."""
 
 from __future__ import annotations
 
 
 class ImportFailure(ValueError):
-    """A program cannot be imported: the message is one line for the user, naming what and where."""
+    """Error raised when a program cannot be imported: the message is one line for the user, naming what and where."""
 
 
 class WrongProgramError(ImportFailure):
-    """The program is wrong, so that nobody could compute it: no fixed block takes the place of what was refused."""
+    """Error raised for a program that is itself invalid: no fixed block may replace what was refused."""
 
 
 class ExternalDataError(ImportFailure):
-    """Data of the program, told by `where`, lies in another file, and no folder to read from was named."""
+    """Error raised if data of the program, named by `where`, is in another file and no folder to read was named."""
 
     def __init__(self, where: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Small known values: compressed where all slices are equal, recognised where they are a progression."""
+"""Small known values: compressed where all slices are equal, recognized where they are a progression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPRESS_LIMIT_BYTES = 4 * 1024 * 1024
 
 
 def literal(array: np.ndarray) -> Literal:
-    """A known value, compressed along the dimensions in which all its slices are equal."""
+    """Build a known value, compressed along the dimensions in which all its slices are equal."""
     shape = array.shape
     if array.size == 0:
         return Literal(np.zeros((1,) * array.ndim, array.dtype), shape)
@@ -26,12 +26,12 @@ def literal(array: np.ndarray) -> Literal:
 
 
 def nothing(value: Value) -> Literal:
-    """A value without elements."""
+    """Build a value without elements."""
     return Literal(np.zeros((1,) * len(value.shape), numpy_dtype(value.dtype)), value.shape)
 
 
 def affine(array: np.ndarray) -> tuple[float, float] | None:
-    """`(start, step)` if the one-dimensional `array` is exactly `start + step * i`, else None."""
+    """Return `(start, step)` if the one-dimensional `array` is exactly `start + step * i`, else None."""
     if array.ndim != 1 or array.size < 2 or array.dtype.kind not in "iuf":
         return None
     start, step = array[0].item(), array[1].item() - array[0].item()

@@ -1,4 +1,4 @@
-"""What must hold of an ONNX model before anything is made of it, so that no file takes endless time or memory."""
+"""Checks of an ONNX model before it is imported, so that no file takes unbounded time or memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FunctionKey = tuple[str, str, str]
 
 
 def check_model(proto: Any, label: str) -> None:
-    """Do nothing for a model whose graph can be read; any bytes may happen to parse as an empty message.
+    """Check that a model has a graph that can be read; arbitrary bytes may happen to parse as an empty message.
 
     Raises:
-        ImportFailure: it is no model, it is too long, functions call each other in circles, values have no maker
-            or two, or nodes read what is made later.
+        ImportFailure: it is no model, it has too many nodes, functions call themselves (directly or through
+            others), a value has no producer or two, or a node reads a value that is produced later.
     """
     if not proto.opset_import or not proto.HasField("graph") or not proto.graph.output:
         raise ImportFailure(
@@ -42,7 +42,7 @@ def check_model(proto: Any, label: str) -> None:
 
 
 def _check_names(proto: Any, label: str) -> None:
-    """Names are printable text: they name sites and stand in messages."""
+    """Check that names are printable text: they name sites and appear in messages."""
     graph = proto.graph
     named = (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *proto.functions)
     names = [m.name for m in named] + [t.values.name for t in graph.sparse_initializer]
@@ -58,7 +58,7 @@ def _check_names(proto: Any, label: str) -> None:
 
 
 def _check_values(graph: Any, label: str) -> None:
-    """Every value has one maker, and is made before it is read."""
+    """Check that every value has one producer and is produced before it is read."""
     known: set[str] = {""}
     given = [("input", i.name) for i in graph.input]
     initializers = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
@@ -103,7 +103,7 @@ def _first_repeated(names: Sequence[str]) -> str | None:
 
 
 def _node_count(proto: Any, label: str) -> int:
-    """The nodes of the graph with all functions unfolded, those of inner graphs included."""
+    """Count the nodes of the graph with all functions inlined, including those of nested graphs."""
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     if len(functions) != len(proto.functions):
         doubled = _first_repeated([f"{f.domain}.{f.name}" for f in proto.functions])
@@ -119,7 +119,7 @@ def _unfolded(nodes: Any, counts: Mapping[FunctionKey, int]) -> int:
 
 
 def _callees_first(functions: Mapping[FunctionKey, Any], label: str) -> Iterator[FunctionKey]:
-    """The functions in an order in which each follows those that it calls."""
+    """Yield the functions in an order in which each follows those that it calls."""
     done: set[FunctionKey] = set()
     for first in functions:
         path: list[FunctionKey] = [first]
@@ -144,7 +144,7 @@ def _callees_first(functions: Mapping[FunctionKey, Any], label: str) -> Iterator
 
 
 def all_nodes(nodes: Any) -> Iterator[Any]:
-    """The nodes of a graph and of all graphs inside it."""
+    """Yield the nodes of a graph and of all graphs nested in it."""
     waiting = [nodes]
     while waiting:
         for node in waiting.pop():
@@ -156,7 +156,7 @@ def all_nodes(nodes: Any) -> Iterator[Any]:
 
 
 class _Takes(NamedTuple):
-    """What an operator takes: kinds of attributes by name, numbers of inputs and outputs."""
+    """The signature of an operator: kinds of attributes by name, numbers of inputs and outputs."""
 
     kinds: Mapping[str, int]
     inputs: range
@@ -165,7 +165,7 @@ class _Takes(NamedTuple):
 
 @cache
 def _takes(op: str, version: int, domain: str) -> _Takes | None:
-    """What an operator takes; None for operators that ONNX does not know."""
+    """Return the signature of an operator; None for operators that ONNX does not define."""
     domain = "" if domain in STANDARD_DOMAINS else domain
     if not onnx.defs.has(op, version, domain):
         return None
@@ -176,10 +176,10 @@ def _takes(op: str, version: int, domain: str) -> _Takes | None:
 
 
 def check_node(node: Any, where: str, version: int) -> None:
-    """Attributes are of the kinds, inputs and outputs as many as the operator takes.
+    """Check that a node's attribute kinds and its numbers of inputs and outputs are those of its operator.
 
     Raises:
-        ImportFailure: they are not.
+        ImportFailure: they differ.
     """
     takes = _takes(node.op_type, version, node.domain)
     if takes is None:

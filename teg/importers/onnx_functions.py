@@ -1,4 +1,4 @@
-"""Functions that an ONNX model defines itself, unfolded where they are called."""
+"""Inlining of the functions that an ONNX model itself defines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tapestry.teg.importers.onnx_checks import STANDARD_DOMAINS, all_nodes
 
 
 def unfolded(proto: Any, label: str, opset: int) -> Any:
-    """The model without functions of its own; those of another opset are converted where that changes anything.
+    """Inline the model's own functions; those of another opset are converted where that changes anything.
 
     Raises:
-        ImportFailure: one of another opset cannot be converted.
+        ImportFailure: a function of another opset cannot be converted.
     """
     if not proto.functions:
         return proto
@@ -35,7 +35,7 @@ def unfolded(proto: Any, label: str, opset: int) -> Any:
 
 
 def _same_meaning(function: Any, version: int, other: int) -> bool:
-    """Whether the standard operators of a function's body are the same in both versions."""
+    """Return whether the standard operators of a function's body are the same in both versions."""
     standard = [n for n in all_nodes(function.node) if n.domain in STANDARD_DOMAINS]
     return all(
         onnx.defs.has(n.op_type, version, "")

@@ -21,7 +21,7 @@ def import_onnx(
     name: str | None,
     external_data: str | Path | None = None,
 ) -> Graph:
-    """The graph of a model; see `teg.importers.from_onnx`."""
+    """Import a model as a graph; see `teg.importers.from_onnx`."""
     model = read_model(source, dims, name, external_data)
     program = absorb_transpositions(translate(model))
     try:

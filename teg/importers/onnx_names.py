@@ -1,4 +1,4 @@
-"""Names of an ONNX model made such that names derived from them (`y.scores` for a part of `y`) are new."""
+"""Renaming of ONNX values such that names derived from them (`y.scores` for a part of `y`) are new."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def renamings(proto: Any) -> dict[str, str]:
-    """New names for the values that nodes make, where another name of the model continues the old one with a dot."""
+    """Choose new names for the node outputs whose name another name of the model continues with a dot."""
     graph = proto.graph
     names = sorted(
         {
@@ -35,7 +35,7 @@ def rename_values(proto: Any, new: Mapping[str, str]) -> None:
 
 
 def reads_of(node: Any) -> set[str]:
-    """The values that a node reads, those included that its bodies take from around them."""
+    """Return the values that a node reads, including those that its bodies capture from enclosing graphs."""
     found = set(node.input)
     for attribute in node.attribute:
         for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
@@ -47,7 +47,7 @@ def reads_of(node: Any) -> set[str]:
 
 
 def free_node_name(name: str, values: Sequence[str]) -> str:
-    """A name for a node such that no value (in ascending order) continues it with a dot."""
+    """Return a name for a node such that no value (in ascending order) continues it with a dot."""
     return _fresh(name, values) if _continued(name, values) else name
 
 
@@ -71,7 +71,7 @@ def _continued(name: str, names: Sequence[str]) -> bool:
 
 
 def _fresh(name: str, names: Sequence[str]) -> str:
-    """The name with as many primes as it takes to be new and continued by none."""
+    """Append primes to the name until it is new and no other name continues it."""
     while True:
         name += "'"
         k = bisect_left(names, name)

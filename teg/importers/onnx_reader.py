@@ -1,4 +1,4 @@
-"""Reading an ONNX file: checked, dimensions made static, attributes and roles as plain Python values."""
+"""Reader of ONNX files: checked, dimensions made static, attributes and roles as plain Python values."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Node:
     domain: str = ""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The attribute `name`, or `default`."""
+        """Return the attribute `name`, or `default`."""
         return self.attributes.get(name, default)
 
     @property
     def where(self) -> str:
-        """How an error names this node."""
+        """The description of this node in error messages."""
         return f"node {self.name!r} ({self.op})"
 
 
@@ -58,7 +58,8 @@ class Model:
     """An ONNX model as read: graph inputs with roles, initializers, nodes in order, values by output.
 
     `versions` are the operator versions by domain, the standard one called `""`; `declared` the types (as ONNX
-    has them) that the model states of its values; `carries` the inputs whose next values outputs are, if it says so.
+    has them) that the model states for its values; `carries` the inputs whose next values outputs are, if the model
+    states them.
     """
 
     name: str
@@ -79,7 +80,7 @@ def read_model(
     name: str | None = None,
     external_data: str | Path | None = None,
 ) -> Model:
-    """The model in a file, in bytes, or in a `ModelProto`; `dims` gives sizes to symbolic dimensions.
+    """Read the model from a file, from bytes, or from a `ModelProto`; `dims` gives sizes to symbolic dimensions.
 
     Data in other files is read from the folder `external_data` only.
 
@@ -118,10 +119,10 @@ def read_model(
 
 
 def _folder(external_data: str | Path | None) -> Path | None:
-    """The folder of external data, if one is named.
+    """Return the folder of external data, or None if none is named.
 
     Raises:
-        ImportFailure: there is none.
+        ImportFailure: the folder does not exist.
     """
     if external_data is not None and not Path(external_data).is_dir():
         raise ImportFailure(f"there is no folder {str(external_data)!r} of external data")
@@ -129,7 +130,7 @@ def _folder(external_data: str | Path | None) -> Path | None:
 
 
 def _load(source: Any) -> tuple[Any, str, str]:
-    """The model, where it is, and a short name for it."""
+    """Load the model; return it, its location, and a short name for it."""
     if isinstance(source, onnx.ModelProto):
         called = source.graph.name or "model"
         return source, called, called
@@ -186,7 +187,7 @@ def _opset(proto: Any, label: str) -> int:
 
 
 def _roles(proto: Any, label: str) -> dict[str, str]:
-    """Roles by name from the metadata entry `teg.inputs`."""
+    """Parse the roles by name from the metadata entry `teg.inputs`."""
     roles = _told(proto, label, "teg.inputs", "role") or {}
     wrong = sorted({r for r in roles.values() if r not in ROLES})
     if wrong:
@@ -195,7 +196,10 @@ def _roles(proto: Any, label: str) -> dict[str, str]:
 
 
 def _told(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
-    """What a metadata entry, a JSON list of objects with `name`, says of names; None if there is no such entry."""
+    """Parse a metadata entry, a JSON list of objects with `name`, into a map from name to `what`.
+
+    None if there is no such entry.
+    """
     for entry in proto.metadata_props:
         if entry.key == key:
             try:
@@ -209,7 +213,7 @@ def _told(proto: Any, label: str, key: str, what: str) -> dict[str, str] | None:
 
 
 def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) -> None:
-    """Every dimension has a size, in the file or in `dims`; all that lack one are named at once."""
+    """Check that every dimension has a size, in the file or in `dims`; the error names all that lack one."""
     open_dims: dict[str, str] = {}
     for i in inputs:
         if not i.type.HasField("tensor_type"):
@@ -232,7 +236,7 @@ def _check_static(inputs: Iterable[Any], dims: Mapping[str, int], label: str) ->
 
 
 def _symbol(name: str, position: int, dim: Any) -> str:
-    """The name of a dimension without a size, or `""`; nameless ones are called by place."""
+    """Return the name of a dimension without a size, or `""`; unnamed dimensions are named by position."""
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return ""
     return dim.dim_param if dim.HasField("dim_param") and dim.dim_param else f"{name}.{position}"
@@ -269,7 +273,7 @@ def _nodes(graph: Any, versions: Mapping[str, int], label: str, folder: Path | N
 
 
 def nodes_of(graph: Any, name: str, versions: Mapping[str, int]) -> tuple[Node, ...]:
-    """The nodes of a body in order; `name` comes before theirs, where they are not called after such values anyway."""
+    """Return the nodes of a body in order; their names are prefixed with `name` unless they already are."""
     return tuple(
         n if n.name.startswith(f"{name}/") else replace(n, name=f"{name}/{n.name}")
         for n in _nodes(graph, versions, name, None)

@@ -1,4 +1,4 @@
-"""Tensors of an ONNX file as arrays: every claim about sizes is checked before memory is taken."""
+"""Conversion of the tensors of an ONNX file to arrays; every stated size is checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ BITS_PER_ELEMENT: Mapping[int, int] = {
 
 
 def element_type(code: int, where: str) -> str:
-    """The name of an ONNX element type.
+    """Return the name of an ONNX element type.
 
     Raises:
-        ImportFailure: it is none that tensors here may have.
+        ImportFailure: the element type is unsupported.
     """
     if code == TensorProto.STRING:
         raise ImportFailure(f"{where} holds text, which no tensor program computes with")
@@ -47,7 +47,7 @@ def element_type(code: int, where: str) -> str:
 
 
 def checked_shape(sizes: Any, where: str, item_size_bytes: int = 1) -> tuple[int, ...]:
-    """The sizes as a shape.
+    """Convert the sizes to a shape.
 
     Raises:
         ImportFailure: one is negative, or the tensor would have more bytes than can be counted.
@@ -63,7 +63,7 @@ def checked_shape(sizes: Any, where: str, item_size_bytes: int = 1) -> tuple[int
 
 
 def to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
-    """The elements of a `TensorProto`; `folder` holds external data, None: there may be none.
+    """Convert a `TensorProto` to an array; `folder` holds external data, None: there may be none.
 
     Raises:
         ImportFailure: the type is unknown, the data is elsewhere, or there is too little or too much of it.
@@ -91,7 +91,7 @@ def to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
 
 
 def _external(tensor: Any, where: str, folder: Path | None, wanted: int) -> bytes:
-    """The bytes of a tensor that lie in a file of `folder`, and nowhere else."""
+    """Read the bytes of a tensor from a file inside `folder`, and from nowhere else."""
     if folder is None:
         raise ExternalDataError(where)
     entries = {e.key: e.value for e in tensor.external_data}
@@ -118,7 +118,7 @@ def _external(tensor: Any, where: str, folder: Path | None, wanted: int) -> byte
 
 
 def sparse_to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
-    """The elements of a `SparseTensorProto`, zeros included.
+    """Convert a `SparseTensorProto` to a dense array, zeros included.
 
     Raises:
         ImportFailure: it is malformed, or would be large.
@@ -145,7 +145,7 @@ def sparse_to_array(tensor: Any, where: str, folder: Path | None) -> np.ndarray:
 
 
 def attribute_value(attribute: Any, where: str, folder: Path | None) -> Any:
-    """The value of an attribute as Python has it: text, numbers, tuples of them, arrays; graphs stay messages.
+    """Convert an attribute to a Python value: text, numbers, tuples of them, arrays; graphs stay messages.
 
     Raises:
         ImportFailure: it holds a tensor that cannot be read, or nothing.

@@ -1,8 +1,8 @@
 """The importer's own program: a few kinds of step over logical tensors, before any dimension is factored.
 
-Every computing step labels the dimensions of its operands: equal labels are one index dimension. Labels are
-what makes factoring uniform (a label refines wherever it stands) and what absorbs transpositions and
-broadcasts. Steps that only move elements are kept apart, because most of them will vanish into views.
+Every computing step labels the dimensions of its operands: equal labels are one index dimension. Labels
+make factoring uniform (a label is refined wherever it occurs) and absorb transpositions and broadcasts.
+Steps that only move elements are separate kinds, because most of them become views.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Entry:
-    """A value that comes from outside or with the file; `data` where the file brings it along."""
+    """A value that is an input or is stored in the file; `data` is set where the file supplies it."""
 
     value: Value
     role: str
@@ -61,11 +61,11 @@ class Literal:
 
 @dataclass(frozen=True)
 class Compute:
-    """An operator over labelled dimensions; the label `""` marks a size-1 dimension that is broadcast.
+    """An operator over labeled dimensions; the label `""` marks a size-1 dimension that is broadcast.
 
-    Dimensions labelled in `whole` are read by position or by window: they stay one dimension.
-    `attributes` are the operator's, with labels where the operator wants dimensions. A `positional` step has
-    positions there: any operator of the catalogue on whole tensors, all labels in `whole`.
+    Dimensions labeled in `whole` are read by position or by window: they stay one dimension.
+    `attributes` are the operator's, with labels where the operator expects dimensions. A `positional` step has
+    positions there: any operator of the catalog on whole tensors, all labels in `whole`.
     """
 
     site: str
@@ -81,7 +81,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Relabel:
-    """Transposition, squeeze, unsqueeze and broadcast in one: output dimensions by label, new ones labelled `""`."""
+    """Transposition, squeeze, unsqueeze and broadcast in one: output dimensions by label, new ones labeled `""`."""
 
     site: str
     input: str
@@ -92,7 +92,7 @@ class Relabel:
 
 @dataclass(frozen=True)
 class Reshape:
-    """The same elements, row-major, at another shape."""
+    """A row-major reshape of the input's elements."""
 
     site: str
     input: str
@@ -101,7 +101,7 @@ class Reshape:
 
 @dataclass(frozen=True)
 class Slice:
-    """Per dimension `(start, stride)` of the coordinates kept; their number is the output's size."""
+    """A slice, given per dimension as `(start, stride)` of the coordinates kept; their number is the output's size."""
 
     site: str
     input: str
@@ -111,7 +111,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Concat:
-    """The inputs one after the other along `axis`."""
+    """A concatenation of the inputs along `axis`."""
 
     site: str
     inputs: tuple[str, ...]
@@ -121,7 +121,7 @@ class Concat:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A block on whole tensors, read and made by position: it sees the shapes of the values, whatever their factors.
+    """A block on whole tensors, read and written by position; it sees the values' shapes, whatever their factors.
 
     The block's outputs are `outputs`, in this order, none left out; `attributes` are the operator's own.
     """
@@ -137,18 +137,21 @@ Step = Compute | Relabel | Reshape | Slice | Concat | Fixed
 
 
 def inputs_of(step: Step) -> tuple[str, ...]:
-    """The names of the values a step reads."""
+    """Return the names of the values that a step reads."""
     return step.inputs if isinstance(step, (Compute, Concat, Fixed)) else (step.input,)
 
 
 def outputs_of(step: Step) -> tuple[str, ...]:
-    """The names of the values a step makes."""
+    """Return the names of the values that a step produces."""
     return step.outputs if isinstance(step, Fixed) else (step.output,)
 
 
 @dataclass(frozen=True)
 class SequencePoint:
-    """The values `after` are there before the steps at the sites `before` begin; their makers are observed."""
+    """A point that computes the values `after` before the steps at the sites `before` begin.
+
+    The producers of the values `after` are observed.
+    """
 
     site: str
     after: tuple[str, ...]
@@ -157,9 +160,9 @@ class SequencePoint:
 
 @dataclass
 class Program:
-    """Steps in order, what they read from outside, and the values observed at the end (name -> value).
+    """A program: its steps in order, its entries and literals, and the values observed at the end (name -> value).
 
-    `carries` says of outputs whose next value they are (name -> entry).
+    `carries` maps each output that is the next value of an entry to that entry (name -> entry).
     """
 
     name: str
@@ -173,11 +176,11 @@ class Program:
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """The values that somebody outside the steps wants to be there."""
+        """The values observed from outside the steps: outputs, and values that sequence points wait for."""
         return (*self.outputs.values(), *(name for point in self.points for name in point.after))
 
     def pruned(self) -> Program:
-        """Without the steps and entries that no output needs."""
+        """Return the program without the steps and entries that no output needs."""
         needed = {*self.observed, *self.carries.values()}
         kept: list[Step] = []
         for step in reversed(self.steps):

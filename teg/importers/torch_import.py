@@ -32,7 +32,7 @@ def import_torch(
     carries: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Graph:
-    """The graph of a PyTorch program; see `teg.importers.from_torch`."""
+    """Import a PyTorch program as a graph; see `teg.importers.from_torch`."""
     listing = read_listing(source, example, name, dims)
     program = translate(told(listing, roles or {}, carries or {}))
     program = absorb_transpositions(program)
@@ -45,7 +45,7 @@ def read_listing(
     name: str | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Listing:
-    """Any form of a PyTorch program as one plain list of calls."""
+    """Read any form of a PyTorch program as one plain list of calls."""
     if isinstance(source, (str, Path)):
         return _read_file(Path(source), name, dims)
     if isinstance(source, Mapping):
@@ -66,7 +66,7 @@ def read_listing(
 
 
 def _read_live(exported: Any, name: str, dims: Mapping[str, int] | None) -> Listing:
-    """Operators that have no translation are decomposed by torch first."""
+    """Read a live program; if operators have no translation, torch decomposes it first."""
     listing = read_exported(exported, name, dims)
     if unsupported(listing):
         listing = read_exported(exported.run_decompositions(), name, dims)
@@ -77,7 +77,7 @@ def _exported(source: Any, example: tuple[Any, ...]) -> Any:
     import torch
 
     class Function(torch.nn.Module):  # type: ignore[misc]
-        """A function of tensors as the module that export wants."""
+        """A function of tensors as the module that export expects."""
 
         def forward(self, *arguments: Any) -> Any:
             return source(*arguments)
@@ -91,7 +91,7 @@ def _exported(source: Any, example: tuple[Any, ...]) -> Any:
 
 
 def _traced(source: Any, example: tuple[Any, ...], exported: Any, name: str) -> Listing:
-    """A function with transformations of `torch.func` inside, traced; inputs are named as export names them.
+    """Trace a function with transformations of `torch.func` inside; inputs are named as export names them.
 
     Raises:
         ImportFailure: it is a module with state of its own, which a trace does not name, or cannot be traced.

@@ -1,4 +1,4 @@
-"""The catalogue of operators: one tuple per family, added up here; third parties add through entry points."""
+"""The catalog of operators: one tuple per family, combined here; third parties add theirs by entry points."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ OPERATORS: tuple[Operator, ...] = (*SIMPLE, fused_operator({o.name: o for o in S
 
 @once
 def plug_ins() -> Loaded[Operator]:
-    """The operators of installed plug-ins (entry point group `tapestry.operators`), and what was left out."""
+    """Load the operators of installed plug-ins (entry point group `tapestry.operators`), and note what was left out."""
     return load(OPERATOR_GROUP, {o.name for o in OPERATORS})
 
 
 @cache
 def catalogue() -> dict[str, Operator]:
-    """All operators by name, those of installed plug-ins included; one that is left out is not in it."""
+    """Return all operators by name, including those of installed plug-ins; one that is left out is not in it."""
     known = {o.name: o for o in SIMPLE} | dict(plug_ins().members)
     return known | {FUSED: fused_operator(known)}  # the steps of fused blocks may be those of plug-ins
 
 
 def body_of(definition: Definition) -> Body:
-    """The body of a fused block.
+    """Read the body of a fused block.
 
     Raises:
         ValueError: the definition is of another operator, or its body is malformed.
@@ -83,7 +83,7 @@ def body_of(definition: Definition) -> Body:
 
 
 def operator_named(name: str) -> Operator:
-    """The operator called `name`.
+    """Return the operator called `name`.
 
     Raises:
         ValueError: there is none; near names are listed.

@@ -1,4 +1,4 @@
-"""Where a program meets the world: sources bring values in, sinks let them be seen, sequence points order both."""
+"""Boundary operators: sources bring values in, sinks make them observable, sequence points order both."""
 
 from __future__ import annotations
 

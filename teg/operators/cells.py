@@ -72,7 +72,7 @@ def _sizes(dims: Any) -> dict[str, int]:
 def _rows(
     k: int, labels: Any, names: Sequence[str], sizes: dict[str, int], shape: Sequence[int]
 ) -> list[Row]:
-    """How input `k` is read: along the dimensions its labels name; "" marks a size 1 that is broadcast."""
+    """Build the rows that read input `k` along the dimensions its labels name; "" marks a size 1 that is broadcast."""
     if not isinstance(labels, tuple) or len(labels) != len(shape):
         raise ValueError(f"input {k} of shape {shape} needs one label per dimension, not {labels!r}")
     rows = []
@@ -102,7 +102,7 @@ def _check_leaves(steps: Sequence[Step], input_count: int, names: Sequence[str])
 def _check_types(
     steps: Sequence[Step], inputs: Sequence[TensorType], names: Sequence[str], expr: Expression
 ) -> None:
-    """Try the expression on one element of each input's type."""
+    """Check the expression by evaluating it on one element of each input's type."""
     try:
         with np.errstate(all="ignore"):
             ones = [np.ones((1,) * len(names), numpy_dtype(t.dtype)) for t in inputs]
@@ -156,7 +156,7 @@ def _values(
 
 
 def _aligned(array: np.ndarray, labels: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """The input as a view with one dimension per index dimension, size 1 where it is broadcast."""
+    """Return the input as a view with one dimension per index dimension, size 1 where it is broadcast."""
     kept = np.asarray(array[tuple(slice(None) if label else 0 for label in labels)])
     own = [label for label in labels if label]
     ordered = kept.transpose([own.index(name) for name in names if name in own])
@@ -164,7 +164,7 @@ def _aligned(array: np.ndarray, labels: Sequence[str], names: Sequence[str]) -> 
 
 
 def _blocks(index: ZRange) -> Iterator[ZRange]:
-    """Parts of at most about `BLOCK_ELEMENTS` points, cut along the leading dimensions."""
+    """Yield parts of at most about `BLOCK_ELEMENTS` points, cut along the leading dimensions."""
     if index.size <= BLOCK_ELEMENTS or index.rank == 0:
         yield index
         return

@@ -42,7 +42,7 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _sizes(labels: Any, inputs: Sequence[TensorType]) -> dict[str, int]:
-    """The size of each name, in order of appearance."""
+    """Return the size of each name, in order of appearance."""
     if not isinstance(labels, tuple) or len(labels) != len(inputs):
         raise ValueError(
             f"attribute 'labels' needs one tuple for each of {len(inputs)} inputs, not {labels!r}"
@@ -76,7 +76,7 @@ def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) ->
 
 
 class _Groups(NamedTuple):
-    """The names of a pairwise contraction by what they do."""
+    """The names of a pairwise contraction, grouped by role."""
 
     batch: Names
     m: Names
@@ -85,7 +85,7 @@ class _Groups(NamedTuple):
 
 
 def contract_pair(a: np.ndarray, a_names: Names, b: np.ndarray, b_names: Names, output: Names) -> np.ndarray:
-    """Two arrays contracted as one batched matrix product; a view of it where its dimensions are permuted."""
+    """Contract two arrays by one batched matrix product; return a view of it where its dimensions are permuted."""
     a, a_names = _without_lonely(a, a_names, (*b_names, *output))
     b, b_names = _without_lonely(b, b_names, (*a_names, *output))
     shared = [
@@ -107,7 +107,7 @@ def contract_pair(a: np.ndarray, a_names: Names, b: np.ndarray, b_names: Names, 
 
 
 def _without_lonely(array: np.ndarray, names: Names, others: Names) -> tuple[np.ndarray, Names]:
-    """Names that occur nowhere else are summed first."""
+    """Sum first over the names that occur nowhere else; return the array and its remaining names."""
     lonely = tuple(k for k, name in enumerate(names) if name not in others)
     return (np.sum(array, axis=lonely, dtype=array.dtype) if lonely else array), tuple(
         name for name in names if name in others
@@ -115,7 +115,7 @@ def _without_lonely(array: np.ndarray, names: Names, others: Names) -> tuple[np.
 
 
 def _matrices(array: np.ndarray, names: Names, batch: Names, rows: Names, columns: Names) -> np.ndarray:
-    """`array` as `(*batch, rows, columns)`, a view where its strides allow."""
+    """Return `array` as `(*batch, rows, columns)`, a view where its strides allow."""
     ordered = array.transpose([names.index(n) for n in (*batch, *rows, *columns)])
     lead, middle = len(batch), len(batch) + len(rows)
     shape = ordered.shape
@@ -123,7 +123,7 @@ def _matrices(array: np.ndarray, names: Names, batch: Names, rows: Names, column
 
 
 def _ready_for_blas(array: np.ndarray) -> np.ndarray:
-    """A copy unless the matrices have one dimension of unit stride, as BLAS (and so numpy) asks for."""
+    """Copy the array unless its matrices have one dimension of unit stride, as BLAS (and so numpy) requires."""
     item = array.itemsize
     (rows, columns), (far, near) = array.shape[-2:], array.strides[-2:]
     if near == item and far % item == 0 and far >= columns * item:
@@ -134,7 +134,7 @@ def _ready_for_blas(array: np.ndarray) -> np.ndarray:
 
 
 def roles_of(labels: Sequence[Names], output: Names) -> dict[str, str]:
-    """Where each name lies in a matrix product: "batch", "m" (first input), "n" (any other) or "k"."""
+    """Return the role of each name in a matrix product: "batch", "m" (first input), "n" (any other) or "k"."""
     roles = {}
     for name in dict.fromkeys(n for names in labels for n in names):
         holders = [k for k, names in enumerate(labels) if name in names]
@@ -157,7 +157,7 @@ def _work(definition: Definition, _: Sequence[TensorType], __: Sequence[TensorTy
 
 
 def _example(text: str, shapes: Sequence[tuple[int, ...]], dtype: str = "float32") -> OperatorExample:
-    """Labels and output from einsum's text with one letter per name."""
+    """Build an example with labels and output from einsum's text with one letter per name."""
     left, right = text.split("->")
     attrs = attributes(labels=tuple(tuple(part) for part in left.split(",")), output=tuple(right))
     return OperatorExample(attrs, tuple(TensorType(shape, dtype) for shape in shapes))

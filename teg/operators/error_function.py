@@ -13,7 +13,7 @@ LAST_POINT = 6
 
 
 def _series(degree: int) -> np.ndarray:
-    """Taylor coefficients of erf, `(degree + 1, points)`.
+    """Compute the Taylor coefficients of erf, `(degree + 1, points)`.
 
     The derivatives are erf^(n+1)(x) = (-1)^n 2/sqrt(pi) H_n(x) exp(-x^2) with the Hermite polynomials
     H_(n+1) = 2x H_n - 2n H_(n-1) (Abramowitz & Stegun, 7.1.19 and 22.7.13).
@@ -33,7 +33,7 @@ _SERIES = {"float32": _series(4).astype(np.float32), "float64": _series(8)}
 
 
 def erf(a: Any) -> Any:
-    """The error function, element by element, within 3 units in the last place.
+    """Compute the error function, element by element, within 3 units in the last place.
 
     Integers count as float64; floats other than float64 are computed in float32.
     """

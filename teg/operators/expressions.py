@@ -1,4 +1,4 @@
-"""Expressions over elements: nested tuples, their checks, their flops and their numpy meaning.
+"""Expressions over elements: nested tuples, their checks, their flop counts and their numpy semantics.
 
 Grammar: `("input", k)`, `("const", number or bool)`, `("index", dimension name)` (the global coordinate,
 int64), `("cast", element type, e)`, `("bitcast", element type, e)` (the same bits; write `e` as a cast, because
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 def steps_of(expression: Expression) -> tuple[Step, ...]:
-    """The distinct sub-expressions, arguments first; the last one is the whole.
+    """Return the distinct sub-expressions, arguments first; the last one is the whole.
 
     Raises:
         ValueError: the expression is not of the grammar; the part that is wrong is quoted.
@@ -66,7 +66,7 @@ def steps_of(expression: Expression) -> tuple[Step, ...]:
 
 
 def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
-    """Name, payload and sub-expressions of one expression node."""
+    """Parse one expression node into its name, payload and sub-expressions."""
     if not isinstance(e, tuple) or not e or not isinstance(e[0], str):
         raise ValueError(f"an expression is a tuple that begins with a name, not {e!r}")
     name, rest = e[0], e[1:]
@@ -91,24 +91,24 @@ def _parsed(e: Any) -> tuple[str, Any, Sequence[Any]]:
 
 
 def cell_flops(expression: Expression) -> float:
-    """Flops per element; a sub-expression that occurs twice is computed once."""
+    """Count the flops per element; a sub-expression that occurs twice is computed once."""
     return _flops(expression, repr(expression))
 
 
 @lru_cache(maxsize=1 << 14)
 def _flops(expression: Expression, _: str) -> float:
-    """`cell_flops`, remembered by expression and text: `==` confuses constants that the text tells apart."""
+    """Compute `cell_flops`, cached by expression and text: `==` confuses constants that the text distinguishes."""
     return sum(CELL_FUNCTIONS[s.name].flops for s in steps_of(expression) if s.name in CELL_FUNCTIONS)
 
 
 @lru_cache(maxsize=1 << 14)
 def inputs_of(expression: Expression) -> tuple[int, ...]:
-    """The input positions that the expression reads, ascending."""
+    """Return the input positions that the expression reads, ascending."""
     return tuple(sorted({s.payload for s in steps_of(expression) if s.name == "input"}))
 
 
 def substitute(expression: Expression, replacements: Mapping[int, Expression]) -> Expression:
-    """The expression with `("input", k)` replaced by `replacements[k]`; other inputs stay."""
+    """Replace each `("input", k)` in the expression by `replacements[k]`; other inputs stay."""
     name, payload, parts = _parsed(expression)
     if name == "input":
         return replacements.get(payload, expression)
@@ -118,9 +118,9 @@ def substitute(expression: Expression, replacements: Mapping[int, Expression]) -
 def run_steps(
     steps: Sequence[Step], inputs: Sequence[np.ndarray], coordinates: Mapping[str, np.ndarray]
 ) -> Any:
-    """The value of the last step; inputs and coordinates are broadcast against each other.
+    """Compute the value of the last step; inputs and coordinates are broadcast against each other.
 
-    numpy's promotion with Python scalars as weak constants; each value is dropped after its last reader.
+    Types follow numpy's promotion with Python scalars as weak constants; each value is dropped after its last reader.
     """
     last = {a: k for k, step in enumerate(steps) for a in step.arguments}
     values: list[Any] = []
@@ -151,7 +151,7 @@ def _same_bits(value: Any, dtype: str) -> np.ndarray:
 
 
 def _applied(name: str, arguments: list[Any]) -> Any:
-    """One function; a function of constants is a constant again, a Python scalar."""
+    """Apply one function; a function of constants is a constant again, a Python scalar."""
     free = 1 if name == "where" else 0
     typed = {a.dtype for a in arguments[free:] if _is_typed(a)}
     if len(typed) == 1 and (dtype := next(iter(typed))).name in EXTENDED:

@@ -1,4 +1,4 @@
-"""Blocks of kernels that are defined elsewhere: their signature and types are told, their meaning is not known here.
+"""Blocks of kernels defined elsewhere: their signature and types are specified, their meaning is unknown here.
 
 Such a block is validated, sharded, priced and moved about like any other; only its values cannot be computed.
 """
@@ -64,7 +64,7 @@ def external_attributes(
     signature: Signature | None,
     params: Any = None,
 ) -> Attributes:
-    """The attributes of a block that runs `kernel` on these types; without signature it is fixed."""
+    """Build the attributes of a block that runs `kernel` on these types; without signature it is fixed."""
     told = (tuple(map(tuple, side)) for side in (inputs, outputs))
     inner = dict(zip(("inputs", "outputs"), told, strict=True))
     if signature is None:

@@ -1,4 +1,4 @@
-"""Factorisations of matrices with several results, in the forms of LAPACK: stacks shard, matrices stay whole."""
+"""Matrix factorizations with several results, in the forms of LAPACK: stacks are sharded, matrices stay whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Factorisation(NamedTuple):
 
 
 def _lu(_: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
-    """Both triangles in one matrix, and the row that each row was exchanged with."""
+    """Compute LU: both triangles in one matrix, and the row that each row was exchanged with."""
     value = arrays[0]
     m, n = value.shape[-2:]
     pairs = [linalg.lu_factor(a, check_finite=False) for a in value.reshape(-1, m, n)]
@@ -44,13 +44,13 @@ def _lu(_: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
 
 
 def _qr(_: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
-    """The reflectors below the triangle R, and their scales."""
+    """Compute QR: the reflectors below the triangle R, and their scales."""
     reflectors, scales = np.linalg.qr(arrays[0], mode="raw")
     return np.swapaxes(reflectors, -1, -2), scales
 
 
 def _reflect(_: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
-    """The first columns of the product of reflectors `1 - scale v v*`, as `qr` packs them."""
+    """Compute the first columns of the product of reflectors `1 - scale v v*`, as `qr` packs them."""
     packed, scales = arrays
     m, n = packed.shape[-2:]
     result = np.broadcast_to(np.eye(m, n, dtype=packed.dtype), packed.shape).copy()
@@ -63,13 +63,13 @@ def _reflect(_: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
 
 
 def _eigh(definition: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
-    """Vectors in columns, and values in ascending order, of symmetric matrices given by one triangle."""
+    """Compute eigenvectors in columns, and eigenvalues, ascending, of symmetric matrices given by one triangle."""
     values, vectors = np.linalg.eigh(arrays[0], UPLO="L" if definition.get("lower", True) else "U")
     return vectors, values
 
 
 def _svd(definition: Definition, arrays: Sequence[np.ndarray]) -> Arrays:
-    """Left vectors in columns, values in descending order, right vectors in rows."""
+    """Compute the SVD: left vectors in columns, values in descending order, right vectors in rows."""
     found = np.linalg.svd(arrays[0], full_matrices=definition.get("full", False))
     return found[0], found[1], found[2]
 
@@ -162,7 +162,7 @@ def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) ->
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
-    """The matrix is no index dimension: a point is a whole one."""
+    """Return the work per point; the matrix is no index dimension, so a point is a whole matrix."""
     m, n = inputs[0].shape[-2:]
     return Work("vector", flops=FUNCTIONS[definition["function"]].cubic * m * n * min(m, n))
 

@@ -1,4 +1,4 @@
-"""Rare operators of ONNX: a fixed block holds the node as plain values, ONNX's reference gives its meaning.
+"""Rare operators of ONNX: a fixed block holds the node as plain values; ONNX's reference defines its meaning.
 
 `op`, `domain` and `opset` name the operator, `operands` says which operand stands at each of the node's inputs (-1:
 none), `types` holds per output its shape and element type, or nothing where the node leaves it out, and `settings`
@@ -95,7 +95,7 @@ def _tensor_bytes(name: str, value: Any) -> int:
 
 
 def tensor_setting(name: str, array: np.ndarray) -> tuple[str, str, Any]:
-    """A tensor as a setting.
+    """Convert a tensor to a setting.
 
     Raises:
         ValueError: its element type has no name here.
@@ -129,7 +129,7 @@ def _as(array: np.ndarray, kind: TensorType) -> np.ndarray:
 
 
 def _work(_: Definition, __: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:
-    """One operation per element made: nothing more is known of the operator."""
+    """Count one operation per output element, because nothing more is known of the operator."""
     return Work("vector", float(sum(math.prod(t.shape) for t in outputs)))
 
 

@@ -1,4 +1,4 @@
-"""The functions on elements that expressions are made of: names, numpy meaning, flops."""
+"""The functions on elements that make up expressions: names, numpy semantics, flops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CellFunction(NamedTuple):
 
 
 def _divide(a: Any, b: Any) -> Any:
-    """Integers divide towards zero (ONNX Div), everything else truly."""
+    """Divide integers towards zero (ONNX Div), everything else truly."""
     kind = np.result_type(a, b).kind
     if kind not in "iu":
         return np.divide(a, b)
@@ -32,20 +32,20 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    """`a ** b`; small constant exponents are products, which is what compilers make of them."""
+    """Compute `a ** b`; small constant exponents are products, which is what compilers make of them."""
     if isinstance(b, (int, float)) and isinstance(a, np.ndarray) and b in (1, 2, 3):
         return a if b == 1 else a * a if b == 2 else a * a * a
     return np.power(a, b)
 
 
 def _unsigned(a: Any) -> np.ndarray:
-    """The bits of integers as numbers without sign."""
+    """View the bits of integers as numbers without sign."""
     array = np.asarray(a)
     return array.view(f"u{array.dtype.name}") if array.dtype.kind == "i" else array
 
 
 def _shift_right_logical(a: Any, b: Any) -> Any:
-    """Zeros come in from the left."""
+    """Shift the bits of integers right; zeros come in from the left."""
     array = np.asarray(a)
     return np.right_shift(_unsigned(array), _unsigned(b)).astype(array.dtype)
 
@@ -55,7 +55,7 @@ def _popcount(a: Any) -> Any:
 
 
 def _count_leading_zeros(a: Any) -> Any:
-    """All bits behind the first one are set, then counted."""
+    """Count leading zeros: set all bits behind the first one, then count bits."""
     bits, width = _unsigned(a), np.asarray(a).dtype.itemsize * 8
     shift = 1
     while shift < width:
@@ -65,7 +65,7 @@ def _count_leading_zeros(a: Any) -> Any:
 
 
 def _round_away(a: Any) -> Any:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     whole = np.trunc(a)
     return np.where(np.abs(a - whole) >= 0.5, whole + np.sign(a), whole)
 
@@ -77,36 +77,36 @@ def _complex(a: Any, b: Any) -> Any:
 
 
 def _polygamma(n: Any, x: Any) -> Any:
-    """The n-th derivative of digamma (Abramowitz and Stegun 6.4.10), in the elements' own precision."""
+    """Compute the n-th derivative of digamma (Abramowitz and Stegun 6.4.10), in the elements' own precision."""
     order = np.asarray(n)
     series = np.where(order % 2 == 0, -1, 1) * special.gamma(order + 1) * special.zeta(order + 1, x)
     return np.where(order == 0, special.digamma(x), series)
 
 
 def _gelu(a: Any) -> Any:
-    """a Phi(a) with the normal distribution's Phi (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016)."""
+    """Compute a Phi(a) with the normal distribution's Phi (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016)."""
     return a * (0.5 * (1.0 + erf(a * math.sqrt(0.5))))
 
 
 def _gelu_tanh(a: Any) -> Any:
-    """Its approximation by a hyperbolic tangent (ibid., section 2)."""
+    """Approximate GELU by a hyperbolic tangent (Hendrycks and Gimpel, section 2)."""
     return a * (0.5 * (1.0 + np.tanh((a + 0.044715 * a * a * a) * math.sqrt(2 / math.pi))))
 
 
 def _silu(a: Any) -> Any:
-    """a sigmoid(a) (ibid.; Ramachandran, Zoph and Le, Searching for Activation Functions, 2017: swish)."""
+    """Compute a sigmoid(a) (ibid.; Ramachandran, Zoph and Le, Searching for Activation Functions, 2017: swish)."""
     with np.errstate(over="ignore"):
         return a / (1.0 + np.exp(-a))
 
 
 def _quick_gelu(a: Any) -> Any:
-    """Its approximation by a logistic function, a sigmoid(1.702 a) (Hendrycks and Gimpel, section 2)."""
+    """Approximate GELU by a logistic function, a sigmoid(1.702 a) (Hendrycks and Gimpel, section 2)."""
     with np.errstate(over="ignore"):
         return a / (1.0 + np.exp(-1.702 * a))
 
 
 def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that knows no short float types, applied to them in float32."""
+    """Wrap a function that does not support short float types to compute them in float32."""
 
     def call(*given: Any) -> Any:
         dtype = next((a.dtype for a in given if hasattr(a, "dtype")), None)

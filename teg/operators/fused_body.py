@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What a fused block does: `types` of all values, steps in order, the numbers of its outputs."""
+    """The computation of a fused block: `types` of all values, steps in order, the numbers of its outputs."""
 
     inputs: tuple[TensorType, ...]
     types: tuple[TensorType, ...]
@@ -33,12 +33,12 @@ class Body(NamedTuple):
     outputs: tuple[int, ...]
 
     def makers(self) -> dict[int, tuple[int, int]]:
-        """Per value that a step makes: the step's number, and which of its results."""
+        """Map each value that a step makes to the step's number and the position among its results."""
         return {v: (s, k) for s, step in enumerate(self.steps) for k, v in enumerate(step.makes)}
 
 
 def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
-    """The body that the attributes of a fused block tell; `known` are the operators it may use.
+    """Parse the body from the attributes of a fused block; `known` are the operators it may use.
 
     Raises:
         ValueError: it is malformed, a step does not fit, or a step cannot stand inside a block; it says which.
@@ -102,7 +102,7 @@ def _outputs(told: Any, inputs: int, count: int) -> tuple[int, ...]:
 
 
 def check_use(body: Body) -> None:
-    """Every input is read, and every step is there for something.
+    """Check that every input is read and that every step is needed.
 
     Raises:
         ValueError: which input or step is not needed.

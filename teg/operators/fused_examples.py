@@ -1,4 +1,4 @@
-"""Fused blocks that contract tests and documentation try: what compilers fuse most."""
+"""Examples of fused blocks for contract tests and documentation: the most common fusions of compilers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MASKED = (
 
 
 def _biased(dtype: str) -> OperatorExample:
-    """A contraction, its bias and relu."""
+    """Build an example of a contraction, its bias and relu."""
     dims = {"m": 4, "n": 5}
     body = (
         _contract("mk,kn->mn", (0, 1)),
@@ -59,7 +59,7 @@ def _biased(dtype: str) -> OperatorExample:
 
 
 def _softmax() -> OperatorExample:
-    """A softmax spelled out."""
+    """Build an example of a softmax written out."""
     dims, rows = {"r": 4, "c": 6}, ("rc", "r")
     body = (
         _reduce("max", "rc->r", (0,)),
@@ -71,7 +71,7 @@ def _softmax() -> OperatorExample:
 
 
 def _attention() -> OperatorExample:
-    """Scores, a causal mask, softmax and the weighted sum; two query heads share one of keys."""
+    """Build an example of scores, a causal mask, softmax and the weighted sum; two query heads share one of keys."""
     dims = {"b": 2, "h": 2, "s": 4, "t": 5}
     body = (
         _contract("bhsd,btd->bhst", (0, 1)),
@@ -83,7 +83,7 @@ def _attention() -> OperatorExample:
 
 
 def _update() -> OperatorExample:
-    """A parameter and its momentum, from the gradient: two outputs."""
+    """Build an example of the update of a parameter and its momentum from the gradient: two outputs."""
     dims, both = {"r": 4, "c": 3}, ("rc", "rc")
     body = (
         _cell(("add", ("mul", ("const", 0.9), _X), _Y), both, dims, (2, 1), "float32"),
@@ -93,7 +93,7 @@ def _update() -> OperatorExample:
 
 
 def _norm() -> OperatorExample:
-    """A cell into a sum that parts may share: the squared norm of a difference."""
+    """Build an example of a cell into a sum that parts may share: the squared norm of a difference."""
     square = ("square", ("sub", _X, _Y))
     body = (
         _cell(square, ("rc", "rc"), {"r": 4, "c": 6}, (0, 1), "float32"),
@@ -103,7 +103,7 @@ def _norm() -> OperatorExample:
 
 
 def _prologue() -> OperatorExample:
-    """A cell computed anew by every column of the product that reads it; the sum is shared."""
+    """Build an example of a cell recomputed by every column of the product that reads it; the sum is shared."""
     gate = ("mul", _X, ("sigmoid", _Y))
     body = (
         _cell(gate, ("mk", "mk"), {"m": 4, "k": 6}, (0, 1), "float32"),

@@ -1,4 +1,4 @@
-"""The index space of a fused block, from those of its steps.
+"""The index space of a fused block, derived from those of its steps.
 
 Index dimensions of steps that run densely (stride 1, offset 0, element by element) along the same tensor
 dimension are one *class*. A class that every output has, and that is parallel in all its steps, is a parallel
@@ -22,7 +22,7 @@ Place = tuple[int, int]
 
 
 class Space(NamedTuple):
-    """The block's signature, its loops, and per step which of both each own dimension runs along (-1: whole).
+    """The block's signature, its loops, and for each step the one that each own dimension runs along (-1: whole).
 
     The loops are counted after the dimensions of the signature; their kind is the monoid of those that reduce.
     """
@@ -33,15 +33,15 @@ class Space(NamedTuple):
 
     @property
     def index_range(self) -> ZRange:
-        """All dimensions and loops."""
+        """The index range of all dimensions and loops."""
         return self.signature.index_range.cross(ZRange.of_shape([d.size for d in self.loops]))
 
     def split(self, step: int) -> tuple[int, ...]:
-        """Per dimension of a step the block's dimension that parts of the block split it by (-1: none)."""
+        """Return for each dimension of a step the block's dimension that parts of the block split it by (-1: none)."""
         return tuple(k if k < len(self.signature.dims) else -1 for k in self.along[step])
 
     def part(self, step: int, own: ZRange, index: ZRange) -> ZRange:
-        """The part of a step's index range `own` that a part of the block's needs."""
+        """Return the part of a step's index range `own` that the part `index` of the block's range needs."""
         start = tuple(
             s if k < 0 else index.start[k] for s, k in zip(own.start, self.along[step], strict=True)
         )
@@ -50,7 +50,7 @@ class Space(NamedTuple):
 
 
 def space_of(body: Body) -> Space:
-    """The index space of the block with this body."""
+    """Derive the index space of the block with this body."""
     classes = _Classes(body)
     for v, (s, k) in body.makers().items():
         _join_value(classes, body, v, s, k)
@@ -99,7 +99,7 @@ class _Classes:
         self.above[high] = low
 
     def meet(self, a: Place, b: Place) -> bool:
-        """Whether joined they would hold two dimensions of one step."""
+        """Return whether the joined sets would hold two dimensions of one step."""
         a, b = self.root(a), self.root(b)
         steps = [s for s, _ in self.members(a)]
         return a != b and any(s in steps for s, _ in self.members(b))
@@ -126,7 +126,7 @@ def _is_dense(row: Row | None) -> bool:
 
 
 def _reads(body: Body, v: int) -> Iterator[tuple[int, tuple[Row | None, ...]]]:
-    """Every read of a value: the step and its rows."""
+    """Yield every read of a value: the step and its rows."""
     for s, step in enumerate(body.steps):
         for k, read in enumerate(step.reads):
             if read == v:
@@ -134,7 +134,7 @@ def _reads(body: Body, v: int) -> Iterator[tuple[int, tuple[Row | None, ...]]]:
 
 
 def _join_value(classes: _Classes, body: Body, v: int, s: int, k: int) -> None:
-    """A value inside: maker and readers run along it together, or its maker makes all of it."""
+    """Join producer and readers along an inner value, or block dimensions so that the producer computes all of it."""
     maker = body.steps[s]
     for d, made in enumerate(_rows(maker, "made", k)):
         if made is None:
@@ -154,7 +154,7 @@ def _join_value(classes: _Classes, body: Body, v: int, s: int, k: int) -> None:
 
 
 def _join_input(classes: _Classes, body: Body, v: int, d: int) -> None:
-    """Readers of an input run along it together, unless that would let one step run along it twice."""
+    """Join the readers of an input along it, unless that would let one step run along it twice."""
     groups: dict[tuple[int, ...], list[Place]] = {}
     for s, rows in _reads(body, v):
         row = rows[d]
@@ -167,7 +167,7 @@ def _join_input(classes: _Classes, body: Body, v: int, d: int) -> None:
 
 
 def _kind(classes: _Classes, body: Body, root: Place) -> tuple[str, bool] | None:
-    """The kind of the dimension that a class makes, and whether it is a loop; None where it makes none."""
+    """Determine the kind of the dimension that a class makes, and whether it is a loop; None where it makes none."""
     members = classes.members(root)
     steps = [s for s, _ in members]
     if len(set(steps)) < len(steps) or any(m in classes.blocked for m in members):
@@ -188,19 +188,19 @@ def _kind(classes: _Classes, body: Body, root: Place) -> tuple[str, bool] | None
 
 
 def _is_product(body: Body, step: Step) -> bool:
-    """Whether a step is work for matrix units, too much for every part to repeat."""
+    """Return whether a step is work for matrix units, too much for every part to repeat."""
     types = [body.types[v] for v in step.reads], [body.types[v] for v in step.makes]
     return step.operator.work(step.definition, *types).contracts
 
 
 def _standing(classes: _Classes, body: Body, root: Place) -> tuple[int, int]:
-    """Dimensions stand as they do in the step of the first output."""
+    """Return the sort key of a class: its dimension's position in the step of the first output."""
     last = body.makers()[body.outputs[0]][0]
     return next((0, i) for s, i in classes.members(root) if s == last)
 
 
 def _names(classes: _Classes, body: Body, roots: Sequence[Place]) -> list[str]:
-    """The dimensions' names in the step of the first output, which differ."""
+    """Return the dimensions' names in the step of the first output, which differ."""
     last = body.makers()[body.outputs[0]][0]
     places = [next(p for p in classes.members(root) if p[0] == last) for root in roots]
     return [_dims(body.steps[s])[i].name for s, i in places]
@@ -211,7 +211,7 @@ def _position(order: Sequence[Place], root: Place) -> int:
 
 
 def _input_rows(body: Body, along: Sequence[Sequence[int]], v: int) -> list[Row]:
-    """How the block reads an input: as all its readers do, or whole."""
+    """Build the rows by which the block reads an input: as all its readers do, or whole."""
     rows = []
     for d, size in enumerate(body.inputs[v].shape):
         found: set[Row | None] = set()
@@ -227,7 +227,7 @@ def _input_rows(body: Body, along: Sequence[Sequence[int]], v: int) -> list[Row]
 
 
 def _covers(row: Row, steps: int, size: int) -> bool:
-    """Whether all of a tensor dimension is read."""
+    """Return whether all of a tensor dimension is read."""
     ends = (row.offset, row.offset + row.stride * max(steps - 1, 0))
     return min(ends) <= 0 and max(ends) + row.extent >= size
 

@@ -1,4 +1,4 @@
-"""What a fused block computes: its steps one after the other, a small part of the index range at a time.
+"""Evaluation of a fused block: its steps one after the other, a small part of the index range at a time.
 
 Between steps only a part's values live, so live memory is that of inputs and outputs plus a constant.
 """
@@ -24,7 +24,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def run_body(body: Body, space: Space, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    """The block's outputs on a part of its index space, from operands that hold what it reads."""
+    """Compute the block's outputs on a part of its index space, from operands that hold what it reads."""
     index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
     parts = list(chunks(body, space, index))
     kept: dict[int, tuple[ZRange, tuple[Operand, ...]]] = {}
@@ -42,7 +42,7 @@ def run_body(body: Body, space: Space, index: ZRange, operands: Sequence[Operand
 
 
 class _Result:
-    """An output put together from parts: beside each other, or on top of each other where it is reduced."""
+    """An output assembled from parts: side by side, or combined where it is reduced."""
 
     def __init__(self, array: np.ndarray, start: tuple[int, ...], monoid: str) -> None:
         self.array, self.start, self.monoid = array, start, monoid
@@ -59,7 +59,7 @@ class _Result:
         return _Result(np.empty(box.shape, numpy_dtype(body.types[v].dtype)), box.start, monoid)
 
     def take(self, part: Operand) -> None:
-        """Put a part in its place, or combine it with what is there."""
+        """Store a part in its place, or combine it with what is there."""
         shape = part.array.shape
         at = tuple(slice(s - b, s - b + n) for s, b, n in zip(part.start, self.start, shape, strict=True))
         if self.done is None:
@@ -72,7 +72,7 @@ class _Result:
 
 
 def chunks(body: Body, space: Space, index: ZRange) -> Iterator[ZRange]:
-    """Parts of the index range, whose values between steps are small: dimensions first, then what is reduced."""
+    """Yield parts of the index range with small values between steps: split dimensions first, then what is reduced."""
     live = between_bytes(body, space, index)
     if live > CHUNK_BYTES:
         dims = (*space.signature.dims, *space.loops)
@@ -86,7 +86,7 @@ def chunks(body: Body, space: Space, index: ZRange) -> Iterator[ZRange]:
 
 
 def between_bytes(body: Body, space: Space, index: ZRange) -> int:
-    """Bytes of all values that steps hand to each other on a part of the index space."""
+    """Count the bytes of all values that steps pass to each other on a part of the index space."""
     total = 0
     for s, step in enumerate(body.steps):
         own = _own(step)
@@ -113,7 +113,7 @@ def _run(
     kept: dict[int, tuple[ZRange, tuple[Operand, ...]]],
     cut: Sequence[int],
 ) -> list[Operand]:
-    """The outputs of one part. `kept` holds what steps that not all `cut` dimensions reach made before."""
+    """Compute the outputs of one part. `kept` holds earlier results of steps that not all `cut` dimensions reach."""
     values: dict[int, Operand] = dict(enumerate(operands))
     waiting = Counter(v for step in body.steps for v in step.reads)
     waiting.update(body.outputs)
@@ -135,7 +135,7 @@ def _run(
 
 
 def _apply(body: Body, step: Step, index: ZRange, values: dict[int, Operand]) -> tuple[Operand, ...]:
-    """One step on a part of its own index space."""
+    """Apply one step on a part of its own index space."""
     signature = step.definition.signature
     assert signature is not None
     operands = []

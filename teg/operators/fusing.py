@@ -32,7 +32,7 @@ class _Plan(NamedTuple):
 
 
 class _Fusing:
-    """The shape rule, meaning and work of fused blocks over a catalogue of operators."""
+    """The shape rule, evaluation and work of fused blocks over a catalog of operators."""
 
     def __init__(self, known: Mapping[str, Operator]) -> None:
         self.known = known
@@ -63,7 +63,7 @@ class _Fusing:
 
 
 def _work(body: Body, space: Space) -> Work:
-    """The steps' work one after the other; memory sees the block's inputs and outputs only."""
+    """Collect the steps' work, done one after the other; memory sees the block's inputs and outputs only."""
     parts, reads = [], dict[int, tuple[str, ...]]()
     total = 0.0
     for s, step in enumerate(body.steps):
@@ -84,7 +84,7 @@ def _points(step: Step) -> int:
 
 
 def _part(step: Step, along: Sequence[int], space: Space, work: Work, dtype: str) -> Part:
-    """A step's work per point of the block's dimensions that it has; the others are factors."""
+    """Compute a step's work per point of the block's dimensions that it has; the others are factors."""
     assert step.definition.signature is not None
     outer = [d.name for d in space.signature.dims]
     flops, roles = work.flops, dict[str, str]()
@@ -101,7 +101,7 @@ def _part(step: Step, along: Sequence[int], space: Space, work: Work, dtype: str
 
 
 def _counted(body: Body, s: int, space: Space, work: Work) -> dict[int, tuple[str, ...]]:
-    """Inputs of which one step alone reads less than their box, counted by the block's dimensions."""
+    """Find inputs of which one step alone reads less than their box, counted by the block's dimensions."""
     step, found = body.steps[s], dict[int, tuple[str, ...]]()
     assert step.definition.signature is not None
     names = [d.name for d in step.definition.signature.dims]
@@ -115,7 +115,7 @@ def _counted(body: Body, s: int, space: Space, work: Work) -> dict[int, tuple[st
 
 
 def fused_operator(known: Mapping[str, Operator]) -> Operator:
-    """The operator `fused` whose steps are applications of the operators in `known`."""
+    """Build the operator `fused`, whose steps are applications of the operators in `known`."""
     fusing = _Fusing(known)
     return Operator(
         name=FUSED,

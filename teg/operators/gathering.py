@@ -46,13 +46,13 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _dim_of(plan: Indexing, dim: int) -> int:
-    """The dimension of what is gathered along which a dimension of the indices runs."""
+    """Return the dimension of the gathered array along which a dimension of the indices runs."""
     partner = plan.partner(dim)
     return plan.axis + plan.free.index(dim) if partner is None else plan.place(partner)
 
 
 def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    """Over a part of the table, positions outside it contribute zero."""
+    """Gather slices; over a part of the table, positions outside it contribute zero."""
     assert definition.signature is not None
     table, positions = operands[0].array, operands[1].array
     mode, size = definition.get("mode", "strict"), definition.signature.dims[-1].size

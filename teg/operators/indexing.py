@@ -1,4 +1,4 @@
-"""What gathers and scatters share: which dimensions run together, what positions mean, rows in one layout."""
+"""Indexing shared by gathers and scatters: aligned dimensions, meaning of positions, common form of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tapestry.teg.operators.reading import canonical_axis
 class Indexing(NamedTuple):
     """Positions along dimension `axis` of a table of some rank; `aligned` (table dim, indices dim) run together.
 
-    What is gathered (and what a scatter takes as updates) has the table's dimensions in order, `axis`
+    The gathered array (and the updates of a scatter) has the table's dimensions in order, `axis`
     replaced by the `free` dimensions of the indices: those that are not aligned.
     """
 
@@ -26,45 +26,45 @@ class Indexing(NamedTuple):
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """The table's dimensions that the positions say nothing about."""
+        """The table's dimensions other than `axis` and the aligned ones."""
         together = {self.axis, *(t for t, _ in self.aligned)}
         return tuple(k for k in range(self.rank) if k not in together)
 
     @property
     def gathered_rank(self) -> int:
-        """The rank of what is gathered."""
+        """The rank of the gathered array."""
         return self.rank - 1 + len(self.free)
 
     def place(self, dim: int) -> int:
-        """Where a table dimension other than `axis` is in what is gathered."""
+        """Return the position in the gathered array of a table dimension other than `axis`."""
         return dim if dim < self.axis else dim - 1 + len(self.free)
 
     def partner(self, dim: int) -> int | None:
-        """The table dimension that runs together with a dimension of the indices."""
+        """Return the table dimension that runs together with a dimension of the indices; None if there is none."""
         return next((t for t, k in self.aligned if k == dim), None)
 
     def shape(self, table: Sequence[int], indices: Sequence[int]) -> tuple[int, ...]:
-        """The shape of what is gathered."""
+        """Return the shape of the gathered array."""
         return (*table[: self.axis], *(indices[k] for k in self.free), *table[self.axis + 1 :])
 
     def flat_table(self, table: np.ndarray) -> np.ndarray:
-        """A table as `(aligned, axis, rest)`."""
+        """Reshape a table to `(aligned, axis, rest)`."""
         return _grouped(table, ([t for t, _ in self.aligned], [self.axis], self.rest))
 
     def flat_positions(self, positions: np.ndarray) -> np.ndarray:
-        """Indices as `(aligned, free)`."""
+        """Reshape indices to `(aligned, free)`."""
         return _grouped(positions, ([k for _, k in self.aligned], self.free))
 
     def flat_gathered(self, gathered: np.ndarray) -> np.ndarray:
-        """What is gathered as `(aligned, free, rest)`."""
+        """Reshape the gathered array to `(aligned, free, rest)`."""
         return _grouped(gathered, self._gathered_groups)
 
     def gathered(self, flat: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-        """`(aligned, free, rest)` at the shape of what is gathered."""
+        """Reshape `(aligned, free, rest)` to the shape of the gathered array."""
         return _ungrouped(flat, self._gathered_groups, shape)
 
     def table(self, flat: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-        """`(aligned, axis, rest)` at the shape of the table."""
+        """Reshape `(aligned, axis, rest)` to the shape of the table."""
         return _ungrouped(flat, ([t for t, _ in self.aligned], [self.axis], self.rest), shape)
 
     @property
@@ -74,13 +74,13 @@ class Indexing(NamedTuple):
 
 
 def _grouped(array: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray:
-    """Each group of dimensions as one."""
+    """Merge each group of dimensions into one."""
     order = [k for group in groups for k in group]
     return array.transpose(order).reshape([math.prod(array.shape[k] for k in group) for group in groups])
 
 
 def _ungrouped(flat: np.ndarray, groups: Sequence[Sequence[int]], shape: Sequence[int]) -> np.ndarray:
-    """The inverse of `_grouped`."""
+    """Invert `_grouped`."""
     order = [k for group in groups for k in group]
     return flat.reshape([shape[k] for k in order]).transpose(np.argsort(order))
 
@@ -88,7 +88,7 @@ def _ungrouped(flat: np.ndarray, groups: Sequence[Sequence[int]], shape: Sequenc
 def indexing(
     axis: Any, aligned: Any, table: Sequence[int | None], indices: Sequence[int], dtype: str
 ) -> Indexing:
-    """The indexing that these attributes and shapes describe; a table size of None is not checked.
+    """Build the indexing that these attributes and shapes describe; a table size of None is not checked.
 
     Raises:
         ValueError: the axis or a pair lies outside, a dimension is used twice, sizes differ, or the indices
@@ -119,9 +119,9 @@ def indexing(
 
 
 def wrapped(positions: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Positions as they are meant: "strict" ones count from the end if negative, "clip" moves them inside.
+    """Resolve positions: "strict" ones count from the end if negative, "clip" moves them inside.
 
-    In any other mode positions outside `[0, size)` are nowhere and stay as they are.
+    In any other mode positions outside `[0, size)` refer to no element and stay as they are.
 
     Raises:
         ValueError: a strict position lies outside.

@@ -1,4 +1,4 @@
-"""Tensors put together: one after the other, or their elements in turn. Every dimension shards.
+"""Concatenation and interleaving: tensors one after the other, or elements in turn. Every dimension can be sharded.
 
 The index space is that of the result. Input `k` of a concatenation is read at the result's coordinates moved
 by its start; what sticks out of the input is clipped, so a shard reads of each input what falls into its range.
@@ -23,7 +23,7 @@ def _move(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) ->
 
 
 def _joined_axis(attrs: Attributes, inputs: Sequence[TensorType], equal: bool) -> int:
-    """The axis, once it is sure that all inputs agree but for it (or, `equal`, altogether)."""
+    """Return the axis after checking that all inputs agree except along it (or, `equal`, altogether)."""
     given = settings(attrs, ("axis",))
     if not inputs:
         raise ValueError("expected at least one input, not 0")
@@ -65,7 +65,7 @@ def _evaluate_concat(
 
 
 def _concat_inputs(definition: Definition) -> tuple[tuple[int, ...], ...]:
-    """The inputs' sizes along the axis are the distances of their starts."""
+    """Return the shapes of the inputs: their sizes along the axis are the distances of their starts."""
     signature, axis = definition.signature, definition["axis"]
     assert signature is not None
     result = signature.index_range.shape

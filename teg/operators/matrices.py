@@ -1,4 +1,4 @@
-"""Linear algebra on the last two dimensions of tensors: matrices stay whole, stacks of them shard."""
+"""Linear algebra on the last two dimensions of tensors: matrices stay whole, stacks of them can be sharded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MatrixFunction(NamedTuple):
 
 
 def _triangle(definition: Definition, matrix: np.ndarray) -> np.ndarray:
-    """The half that counts, with ones on the diagonal where they are understood."""
+    """Return the triangle that is read, with ones on the diagonal where they are implied."""
     half = np.tril(matrix) if definition.get("lower", True) else np.triu(matrix)
     if not definition.get("unit_diagonal", False):
         return half
@@ -40,7 +40,7 @@ def _triangle(definition: Definition, matrix: np.ndarray) -> np.ndarray:
 
 
 def _cholesky(definition: Definition, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Only one half of the matrix is read, as numpy does: the lower one (`lower`) or the upper one."""
+    """Compute the Cholesky factor from one half of the matrix, as numpy does: the lower (`lower`) or the upper one."""
     if definition.get("lower", True):
         return np.linalg.cholesky(arrays[0])
     return np.linalg.cholesky(arrays[0], upper=True)
@@ -103,7 +103,7 @@ def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) ->
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
-    """The matrix is no index dimension: a point is a whole one."""
+    """Return the work per point; the matrix is no index dimension, so a point is a whole matrix."""
     rows, columns = inputs[0].shape[-1], inputs[-1].shape[-1]
     return Work("vector", flops=FUNCTIONS[definition["function"]].cubic * rows * rows * columns)
 

@@ -16,14 +16,14 @@ FINITE = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu
 
 
 def accumulation(dtype: str) -> np.dtype[Any]:
-    """The element type in which sums over `dtype` are accumulated."""
+    """Return the element type in which sums over `dtype` are accumulated."""
     if dtype in EXTENDED or dtype in HALF:
         return np.dtype(np.float32 if is_float(dtype) else np.int32)
     return numpy_dtype(dtype)
 
 
 def identity(monoid: str, dtype: str) -> Any:
-    """The element `e` of `dtype` with `combine(e, x) = x`, as a Python number."""
+    """Return the element `e` of `dtype` with `combine(e, x) = x`, as a Python number."""
     if monoid in ("sum", "any"):
         return False if dtype == "bool" else 0
     if monoid in ("prod", "all"):
@@ -49,19 +49,19 @@ _COMBINE: dict[str, np.ufunc] = {
 
 
 def combiner(monoid: str) -> np.ufunc:
-    """The numpy function of two arrays that combines two partial results."""
+    """Return the numpy function of two arrays that combines two partial results."""
     return _COMBINE[monoid]
 
 
 def combine(monoid: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Two partial results as one, element by element, in their common element type."""
+    """Combine two partial results, element by element, in their common element type."""
     if monoid == "logsumexp" and a.dtype.name in HALF:
         return np.logaddexp(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     return np.asarray(_COMBINE[monoid](a, b))
 
 
 def reduce_axes(monoid: str, array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """The array reduced over `axes`, in its accumulation type; nothing reduces to the identity."""
+    """Reduce the array over `axes`, in its accumulation type; an empty array reduces to the identity."""
     dtype, over = array.dtype.name, tuple(axes)
     wide = accumulation(dtype)
     if monoid == "logsumexp":

@@ -1,4 +1,4 @@
-"""Normalisations: rows are divided by what they sum to, or moved to zero mean and unit variance."""
+"""Normalizations: rows are divided by their sum, or moved to zero mean and unit variance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _infer_softmax(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _shifted(definition: Definition, array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The values minus their row's maximum, in the accumulation type, in a new array."""
+    """Return the values minus their row's maximum, in the accumulation type and a new array, and the axes."""
     axes = tuple(definition["axes"])
     wide = array.astype(accumulation(array.dtype.name), copy=False)
     return wide - np.max(wide, axis=axes, keepdims=True, initial=-np.inf), axes
@@ -45,7 +45,7 @@ def _shifted(definition: Definition, array: np.ndarray) -> tuple[np.ndarray, tup
 def _evaluate_softmax(
     definition: Definition, _: ZRange, operands: Sequence[Operand]
 ) -> tuple[np.ndarray, ...]:
-    """Exponentials and sums are rounded to the element type, as they are where the softmax is written out."""
+    """Compute softmax; exponentials and sums are rounded to the element type, as where the softmax is written out."""
     array = operands[0].array
     with np.errstate(invalid="ignore"):
         values, axes = _shifted(definition, array)
@@ -56,7 +56,7 @@ def _evaluate_softmax(
 
 
 def _rounded(wide: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Values that `dtype` can hold, still in their wider type."""
+    """Round values to those that `dtype` can hold, still in their wider type."""
     return wide if wide.dtype == dtype else wide.astype(dtype).astype(wide.dtype)
 
 
@@ -110,7 +110,7 @@ def _evaluate_layer_norm(
 
 
 def _elements(definition: Definition, inputs: Sequence[TensorType]) -> int:
-    """Elements of one normalised row."""
+    """Return the number of elements of one normalized row."""
     return math.prod(inputs[0].shape[a] for a in definition["axes"])
 
 

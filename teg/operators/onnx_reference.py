@@ -1,7 +1,7 @@
-"""Operators of ONNX by ONNX's own reference implementation, one node at a time.
+"""Evaluation of ONNX operators by ONNX's own reference implementation, one node at a time.
 
-A node comes as plain values (see `teg.operators.foreign`): tensors, numbers and text, no graphs, no files. What
-is run is the code of the installed `onnx` package and nothing that a program brings along.
+A node comes as plain values (see `teg.operators.foreign`): tensors, numbers and text, no graphs, no files. Only
+the code of the installed `onnx` package is run, and nothing that is supplied with the program.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLAIN_KINDS = {
 
 
 class Call(NamedTuple):
-    """One node: which operator, which operand stands at each input (-1: none), which outputs are made."""
+    """One node: its operator, the operand at each input (-1: none), and the outputs that are made."""
 
     op: str
     domain: str
@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 
 def run_reference(call: Call, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """The outputs that the node makes, as the reference gives them.
+    """Compute the outputs that the node makes by the reference implementation.
 
     Raises:
         ValueError: the reference has no such operator, or refuses the operands.
@@ -61,7 +61,7 @@ def run_reference(call: Call, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
 
 
 def check_known(call: Call, dtypes: Sequence[str]) -> None:
-    """Do nothing for a call that the reference can run, given operands of these element types.
+    """Check that the reference can run a call with operands of these element types.
 
     Raises:
         ValueError: it cannot; the message says why.
@@ -70,7 +70,7 @@ def check_known(call: Call, dtypes: Sequence[str]) -> None:
 
 
 def node_of(call: Call) -> NodeProto:
-    """The call as an ONNX node, its values called `operandN` and `outputN`."""
+    """Convert the call to an ONNX node, its values called `operandN` and `outputN`."""
     inputs = [f"operand{k}" if k >= 0 else "" for k in call.operands]
     outputs = [f"output{k}" if made else "" for k, made in enumerate(call.made)]
     node = helper.make_node(call.op, inputs, outputs, domain=call.domain)
@@ -79,7 +79,7 @@ def node_of(call: Call) -> NodeProto:
 
 
 def model_of(call: Call, dtypes: Sequence[str]) -> ModelProto:
-    """A model of the node alone, its operands of these element types and any shape."""
+    """Build a model of the node alone, its operands of these element types and any shape."""
     codes = [helper.np_dtype_to_tensor_dtype(numpy_dtype(d)) for d in dtypes]
     infos = [helper.make_tensor_value_info(f"operand{k}", code, None) for k, code in enumerate(codes)]
     node = node_of(call)
@@ -90,7 +90,7 @@ def model_of(call: Call, dtypes: Sequence[str]) -> ModelProto:
 
 
 def _standard_opset(call: Call) -> int:
-    """The standard operators that a function body of another domain is written in."""
+    """Return the version of the standard operators in which function bodies of another domain are written."""
     return call.opset if not call.domain else 21
 
 

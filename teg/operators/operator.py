@@ -1,6 +1,6 @@
-"""The record that says everything about an operator: shape rule, signature, work, numpy meaning.
+"""The record that describes an operator: shape rule, signature, work, numpy semantics.
 
-Imported by the operator families beside it and by whoever needs the catalogue (`teg.operators`).
+Imported by the operator families beside it and by the users of the catalog (`teg.operators`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Operand(NamedTuple):
 
 
 class Inferred(NamedTuple):
-    """What an application gives: signature (None: fixed block) and output types."""
+    """The result of inferring an application: signature (None: fixed block) and output types."""
 
     signature: Signature | None
     outputs: tuple[TensorType, ...]
@@ -32,11 +32,11 @@ class Inferred(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """One step of a fused block: work of its own units, one after the other with the rest.
+    """One step of a fused block: work for its own units, done one after the other with the rest.
 
     `kind` is "contraction" or "vector", `flops` per point of the index dimensions `dims` that the step has,
     `roles` as in `Work`; `whole` multiplies m, n, k and batch by what dimensions add that are whole in every
-    part. `dtype` decides how fast it goes.
+    part. `dtype` determines its speed.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """Marginal work of one index point.
+    """The marginal work of one index point.
 
     `flops` per point. `roles` places index dimensions in the device's native matrix tile ("m", "n", "k",
     "batch"); `k_factor` multiplies k by what the window adds. `reads` names, per input position, the index
@@ -67,7 +67,7 @@ class Work:
 
     @property
     def contracts(self) -> bool:
-        """Whether matrix units do some of it."""
+        """True if matrix units do some of the work."""
         return self.kind == "contraction" or any(p.kind == "contraction" for p in self.parts)
 
 
@@ -81,7 +81,7 @@ class PartAmounts(NamedTuple):
 
 
 def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
-    """Flops for parts of `sizes` `(..., dims)` of the index dimensions `names`, int64 `(...)`."""
+    """Compute flops for parts of `sizes` `(..., dims)` of the index dimensions `names`, as int64 `(...)`."""
     if work.parts:
         return np.asarray(sum(p.flops for p in part_amounts(work, names, sizes)))
     points = np.prod(sizes, axis=-1, dtype=np.int64)
@@ -89,7 +89,7 @@ def flops_of(work: Work, names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
 
 
 def part_amounts(work: Work, names: Sequence[str], sizes: np.ndarray) -> list[PartAmounts]:
-    """The work of each part of a fused block for `sizes` `(..., dims)`; nothing where a part of it is empty."""
+    """Compute the work of each part of a fused block for `sizes` `(..., dims)`; no flops where a size is zero."""
     some = np.prod(sizes, axis=-1, dtype=np.int64) > 0
     amounts = []
     for part in work.parts:
@@ -108,10 +108,10 @@ def part_amounts(work: Work, names: Sequence[str], sizes: np.ndarray) -> list[Pa
 def work_of(
     operator: Operator, definition: Definition, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
 ) -> Work:
-    """The marginal work of an application, of the kind that the costs which its definition brings along ask for.
+    """Compute the marginal work of an application, of the kind required by costs supplied with its definition.
 
-    Given flops are done by the vector units where the operator has none, and say nothing of tiles; given bytes
-    are moved where it moves none.
+    Supplied flops are done by the vector units where the operator has none, and say nothing of tiles; supplied
+    bytes are moved where it moves none.
     """
     work = operator.work(definition, inputs, outputs)
     costs = definition.costs
@@ -124,7 +124,7 @@ def work_of(
 
 
 def work_dtype(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> str:
-    """The element type that decides how fast a block computes: that of its first output, else of its first input."""
+    """Return the element type that decides a block's compute speed: that of its first output, else its first input."""
     return next((t.dtype for t in (*outputs, *inputs)), "float32")
 
 

@@ -1,6 +1,6 @@
-"""Positions by order: where the greatest element is, and which elements come first when sorted.
+"""Arg-reductions and arg-sorts: the position of the greatest element, and of those first when sorted.
 
-Numbers that are no numbers (NaN) are greatest when sorted and found first by either arg-reduction, as in numpy.
+NaN is greatest when sorted and found first by either arg-reduction, as in numpy.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _infer_arg_sort(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred
 def _evaluate_arg_sort(
     definition: Definition, _: ZRange, operands: Sequence[Operand]
 ) -> tuple[np.ndarray, ...]:
-    """Equal elements come in the order of their positions (whatever `stable` says)."""
+    """Compute the sorting positions; equal elements come in the order of their positions (whatever `stable` says)."""
     array, count = operands[0].array, definition["count"]
     lines = np.moveaxis(array, definition["axis"], -1)
     lines = lines.astype(accumulation(array.dtype.name), copy=False)
@@ -90,7 +90,7 @@ def _evaluate_arg_sort(
 
 
 def _line(definition: Definition, inputs: Sequence[TensorType]) -> int:
-    """The length of what one index point orders."""
+    """Return the length of the line that one index point sorts."""
     return inputs[0].shape[int(definition["axis"])]
 
 

@@ -1,4 +1,4 @@
-"""A constant around a tensor, or zeros between its elements. Every dimension shards.
+"""Padding by a constant around a tensor, or by zeros between its elements. Every dimension can be sharded.
 
 A shard of `pad` reads what of its range lies inside the tensor, which may be nothing. Padding by elements of
 the tensor itself (`edge`, `reflect`, `wrap`) is a concatenation of views: `teg.selectors.padding_parts`.

@@ -1,6 +1,6 @@
-"""What an operator of a plug-in is asked before it is let into the catalogue.
+"""Checks of a plug-in's operator before it is added to the catalog.
 
-These are the cheap questions, asked whenever a process starts; the whole contract is `teg.operators.testing`.
+These are the cheap checks, made whenever a process starts; the whole contract is `teg.operators.testing`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FUNCTIONS = ("infer", "evaluate", "work")
 
 
 def examined(offered: Any) -> Operator:
-    """The operator, if it is one and its shape rule accepts its examples.
+    """Return the operator, if it is one and its shape rule accepts its examples.
 
     Raises:
         Refused: it is no operator, lacks a function or examples, or `infer` fails on one or gives no types.

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed and a counter only: any part of a tensor of them is made alone.
+"""Random numbers that depend on a seed and a counter only: any part of a tensor of them is computed on its own.
 
 Source of the mixing: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
 (SplitMix64). Here the counter takes the place of the generator's state, so there is no order of drawing.
@@ -15,7 +15,7 @@ WORD = 2**64
 
 
 def _word(value: Any) -> np.ndarray:
-    """Whole numbers as 64 bits, negative ones in two's complement."""
+    """Convert whole numbers to 64 bits, negative ones in two's complement."""
     if isinstance(value, int):
         return np.asarray(value % WORD, np.uint64)
     return (
@@ -26,19 +26,19 @@ def _word(value: Any) -> np.ndarray:
 
 
 def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Every bit of the result depends on every bit of the argument."""
+    """Mix the bits: every bit of the result depends on every bit of the argument."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(bits ^ (bits >> np.uint64(31)))
 
 
 def random_bits(seed: Any, counter: Any) -> np.ndarray:
-    """64 random bits for each counter, as uint64; seeds that are near give unrelated numbers."""
+    """Compute 64 random bits for each counter, as uint64; seeds that are near give unrelated numbers."""
     with np.errstate(over="ignore"):
         stream = _mixed(_word(seed) + np.uint64(GOLDEN))
         return _mixed(_mixed(_word(counter) * np.uint64(GOLDEN) + stream) ^ stream)
 
 
 def random_uniform(seed: Any, counter: Any) -> np.ndarray:
-    """A float64 in [0, 1) for each counter, a multiple of 2**-53."""
+    """Compute a float64 in [0, 1) for each counter, a multiple of 2**-53."""
     return (random_bits(seed, counter) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,4 +1,4 @@
-"""How operators read their attributes and inputs: every error says what was expected and what came."""
+"""Readers of operators' attributes and inputs: every error says what was expected and what came."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.teg.signature import PARALLEL, IndexDim, Row
 
 
 def settings(attrs: Attributes, required: Sequence[str], optional: Sequence[str] = ()) -> Mapping[str, Any]:
-    """The attributes by name.
+    """Return the attributes by name.
 
     Raises:
         ValueError: a required one is missing, or one is unknown.
@@ -40,7 +40,7 @@ def expect_inputs(inputs: Sequence[TensorType], names: Sequence[str], least: int
 
 
 def integers(value: Any, name: str, length: int | None = None, least: int | None = None) -> tuple[int, ...]:
-    """A tuple of integers, of this `length` and none below `least`.
+    """Check that a value is a tuple of integers, of this `length` and none below `least`, and return it.
 
     Raises:
         ValueError: it is something else.
@@ -55,7 +55,7 @@ def integers(value: Any, name: str, length: int | None = None, least: int | None
 
 
 def known_dtype(value: Any) -> str:
-    """An element type's name.
+    """Return an element type's name, if it is known.
 
     Raises:
         ValueError: there is none of this name.
@@ -66,7 +66,7 @@ def known_dtype(value: Any) -> str:
 
 
 def canonical_axis(axis: Any, rank: int) -> int:
-    """An axis counted from the front: equal blocks have equal attributes.
+    """Return an axis counted from the front: equal blocks have equal attributes.
 
     Raises:
         ValueError: it is negative, or outside a tensor of this rank.
@@ -77,12 +77,12 @@ def canonical_axis(axis: Any, rank: int) -> int:
 
 
 def dim_names(rank: int) -> tuple[str, ...]:
-    """The names of index dimensions that have none of their own: `d0`, `d1`, ..."""
+    """Return the names of index dimensions that have none of their own: `d0`, `d1`, ..."""
     return tuple(f"d{k}" for k in range(rank))
 
 
 def axiswise(shape: Sequence[int], whole: Sequence[int] = ()) -> tuple[tuple[IndexDim, ...], tuple[Row, ...]]:
-    """One parallel index dimension per tensor dimension but those in `whole`, and the tensor's rows."""
+    """Build parallel index dimensions for all tensor dimensions but those in `whole`, and the tensor's rows."""
     names = dim_names(len(shape))
     split = [k for k in range(len(shape)) if k not in whole]
     dims = tuple(IndexDim(names[k], shape[k], PARALLEL) for k in split)

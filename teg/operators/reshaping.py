@@ -1,6 +1,6 @@
-"""The same elements, row-major, at another shape: sharded along what both shapes have in common.
+"""Reshaping of the same elements, row-major: sharded along what both shapes have in common.
 
-The shapes fall into groups of neighbouring dimensions with equal products. Within a group, equal runs of the
+The shapes fall into groups of neighboring dimensions with equal products. Within a group, equal runs of the
 outermost input dimension are equal runs of the outermost output dimension: as many as the greatest common
 divisor of the two sizes. `[2, 320, 64, 64]` to `[2, 32, 40960]` shards over 2 and over 32.
 """
@@ -21,14 +21,14 @@ from tapestry.teg.zspace import ZRange
 
 
 class Group(NamedTuple):
-    """Neighbouring dimensions, `[start, end)` of the input and of the output, that hold the same elements."""
+    """Neighboring dimensions, `[start, end)` of the input and of the output, that hold the same elements."""
 
     inputs: tuple[int, int]
     outputs: tuple[int, int]
 
 
 def groups(shape: Sequence[int], wanted: Sequence[int]) -> Iterator[Group]:
-    """The smallest groups of dimensions with equal products, outermost first; the last takes what is left."""
+    """Yield the smallest groups of dimensions with equal products, outermost first; the last takes what is left."""
     i = j = 0
     while i < len(shape) or j < len(wanted):
         first = (i, j)
@@ -48,7 +48,7 @@ def groups(shape: Sequence[int], wanted: Sequence[int]) -> Iterator[Group]:
 
 
 def _outermost(shape: Sequence[int], start: int, end: int) -> int | None:
-    """The first dimension of a group that is not 1."""
+    """Return the first dimension of a group that is not 1; None if all are 1."""
     return next((k for k in range(start, end) if shape[k] != 1), None)
 
 

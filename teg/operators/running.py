@@ -1,4 +1,4 @@
-"""An operator's numpy meaning on any part of its index space, the empty ones included."""
+"""Evaluation of an operator on any part of its index space, empty parts included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_part(
     operands: Sequence[Operand],
     outputs: Sequence[TensorType],
 ) -> tuple[np.ndarray, ...]:
-    """The meaning on `index`, from operands that hold exactly the clipped boxes it reads.
+    """Evaluate an operator on `index`, from operands that hold exactly the clipped boxes it reads.
 
     Operators never see an empty index: an empty parallel dimension gives empty arrays, an empty reduction
     dimension the monoid's identity. `outputs` are the types of the block's whole outputs.

@@ -55,7 +55,7 @@ def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) ->
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
-    """The axis is no index dimension: a point is a whole line."""
+    """Return the work per point; the axis is no index dimension, so a point is a whole line."""
     each = 11.0 if definition["monoid"] == "logsumexp" else 1.0
     return Work("vector", flops=each * inputs[0].shape[definition["axis"]])
 

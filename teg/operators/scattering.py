@@ -1,4 +1,4 @@
-"""Scatters: updates that positions send to places along one dimension of a tensor."""
+"""Scatters: updates written at positions along one dimension of a tensor."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _target(given: Mapping[str, Any], inputs: Sequence[TensorType]) -> tuple[Indexing, tuple[int, ...]]:
-    """How the indices address the result, and the result's shape."""
+    """Determine how the indices address the result, and the result's shape."""
     axis, aligned = given["axis"], given.get("aligned", ())
     indices, updates = inputs[-2:]
     if given["monoid"] == "last":
@@ -93,7 +93,7 @@ def _check_types(monoid: str, inputs: Sequence[TensorType]) -> None:
 
 
 def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    """The part of the result in `index`: updates for other places are left out."""
+    """Compute the part of the result in `index`; updates for other places are left out."""
     assert definition.signature is not None
     positions, updates = operands[-2].array, operands[-1].array
     monoid, axis = definition["monoid"], definition["axis"]
@@ -122,7 +122,7 @@ def _evaluate(definition: Definition, index: ZRange, operands: Sequence[Operand]
 
 
 def _work(definition: Definition, _: Sequence[TensorType], outputs: Sequence[TensorType]) -> Work:
-    """Each update meets one place along the axis, not all of them."""
+    """Return the work per point; each update meets one place along the axis, not all of them."""
     size = outputs[0].shape[definition["axis"]]
     return Work("move") if definition["monoid"] == "last" or not size else Work("vector", flops=1.0 / size)
 

@@ -1,4 +1,4 @@
-"""Views: selectors that move nothing, and the functions that say which view is meant."""
+"""Views: selectors that move no data, and the functions that describe which view is meant."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _evaluate_view(
 
 
 def normal_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front, as numpy does.
+    """Return `axis` counted from the front, as numpy does.
 
     Raises:
         ValueError: it lies outside a tensor of this rank.
@@ -72,14 +72,14 @@ def normal_axis(axis: int, rank: int) -> int:
 
 
 def permuted(shape: Sequence[int], order: Sequence[int]) -> ViewMap:
-    """`numpy.transpose(x, order)`."""
+    """Return the view `numpy.transpose(x, order)`."""
     return views.permutation(shape, order)
 
 
 def sliced(
     shape: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] | None = None
 ) -> ViewMap:
-    """Per dimension the coordinates `range(start, end, step)`; a step may be negative (then `end` may be -1)."""
+    """Return the view of `range(start, end, step)` of each dimension; a step may be negative (then `end` may be -1)."""
     ranges = [range(*bounds) for bounds in zip(starts, ends, steps or [1] * len(shape), strict=True)]
     return ViewMap(
         tuple(ViewDim(k, r.step, r.start) for k, r in enumerate(ranges)), tuple(len(r) for r in ranges)
@@ -87,7 +87,7 @@ def sliced(
 
 
 def selected(shape: Sequence[int], axis: int, position: int) -> ViewMap:
-    """`x[..., position, ...]` along `axis`, which disappears."""
+    """Return the view `x[..., position, ...]` along `axis`, which disappears."""
     axis, position = normal_axis(axis, len(shape)), position % shape[axis]
     kept = [k for k in range(len(shape)) if k != axis]
     dims = tuple(
@@ -97,7 +97,7 @@ def selected(shape: Sequence[int], axis: int, position: int) -> ViewMap:
 
 
 def squeezed(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
-    """`numpy.squeeze(x, axes)`.
+    """Return the view `numpy.squeeze(x, axes)`.
 
     Raises:
         ValueError: one of the axes is not of size 1.
@@ -111,7 +111,7 @@ def squeezed(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
 
 
 def unsqueezed(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
-    """`numpy.expand_dims(x, axes)`; axes count in the result."""
+    """Return the view `numpy.expand_dims(x, axes)`; axes count in the result."""
     rank = len(shape) + len(axes)
     new = {normal_axis(a, rank) for a in axes}
     old = [k for k in range(rank) if k not in new]
@@ -120,7 +120,7 @@ def unsqueezed(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
 
 
 def broadcast(shape: Sequence[int], wanted: Sequence[int]) -> ViewMap:
-    """`numpy.broadcast_to(x, wanted)`.
+    """Return the view `numpy.broadcast_to(x, wanted)`.
 
     Raises:
         ValueError: the shapes do not fit by numpy's rule.
@@ -136,14 +136,14 @@ def broadcast(shape: Sequence[int], wanted: Sequence[int]) -> ViewMap:
 
 
 def reversed_along(shape: Sequence[int], axes: Sequence[int]) -> ViewMap:
-    """`numpy.flip(x, axes)`."""
+    """Return the view `numpy.flip(x, axes)`."""
     flipped = {normal_axis(a, len(shape)) for a in axes}
     dims = (ViewDim(k, -1, size - 1) if k in flipped else ViewDim(k, 1, 0) for k, size in enumerate(shape))
     return ViewMap(tuple(dims), tuple(shape))
 
 
 def view_attributes(view: ViewMap) -> Attributes:
-    """The attributes of the view block of `view`."""
+    """Return the attributes of the view block of `view`."""
     return attributes(map=tuple(tuple(d) for d in view.dims), shape=view.shape)
 
 

@@ -1,4 +1,4 @@
-"""Fourier transforms along one dimension, which stays whole; all others shard."""
+"""Fourier transforms along one dimension, which stays whole; all others can be sharded."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 
 
 def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
-    """numpy's scaling: the inverse divides by the number of elements."""
+    """Compute the transform with numpy's scaling: the inverse divides by the number of elements."""
     array = operands[0].array
     transform = np.fft.ifft if definition.get("inverse", False) else np.fft.fft
     return (transform(array, axis=definition["axis"]).astype(array.dtype, copy=False),)
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
-    """A point is a line of n elements: 5 n log2 n operations (Cooley and Tukey 1965, radix 2)."""
+    """Return the work of a point, a line of n elements: 5 n log2 n operations (Cooley and Tukey 1965, radix 2)."""
     size = inputs[0].shape[definition["axis"]]
     return Work("vector", flops=5.0 * size * math.log2(max(size, 2)))
 

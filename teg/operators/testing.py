@@ -1,4 +1,4 @@
-"""The promises of an operator as functions, for the tests of our own operators and for those of plug-ins alike.
+"""The contract of an operator as test functions, for built-in operators and plug-ins alike.
 
     from tapestry.teg.operators.testing import broken_promises
 
@@ -38,11 +38,11 @@ NO_VALUES = ("comes from outside", "is defined elsewhere")
 
 
 class BrokenPromise(AssertionError):
-    """What an operator promises and does not keep; the message names operator and example."""
+    """Error raised when an operator does not keep a promise; the message names operator and example."""
 
 
 def broken_promises(operator: Operator, rng: np.random.Generator) -> tuple[str, ...]:
-    """What is wrong with an operator, one text per example and promise broken; nothing for a good one.
+    """Return the broken promises of an operator, one text per example and promise; empty for a good one.
 
     Functions of the operator that raise where they should not count as broken promises.
     """
@@ -58,13 +58,13 @@ def broken_promises(operator: Operator, rng: np.random.Generator) -> tuple[str, 
 
 
 def inferred_alike(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
-    """Twice the same definition, one object, and types."""
+    """Check that inferring twice gives the same definition, one object, and the same types."""
     first, second = defined(operator, example), defined(operator, example)
     _expect(first[0] is second[0] and first[1] == second[1], "infer gives something else the second time")
 
 
 def strange_attributes_refused(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
-    """`infer` refuses an attribute that it does not know, by name (`teg.operators.reading.settings` does)."""
+    """Check that `infer` refuses an unknown attribute by name (`teg.operators.reading.settings` does)."""
     try:
         operator.infer((*example.attributes, ("misspelt", 1)), example.inputs)
     except ValueError as error:
@@ -76,7 +76,7 @@ def strange_attributes_refused(operator: Operator, example: OperatorExample, _: 
 
 
 def tensors_covered(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
-    """The whole index space makes exactly the outputs and needs all of the inputs (a view: no more than them)."""
+    """Check that the index space makes exactly the outputs and needs all of the inputs (a view: no more than them)."""
     definition, outputs = defined(operator, example)
     if definition.signature is None:
         return
@@ -91,7 +91,7 @@ def tensors_covered(operator: Operator, example: OperatorExample, _: np.random.G
 
 
 def work_told(operator: Operator, example: OperatorExample, _: np.random.Generator) -> None:
-    """Kind, roles and dimensions of the work are known words; what is free does nothing."""
+    """Check that kind, roles and dimensions of the work are known words, and that free work does nothing."""
     definition, outputs = defined(operator, example)
     work = operator.work(definition, example.inputs, outputs)
     names = {d.name for d in definition.signature.dims} if definition.signature else set()
@@ -114,7 +114,7 @@ def work_told(operator: Operator, example: OperatorExample, _: np.random.Generat
 
 
 def values_typed(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> None:
-    """Values have the shapes and element types that `infer` says; what has none refuses to be evaluated."""
+    """Check that values have the shapes and types that `infer` states; an operator without values must refuse."""
     definition, outputs = defined(operator, example)
     inputs = random_values(operator, example, rng)
     if operator.meaningless:
@@ -131,7 +131,7 @@ def values_typed(operator: Operator, example: OperatorExample, rng: np.random.Ge
 
 
 def parts_make_the_whole(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> None:
-    """Parts of parallel dimensions, computed apart, lie side by side in the result."""
+    """Check that parts of parallel dimensions, computed separately, form the result side by side."""
     definition, outputs = defined(operator, example)
     signature = shardable(operator, definition)
     if signature is None:
@@ -151,7 +151,7 @@ def parts_make_the_whole(operator: Operator, example: OperatorExample, rng: np.r
 
 
 def partial_results_combine(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> None:
-    """Over parts of a reduction dimension the results combine to the whole by the dimension's monoid."""
+    """Check that results over parts of a reduction dimension combine to the whole by the dimension's monoid."""
     definition, outputs = defined(operator, example)
     signature = shardable(operator, definition)
     if signature is None:
@@ -170,7 +170,7 @@ def partial_results_combine(operator: Operator, example: OperatorExample, rng: n
 
 
 def empty_parts_answered(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> None:
-    """`evaluate` is never called with an empty index; the answer is empty, or the identity of the reduction."""
+    """Check that an empty index never reaches `evaluate`; the result is empty, or the identity of the reduction."""
     definition, outputs = defined(operator, example)
     signature = shardable(operator, definition)
     if signature is None:
@@ -198,17 +198,17 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
 
 
 def defined(operator: Operator, example: OperatorExample) -> tuple[Definition, tuple[TensorType, ...]]:
-    """The definition of an example, and the types of its outputs."""
+    """Return the definition of an example, and the types of its outputs."""
     return define(operator.name, example.attributes, example.inputs)
 
 
 def shardable(operator: Operator, definition: Definition) -> Signature | None:
-    """The signature of what has values and can be computed in parts."""
+    """Return the signature of an operator that has values and can be computed in parts; None for any other."""
     return None if operator.meaningless else definition.signature
 
 
 def indexed_size(name: str, example: OperatorExample, k: int) -> int | None:
-    """The size of the dimension along which input `k` holds positions."""
+    """Return the size of the dimension along which input `k` holds positions; None if it holds none."""
     given: dict[str, Any] = dict(example.attributes)
     if name == "gather" and k == 1:
         return int(example.inputs[0].shape[given["axis"]])
@@ -218,7 +218,7 @@ def indexed_size(name: str, example: OperatorExample, k: int) -> int | None:
 
 
 def random_values(operator: Operator, example: OperatorExample, rng: np.random.Generator) -> list[np.ndarray]:
-    """Values of the example's types; positions fit what they index, or not where that is allowed."""
+    """Draw values of the example's types; positions fit what they index, or not where that is allowed."""
     arrays = []
     for k, (shape, dtype) in enumerate(example.inputs):
         indexed = indexed_size(operator.name, example, k)
@@ -233,7 +233,7 @@ def random_values(operator: Operator, example: OperatorExample, rng: np.random.G
 
 
 def assert_same(got: np.ndarray, wanted: np.ndarray) -> None:
-    """Integers exactly; floats as close as their type lets sums of another order be.
+    """Check that arrays are equal: integers exactly; floats as close as their type lets sums of another order be.
 
     Raises:
         AssertionError: they are not.
@@ -255,12 +255,12 @@ def _expect(holds: bool, message: str) -> None:
 
 
 def _cut(end: int, rng: np.random.Generator) -> Sequence[tuple[int, int]]:
-    """Three adjacent parts of a range, some of them possibly empty."""
+    """Split a range into three adjacent parts, some of them possibly empty."""
     return list(pairwise([0, *sorted(rng.integers(0, end + 1, 2).tolist()), end]))
 
 
 def _part(signature: Signature, k: int, start: int, end: int) -> ZRange:
-    """The index space with dimension k cut to a part."""
+    """Return the index space with dimension k cut to a part."""
     whole = signature.index_range
     return ZRange(
         (*whole.start[:k], start, *whole.start[k + 1 :]), (*whole.end[:k], end, *whole.end[k + 1 :])

@@ -1,4 +1,4 @@
-"""Waypoints: a value passes through unchanged, so that a plan may say where it is on the way."""
+"""Waypoints: a value passes through unchanged, so that a plan may specify its placement on the way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _evaluate(_: Definition, __: ZRange, operands: Sequence[Operand]) -> tuple[n
 
 
 def _work(_: Definition, __: Sequence[TensorType], ___: Sequence[TensorType]) -> Work:
-    """Nothing is computed; what it costs is the way there, which is a copy like any other."""
+    """Return no work: nothing is computed, and the way there is a copy like any other."""
     return Work("none")
 
 

@@ -32,21 +32,21 @@ class Window(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """Elements from the first tap to the last."""
+        """The number of elements from the first tap to the last."""
         return (self.kernel - 1) * self.dilation + 1
 
     def count(self, size: int) -> int:
-        """Windows that fit into `size` elements and the padding."""
+        """Count the windows that fit into `size` elements and the padding."""
         return (size + self.low + self.high - self.extent) // self.stride + 1
 
     @property
     def row(self) -> tuple[int, int, int]:
-        """Stride, offset and extent of the projection."""
+        """The stride, offset and extent of the projection."""
         return self.stride, -self.low, self.extent
 
 
 def read_extent(size: int, kernel: int, stride: int, dilation: int, pad_low: int, out: int) -> int:
-    """How many leading elements of a spatial dimension `out` windows reach; an importer crops the rest away."""
+    """Count the leading elements of a spatial dimension that `out` windows reach; an importer crops the rest."""
     if out <= 0:
         return 0
     return min(size, stride * (out - 1) - pad_low + (kernel - 1) * dilation + 1)
@@ -108,7 +108,7 @@ def _infer_conv(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
 def _padded(
     operand: Operand, windows: Sequence[Window], starts: Sequence[int], counts: Sequence[int], fill: Any
 ) -> np.ndarray:
-    """The operand with the padding that the windows `[start, start + count)` read beyond the tensor."""
+    """Return the operand with the padding that the windows `[start, start + count)` read beyond the tensor."""
     array, widths = operand.array, []
     for w, start, count, begin, size in zip(
         windows, starts, counts, operand.start[2:], array.shape[2:], strict=True
@@ -148,7 +148,7 @@ def _evaluate_conv(
 
 
 def _columns(image: np.ndarray, windows: Sequence[Window], counts: Sequence[int]) -> np.ndarray:
-    """The taps `(channels, *kernel, *counts)` of one padded image `(channels, *spatial)`: a view of strides."""
+    """Return the taps `(channels, *kernel, *counts)` of a padded image `(channels, *spatial)` as a strided view."""
     strides = image.strides[1:]
     taps = [s * w.dilation for s, w in zip(strides, windows, strict=True)]
     steps = [s * w.stride for s, w in zip(strides, windows, strict=True)]
@@ -215,7 +215,7 @@ def _evaluate_pool(
 
 
 def _slide(x: np.ndarray, windows: Sequence[Window], counts: Sequence[int], function: np.ufunc) -> np.ndarray:
-    """All taps of each window combined, one spatial dimension after the other: `(n, c, *counts)`."""
+    """Combine all taps of each window, one spatial dimension after the other: `(n, c, *counts)`."""
     for k, (w, count) in enumerate(zip(windows, counts, strict=True)):
         lead = (slice(None),) * (2 + k)
         parts = [
@@ -230,7 +230,7 @@ def _slide(x: np.ndarray, windows: Sequence[Window], counts: Sequence[int], func
 
 
 def _counted_taps(definition: Definition, axis: int, w: Window, positions: np.ndarray) -> np.ndarray:
-    """How many taps of each output position along one dimension an average divides by."""
+    """Count the taps of each output position along one dimension that an average divides by."""
     if "size" not in dict(definition.attributes):
         return np.full(positions.shape, w.kernel)
     included = definition.get("count_include_pad", False)

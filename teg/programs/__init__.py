@@ -1,4 +1,4 @@
-"""A way for people to write programs: `tapestry.program()` and the handles that it gives."""
+"""An interface for people to write programs: `tapestry.program()` and the handles that it gives."""
 
 from tapestry.teg.programs.cell import Cell
 from tapestry.teg.programs.failure import ProgramError

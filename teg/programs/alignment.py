@@ -1,4 +1,4 @@
-"""Which dimensions of several tensors run together: by name where all have names, else as numpy does.
+"""Alignment of the dimensions of several tensors: by name where all have names, else as numpy does.
 
 *By name*: every dimension of every operand has a name. Equal names run together wherever they stand, and size 1
 is broadcast. The result has the dimensions of the operand with the most (the first of equals), then those that
@@ -26,7 +26,7 @@ class Aligned(NamedTuple):
 
 
 def align(operands: Sequence[TensorBase]) -> Aligned:
-    """How the dimensions of the operands run together.
+    """Align the dimensions of the operands.
 
     Raises:
         ProgramError: sizes or names that meet do not agree.
@@ -81,7 +81,7 @@ def _by_position(operands: Sequence[TensorBase]) -> Aligned:
 
 
 def _common(sizes: Sequence[int], what: str) -> int:
-    """The one size other than 1.
+    """Return the one size other than 1, or 1 if there is none.
 
     Raises:
         ProgramError: there are several.

@@ -1,4 +1,4 @@
-"""What every handle knows: its program, its value, the names of its dimensions."""
+"""The base class of all handles: its program, its value, the names of its dimensions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TensorBase:
 
     @property
     def type(self) -> TensorType:
-        """Shape and element type."""
+        """The shape and element type."""
         return TensorType(self.shape, self.dtype)
 
     @property
@@ -57,19 +57,19 @@ class TensorBase:
 
     @property
     def labels(self) -> Labels:
-        """One label per dimension: its name, or its position."""
+        """The label of each dimension: its name, or its position."""
         return labels_for(self.names)
 
     @property
     def dims_text(self) -> str:
-        """The dimensions as people read them."""
+        """The dimensions as readable text."""
         return dims_text(self.shape, self.names)
 
     def __repr__(self) -> str:
         return f"{self.site}: {self.dtype}[{self.dims_text}]"
 
     def axis(self, dim: Dim) -> int:
-        """The position of a dimension given by name, or by number (negative ones count from the end).
+        """Return the position of a dimension given by name, or by number (negative ones count from the end).
 
         Raises:
             ProgramError: there is none.
@@ -88,7 +88,7 @@ class TensorBase:
         return place % self.rank
 
     def axes(self, dims: Sequence[Dim], default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """The positions of dimensions, each once; `default` where none is given (all, if that is None).
+        """Return the positions of dimensions, each once; `default` where none is given (all, if that is None).
 
         Raises:
             ProgramError: one does not exist, or is given twice.
@@ -101,7 +101,7 @@ class TensorBase:
         return found
 
     def made(self, value: Value, names: Sequence[str]) -> Self:
-        """Another tensor of the same program."""
+        """Build another tensor of the same program."""
         return type(self)(self.writer, value, tuple(names))
 
     def compute(
@@ -117,7 +117,7 @@ class TensorBase:
         dtype: str | None = None,
         whole: frozenset[str] = frozenset(),
     ) -> Self:
-        """A tensor made by an operator from this one and `others`; `output` is its shape and names."""
+        """Compute a tensor by an operator from this one and `others`; `output` is its shape and names."""
         shape, names = output
         value = self.writer.compute(
             site,
@@ -134,7 +134,7 @@ class TensorBase:
     def relabelled(
         self, site: str, source: Labels, target: Labels, shape: Sequence[int], names: Sequence[str]
     ) -> Self:
-        """Dimensions moved, dropped (`""` in `source`) or added by broadcast (`""` in `target`)."""
+        """Move dimensions, drop them (`""` in `source`) or add them by broadcast (`""` in `target`)."""
         name = self.writer.site(site)
         value = self.writer.declare(name, shape, self.dtype, names)
         self.writer.emit(Relabel(name, self.value.name, name, source, target))
@@ -142,7 +142,7 @@ class TensorBase:
 
 
 def labels_for(names: Sequence[str]) -> Labels:
-    """The names, and `d0`, `d1`, ... by position for dimensions without one."""
+    """Return the names, and `d0`, `d1`, ... by position for dimensions without one."""
     labels = []
     for k, name in enumerate(names):
         label = name or f"d{k}"
@@ -153,25 +153,25 @@ def labels_for(names: Sequence[str]) -> Labels:
 
 
 def whole_number(value: object) -> int | None:
-    """A whole number of Python's or numpy's as Python's; None for anything else."""
+    """Convert a whole number of Python's or numpy's to Python's; return None for anything else."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         return None
     return int(value)
 
 
 def is_number(value: object, least: int = 0) -> bool:
-    """Whether a value is a whole number, not below `least`."""
+    """Return whether a value is a whole number, not below `least`."""
     found = whole_number(value)
     return found is not None and found >= least
 
 
 def dims_text(shape: Sequence[int], names: Sequence[str]) -> str:
-    """`batch=32, 128`: names where there are any."""
+    """Format dimensions as `batch=32, 128`: names where there are any."""
     return ", ".join(f"{name}={size}" if name else str(size) for name, size in zip(names, shape, strict=True))
 
 
 def read_dims(given: Sequence[Any], named: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Shape and names from `(3, 4)`, from `((3, 4),)` or from keywords.
+    """Read shape and names from `(3, 4)`, from `((3, 4),)` or from keywords.
 
     Raises:
         ProgramError: sizes are no numbers from 0 up, names are no identifiers, or both forms are mixed.
@@ -190,7 +190,7 @@ def read_dims(given: Sequence[Any], named: Mapping[str, int]) -> tuple[tuple[int
 
 
 def check_name(name: str) -> str:
-    """The name of a dimension.
+    """Return the name of a dimension, if it is an identifier or empty.
 
     Raises:
         ProgramError: it is no identifier.

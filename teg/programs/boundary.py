@@ -1,4 +1,4 @@
-"""Where a program meets the world: values that come in, that are seen, and that are carried over."""
+"""The boundary of a program: inputs, observed outputs, and values that are carried over."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tapestry.teg.programs.handle import Handle
 
 
 class Boundary(Generators):
-    """Methods of a program that make sources and sinks."""
+    """Methods of a program that create sources and sinks."""
 
     def input(self, name: str, /, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
-        """A value that comes with each execution: `p.input("x", batch=32, features=128)` or `p.input("x", 32, 128)`."""
+        """Declare a value of each execution: `p.input("x", batch=32, features=128)` or `p.input("x", 32, 128)`."""
         return self._entry(name, shape, dims, dtype, "activation", None)
 
     def parameter(
@@ -32,7 +32,7 @@ class Boundary(Generators):
         value: np.ndarray | None = None,
         **dims: int,
     ) -> Handle:
-        """A value that stays from execution to execution, such as a weight; `value` is its data, if known.
+        """Declare a value that stays from execution to execution, such as a weight; `value` is its data, if known.
 
         Without `dtype` it has that of `value`, or float32; without dimensions those of `value`.
 
@@ -41,7 +41,7 @@ class Boundary(Generators):
         return self._entry(name, shape, dims, dtype, role, value)
 
     def constant(self, name: str, value: Any, /, *names: str) -> Handle:
-        """A known value; `names` name its dimensions."""
+        """Declare a known value; `names` name its dimensions."""
         array = np.asarray(value)
         if names and len(names) != array.ndim:
             raise ProgramError(f"an array of rank {array.ndim} has that many dimension names, not {names}")
@@ -90,7 +90,7 @@ class Boundary(Generators):
         return Handle(self.writer, value, tuple(names))
 
     def output(self, name: str, tensor: Handle, /) -> None:
-        """Let `tensor` be seen as `name`; what no output needs is left out of the graph."""
+        """Make `tensor` an output called `name`; what no output needs is left out of the graph."""
         self._own(tensor)
         if name in self.writer.program.outputs:
             raise ProgramError(f"there is an output {name!r} already")
@@ -101,7 +101,7 @@ class Boundary(Generators):
         self.writer.program.outputs[name] = tensor.value.name
 
     def update(self, old: Handle, new: Handle, /) -> None:
-        """Let `new` be the value of the parameter or state `old` in the next execution.
+        """Make `new` the value of the parameter or state `old` in the next execution.
 
         Raises:
             ProgramError: `old` is no source of the program, or shape or type differ.

@@ -19,7 +19,7 @@ DEEPEST_EXPRESSION = 200
 
 
 class Scene(NamedTuple):
-    """What the cells of one expression stand in: element types of the inputs, labels of the dimensions."""
+    """The context of the cells of one expression: element types of the inputs, labels of the dimensions."""
 
     dtypes: tuple[str, ...]
     labels: tuple[str, ...]
@@ -63,11 +63,11 @@ class Cell(Elementwise):
         return str(result.dtype.name)
 
     def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
-        """The function itself: all of it is one expression anyway."""
+        """Apply the function itself: all of it is one expression anyway."""
         return self.lift(function(self, *(self.lift(o) for o in others)))
 
     def function(self, name: str, *others: Operand) -> Self:
-        """Any cell function by name.
+        """Apply any cell function by name.
 
         Raises:
             ProgramError: there is none of this name, or it takes another number of operands.
@@ -86,13 +86,13 @@ class Cell(Elementwise):
         return type(self)(self.scene, (name, *(c.expression for c in parts)), size, depth)
 
     def cast(self, dtype: str) -> Self:
-        """The element as another element type."""
+        """Cast the element to another element type."""
         if dtype not in NAMES:
             raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
         return type(self)(self.scene, ("cast", dtype, self.expression), self.size + 1, self.depth + 1)
 
     def coordinate(self, dim: str | int) -> Self:
-        """Where this element stands along a dimension of the result, as int64."""
+        """Return this element's coordinate along a dimension of the result, as int64."""
         if isinstance(dim, int) and -len(self.scene.labels) <= dim < len(self.scene.labels):
             return self._with(("index", self.scene.labels[dim]))
         if isinstance(dim, str) and dim and dim in self.scene.names:
@@ -102,14 +102,14 @@ class Cell(Elementwise):
         )
 
     def __truediv__(self, other: Operand) -> Self:
-        """Division of whole numbers gives fractions, as in Python."""
+        """Divide; division of whole numbers gives fractions, as in Python."""
         divisor = self.lift(other)
         if is_whole(self.dtype) and is_whole(divisor.dtype):
             return self.cast("float64").function("div", divisor.cast("float64"))
         return self.function("div", divisor)
 
     def __floordiv__(self, other: Operand) -> Self:
-        """The quotient rounded down, as in Python."""
+        """Compute the quotient rounded down, as in Python."""
         divisor = self.lift(other)
         if is_whole(self.dtype) and is_whole(divisor.dtype):
             rest = self.function("mod", divisor)
@@ -117,7 +117,7 @@ class Cell(Elementwise):
         return self.function("div", divisor).floor()
 
     def lift(self, value: Operand) -> Self:
-        """A number as a cell; Python numbers take on the element type of what they meet, numpy's keep theirs."""
+        """Convert a number to a cell; Python numbers take the element type of what they meet, numpy's keep theirs."""
         if isinstance(value, Cell):
             return type(self)(self.scene, value.expression, value.size, value.depth)
         if isinstance(value, np.generic):

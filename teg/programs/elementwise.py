@@ -17,7 +17,7 @@ WHOLE_NUMBERS = ("bool", "int", "uint")
 
 
 class Elementwise(ABC):
-    """Elementwise operators; a subclass says how a function of several operands becomes one."""
+    """Elementwise operators; a subclass defines how a function of several operands becomes one."""
 
     @property
     @abstractmethod
@@ -26,10 +26,10 @@ class Elementwise(ABC):
 
     @abstractmethod
     def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
-        """One cell that computes `function` of this and the others."""
+        """Compute `function` of this and the others in one cell."""
 
     def function(self, name: str, *others: Operand) -> Self:
-        """Any cell function by name: `x.function("atan2", y)`; `teg.operators.expressions` lists them.
+        """Apply any cell function by name: `x.function("atan2", y)`; `teg.operators.expressions` lists them.
 
         Raises:
             ProgramError: there is none of this name.
@@ -39,7 +39,7 @@ class Elementwise(ABC):
         return self.fused(name, lambda first, *rest: first.function(name, *rest), *others)
 
     def cast(self, dtype: str) -> Self:
-        """The elements as another element type."""
+        """Cast the elements to another element type."""
         return self.fused("cast", lambda a: a.cast(dtype))
 
     def __add__(self, other: Operand) -> Self:
@@ -132,115 +132,115 @@ class Elementwise(ABC):
         )
 
     def exp(self) -> Self:
-        """e to the power of each element."""
+        """Compute e to the power of each element."""
         return self.function("exp")
 
     def expm1(self) -> Self:
-        """`exp(x) - 1`, exact near 0."""
+        """Compute `exp(x) - 1`, exact near 0."""
         return self.function("expm1")
 
     def log(self) -> Self:
-        """The natural logarithm."""
+        """Compute the natural logarithm."""
         return self.function("log")
 
     def log1p(self) -> Self:
-        """`log(1 + x)`, exact near 0."""
+        """Compute `log(1 + x)`, exact near 0."""
         return self.function("log1p")
 
     def sqrt(self) -> Self:
-        """The square root."""
+        """Compute the square root."""
         return self.function("sqrt")
 
     def rsqrt(self) -> Self:
-        """The reciprocal of the square root."""
+        """Compute the reciprocal of the square root."""
         return self.function("rsqrt")
 
     def reciprocal(self) -> Self:
-        """`1 / x`."""
+        """Compute `1 / x`."""
         return self.function("reciprocal")
 
     def square(self) -> Self:
-        """`x * x`."""
+        """Compute `x * x`."""
         return self.function("square")
 
     def abs(self) -> Self:
-        """The absolute value."""
+        """Compute the absolute value."""
         return self.function("abs")
 
     def sign(self) -> Self:
-        """-1, 0 or 1."""
+        """Compute the sign: -1, 0 or 1."""
         return self.function("sign")
 
     def sin(self) -> Self:
-        """The sine."""
+        """Compute the sine."""
         return self.function("sin")
 
     def cos(self) -> Self:
-        """The cosine."""
+        """Compute the cosine."""
         return self.function("cos")
 
     def tanh(self) -> Self:
-        """The hyperbolic tangent."""
+        """Compute the hyperbolic tangent."""
         return self.function("tanh")
 
     def erf(self) -> Self:
-        """The error function."""
+        """Compute the error function."""
         return self.function("erf")
 
     def floor(self) -> Self:
-        """The largest whole number that is not above."""
+        """Round to the largest whole number that is not above."""
         return self.function("floor")
 
     def ceil(self) -> Self:
-        """The smallest whole number that is not below."""
+        """Round to the smallest whole number that is not below."""
         return self.function("ceil")
 
     def round(self) -> Self:
-        """The nearest whole number; halves go to the even one."""
+        """Round to the nearest whole number; halves go to the even one."""
         return self.function("round")
 
     def is_nan(self) -> Self:
-        """Whether each element is not a number."""
+        """Return whether each element is not a number."""
         return self.function("is_nan")
 
     def is_inf(self) -> Self:
-        """Whether each element is infinite."""
+        """Return whether each element is infinite."""
         return self.function("is_inf")
 
     def maximum(self, other: Operand) -> Self:
-        """The larger of two elements."""
+        """Compute the larger of two elements."""
         return self.function("max", other)
 
     def minimum(self, other: Operand) -> Self:
-        """The smaller of two elements."""
+        """Compute the smaller of two elements."""
         return self.function("min", other)
 
     def clip(self, low: Operand, high: Operand) -> Self:
-        """Each element, moved into `[low, high]`."""
+        """Clip each element to `[low, high]`."""
         return self.fused("clip", lambda x, a, b: x.maximum(a).minimum(b), low, high)
 
     def where(self, then: Operand, otherwise: Operand) -> Self:
-        """`then` where this is true, `otherwise` elsewhere."""
+        """Select `then` where this is true, `otherwise` elsewhere."""
         return self.function("where", then, otherwise)
 
     def relu(self) -> Self:
-        """`max(x, 0)`."""
+        """Compute `max(x, 0)`."""
         return self.function("relu")
 
     def sigmoid(self) -> Self:
-        """`1 / (1 + exp(-x))`."""
+        """Compute `1 / (1 + exp(-x))`."""
         return self.function("sigmoid")
 
     def silu(self) -> Self:
-        """`x * sigmoid(x)`, one cell."""
+        """Compute `x * sigmoid(x)` in one cell."""
         return self.fused("silu", lambda x: x * x.sigmoid())
 
     def softplus(self) -> Self:
-        """`log(1 + exp(x))` without overflow, one cell."""
+        """Compute `log(1 + exp(x))` without overflow in one cell."""
         return self.fused("softplus", lambda x: x.maximum(0) + (-x.abs()).exp().log1p())
 
     def gelu(self, approximate: bool = False) -> Self:
-        """The Gaussian error linear unit, one cell; `approximate` by a hyperbolic tangent.
+        """Compute the Gaussian error linear unit in one cell; `approximate` by a hyperbolic tangent.
 
         Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
         """
@@ -251,5 +251,5 @@ class Elementwise(ABC):
 
 
 def is_whole(dtype: str) -> bool:
-    """Whether an element type holds whole numbers or truth values."""
+    """Return whether an element type holds whole numbers or truth values."""
     return dtype.startswith(WHOLE_NUMBERS)

@@ -1,4 +1,4 @@
-"""Mistakes in programs, told at the author's own line."""
+"""Errors in programs, reported at the author's own line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN_CHARACTERS = 60
 
 
 class ProgramError(ValueError):
-    """A mistake in a program: the message begins with the file, the line and the expression that made it."""
+    """Error raised when a program is wrong; the message begins with the file, the line and the expression at fault."""
 
     def __init__(self, message: str) -> None:
         place = author_place()
@@ -22,7 +22,7 @@ class ProgramError(ValueError):
 
 
 def author_place() -> str:
-    """`file:line: expression` of the innermost frame that is not the builder's; empty where there is none."""
+    """Return `file:line: expression` of the innermost frame that is not the builder's; empty where there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back
@@ -33,13 +33,13 @@ def author_place() -> str:
 
 
 def _short(path: str) -> str:
-    """The path below the working directory, or as it is."""
+    """Return the path relative to the working directory if it is below it, or unchanged."""
     inside = os.path.relpath(path) if os.path.isabs(path) else path
     return path if inside.startswith("..") else inside
 
 
 def _expression(frame: FrameType) -> str:
-    """The text of the expression that the frame is in, as far as it can be found."""
+    """Return the text of the expression that the frame is in, as far as it can be found."""
     places = list(frame.f_code.co_positions())
     if not 0 <= frame.f_lasti // 2 < len(places):
         return ""

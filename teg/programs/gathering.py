@@ -1,4 +1,4 @@
-"""Elements chosen by tensors of positions, and updates sent to positions."""
+"""Gathers and scatters: elements selected by tensors of positions, and updates written at positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMBINED_BY = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 class Plan(NamedTuple):
-    """How positions address one dimension: labels of table, positions and result, and the result's dimensions."""
+    """The addressing of one dimension by positions: labels of table, positions, result, and the result's dimensions."""
 
     table: Labels
     places: Labels
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
 
 class Gathering(Movement, Elementwise):
-    """Methods that choose elements by position.
+    """Methods that select elements by position.
 
     Where table and positions have dimensions of the same name, these run together: `table` (batch, vocabulary)
     and `index` (batch, choice) give (batch, choice).
@@ -45,13 +45,13 @@ class Gathering(Movement, Elementwise):
     """
 
     def gather(self, index: Positions, dim: Dim = 0) -> Self:
-        """The slices along `dim` at the positions `index`; the dimensions that only `index` has replace `dim`."""
+        """Gather slices along `dim` at the positions `index`; the dimensions that only `index` has replace `dim`."""
         index = self._positions(index)
         plan = self._plan(index, dim)
         return self._gathered(index, plan)
 
     def take_along(self, index: Positions, dim: Dim = -1) -> Self:
-        """`numpy.take_along_axis`: positions of the tensor's rank, one per element of the result."""
+        """Gather as `numpy.take_along_axis`: positions of the tensor's rank, one per element of the result."""
         index = self._positions(index)
         axis = self.axis(dim)
         same = [
@@ -79,7 +79,7 @@ class Gathering(Movement, Elementwise):
         )
 
     def scatter(self, index: Positions, updates: TensorBase, dim: Dim = 0, combine: str = "last") -> Self:
-        """This tensor with `updates` sent to the positions `index` along `dim`; `updates` is shaped as `gather` gives.
+        """Write `updates`, shaped as `gather` gives, at the positions `index` along `dim` of this tensor.
 
         `combine` is `last` (the last update wins), `sum`, `prod`, `max` or `min` (of old and all new elements).
         """
@@ -107,7 +107,7 @@ class Gathering(Movement, Elementwise):
         return sent if combine == "last" else self.function(COMBINED_BY[combine], sent)
 
     def _positions(self, index: Positions) -> TensorBase:
-        """Positions as a tensor of the program: arrays and lists of whole numbers become constants."""
+        """Convert positions to a tensor of the program: arrays and lists of whole numbers become constants."""
         if isinstance(index, TensorBase):
             return index
         array = np.asarray(index)
@@ -122,7 +122,7 @@ class Gathering(Movement, Elementwise):
             raise ProgramError(f"{index!r} belongs to program {index.writer.program.name!r}")
 
     def _plan(self, index: TensorBase, dim: Dim) -> Plan:
-        """Dimensions of equal names run together."""
+        """Plan how positions address `dim`; dimensions of equal names run together."""
         axis = self.axis(dim)
         self._check_positions(index)
         for name in index.names:
@@ -145,7 +145,7 @@ class Gathering(Movement, Elementwise):
         return Plan(table, places, result, shape, names)
 
     def one_hot(self, size: int, name: str = "", dtype: str = "float32") -> Self:
-        """1 at each position along a new last dimension of `size`, 0 elsewhere."""
+        """Return 1 at each position along a new last dimension of `size`, 0 elsewhere."""
         if not self.dtype.startswith(("int", "uint")):
             raise ProgramError(f"one_hot needs whole numbers, not {self.dtype}")
         names = (*self.names, check_name(name))

@@ -1,4 +1,4 @@
-"""Tensors that come from nowhere: constants, coordinates, and any operator of the catalogue."""
+"""Tensors without operands, such as constants and coordinates, and application of any operator of the catalog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tapestry.teg.programs.writer import Writer
 
 
 def _counter(at: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """The number of an element in row-major order."""
+    """Compute the number of an element in row-major order."""
     if not at:
         raise ProgramError("random numbers are made from coordinates: give at least one dimension")
     found = at[0]
@@ -33,7 +33,7 @@ def _uniform(seed: int, counter: Any) -> Any:
 
 
 class Generators:
-    """Methods of a program that need no operands, and the way to operators without a method.
+    """Methods of a program that need no operands, and the application of operators without a method.
 
     >>> import tapestry
     >>> p = tapestry.program()
@@ -51,7 +51,7 @@ class Generators:
     def generate(
         self, function: Callable[..., Any], /, *shape: Any, name: str = "generate", **dims: int
     ) -> Handle:
-        """A tensor computed from coordinates: `p.generate(lambda i, j: i * 10 + j, row=3, column=4)`.
+        """Compute a tensor from coordinates: `p.generate(lambda i, j: i * 10 + j, row=3, column=4)`.
 
         `function` gets the coordinate along each dimension, as int64 cells.
         """
@@ -68,22 +68,22 @@ class Generators:
     def full(
         self, fill: bool | int | float | complex, /, *shape: Any, dtype: str = "float32", **dims: int
     ) -> Handle:
-        """The same number everywhere."""
+        """Create a tensor with the same number everywhere."""
         if dtype not in NAMES:
             raise ProgramError(f"there is no element type {dtype!r}; known are {', '.join(NAMES)}")
         number = numpy_dtype(dtype).type(fill)
         return self.generate(lambda *_: number, *shape, name="full", **dims)
 
     def zeros(self, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
-        """Zero everywhere."""
+        """Create a tensor with zero everywhere."""
         return self.full(0, *shape, dtype=dtype, **dims)
 
     def ones(self, *shape: Any, dtype: str = "float32", **dims: int) -> Handle:
-        """One everywhere."""
+        """Create a tensor with one everywhere."""
         return self.full(1, *shape, dtype=dtype, **dims)
 
     def iota(self, dim: str | int, /, *shape: Any, dtype: str = "int64", **dims: int) -> Handle:
-        """The coordinate along one dimension: `p.iota("row", row=3, column=4)`."""
+        """Create the coordinate along one dimension: `p.iota("row", row=3, column=4)`."""
         sizes, names = read_dims(shape, dims)
         axis = names.index(dim) if isinstance(dim, str) and dim in names else dim
         if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
@@ -91,14 +91,14 @@ class Generators:
         return self.generate(lambda *at: at[axis].cast(dtype), *shape, name="iota", **dims)
 
     def rand(self, *shape: Any, seed: int = 0, dtype: str = "float32", **dims: int) -> Handle:
-        """Random numbers in [0, 1), by seed and coordinate alone: every shard makes its own part the same."""
+        """Draw random numbers in [0, 1), by seed and coordinate alone: every shard makes its own part the same."""
         sizes, _ = read_dims(shape, dims)
         return self.generate(
             lambda *at: _uniform(seed, _counter(at, sizes)).cast(dtype), *shape, name="rand", **dims
         )
 
     def randn(self, *shape: Any, seed: int = 0, dtype: str = "float32", **dims: int) -> Handle:
-        """Normal random numbers of mean 0 and variance 1, by seed and coordinate alone (Box and Muller 1958)."""
+        """Draw normal random numbers of mean 0 and variance 1, by seed and coordinate alone (Box and Muller 1958)."""
         sizes, _ = read_dims(shape, dims)
 
         def normal(*at: Any) -> Any:
@@ -109,7 +109,7 @@ class Generators:
         return self.generate(normal, *shape, name="randn", **dims)
 
     def coordinates(self, *shape: Any, **dims: int) -> Handle:
-        """The index tensor of a shape: int64 of shape `(*shape, rank)`; slices of it keep their coordinates."""
+        """Create the index tensor of a shape: int64 of shape `(*shape, rank)`; slices of it keep their coordinates."""
         sizes, names = read_dims(shape, dims)
         rank = len(sizes)
 
@@ -125,7 +125,7 @@ class Generators:
         return plain.rename(*(names if dims else ("",) * rank), "coordinate" if dims else "")
 
     def apply(self, operator: str, *tensors: Handle, names: Sequence[str] = (), **attrs: Any) -> Handle:
-        """Any operator of the catalogue by name, with its attributes and dimensions by position.
+        """Apply any operator of the catalog by name, with its attributes and dimensions by position.
 
         `names` name the dimensions of the result.
 
@@ -140,7 +140,7 @@ class Generators:
         return found[0].rename(*names) if names else found[0]
 
     def apply_all(self, operator: str, *tensors: Handle, **attrs: Any) -> tuple[Handle, ...]:
-        """All results of an operator of the catalogue; see `apply`."""
+        """Apply an operator of the catalog and return all its results; see `apply`."""
         if not tensors:
             raise ProgramError("an operator is applied to at least one tensor; see p.generate()")
         frozen = attributes(**attrs)

@@ -1,4 +1,4 @@
-"""The tensors that people write programs with."""
+"""Tensor handles, with which people write programs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
     __array_ufunc__ = None
 
     def fused(self, site: str, function: Callable[..., Any], *others: Operand) -> Self:
-        """One cell block that computes `function` of this and the others, element by element."""
+        """Compute `function` of this and the others, element by element, in one cell block."""
         found: Self = fused_cell(site, function, [self, *others])
         return found
 
     def cast(self, dtype: str) -> Self:
-        """The elements as another element type; the same type is the tensor itself.
+        """Cast the elements to another element type; the same type is the tensor itself.
 
         Raises:
             ProgramError: there is no such type.
@@ -48,7 +48,7 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
         return self if dtype == self.dtype else super().cast(dtype)
 
     def __getitem__(self, key: Any) -> Self:
-        """numpy's slicing; one index may be a tensor or array of positions, which gathers."""
+        """Slice as numpy does; one index may be a tensor or array of positions, which gathers."""
         parts = key if isinstance(key, tuple) else (key,)
         positions = [k for k, p in enumerate(parts) if isinstance(p, (TensorBase, np.ndarray, list))]
         if not positions:
@@ -58,7 +58,7 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
         return self._gathered_by(parts, positions[0])
 
     def _gathered_by(self, parts: Sequence[Any], place: int) -> Self:
-        """The slices first, then the rows that the tensor of positions names."""
+        """Take the slices first, then gather the rows that the tensor of positions names."""
         index = parts[place]
         found = self.sliced_by([slice(None) if k == place else p for k, p in enumerate(parts)])
         before = [p for p in parts[:place] if p is None or isinstance(p, slice)]
@@ -68,36 +68,36 @@ class Handle(Reductions, Scanning, Products, Windows, Padding):
         return found.gather(index, axis)
 
     def __matmul__(self, other: Operand) -> Self:
-        """The product summed over one dimension; see `teg.programs.products.Products`."""
+        """Compute the product summed over one dimension; see `teg.programs.products.Products`."""
         return super().__matmul__(self._tensor(other))
 
     def __rmatmul__(self, other: Operand) -> Self:
         return self._tensor(other) @ self
 
     def _tensor(self, value: Operand) -> Self:
-        """A numpy array as a tensor of this program; all else as it is."""
+        """Convert a numpy array to a tensor of this program; return all else as it is."""
         if not isinstance(value, np.ndarray):
             found: Self = value
             return found
         return self.made(self.writer.literal(value), ("",) * value.ndim)
 
     def __len__(self) -> int:
-        """The size of the first dimension."""
+        """Return the size of the first dimension."""
         if not self.rank:
             raise ProgramError(f"{self!r} has no dimensions to count")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Self]:
-        """The slices along the first dimension."""
+        """Iterate over the slices along the first dimension."""
         return (self[k] for k in range(len(self)))
 
     def _repr_html_(self) -> str:
-        """The tensor in a notebook."""
+        """Format the tensor as HTML for a notebook."""
         return f"<code>{html.escape(repr(self))}</code>"
 
 
 def fused_cell(site: str, function: Callable[..., Any], operands: Sequence[Operand]) -> Any:
-    """One cell block over tensors, arrays and numbers; the first operand is a tensor.
+    """Build one cell block over tensors, arrays and numbers; the first operand is a tensor.
 
     Raises:
         ProgramError: dimensions or types do not agree, or `function` gives no element.
@@ -120,7 +120,7 @@ def cell_block(
     aligned: Aligned,
     scene: Scene,
 ) -> Any:
-    """The block of an expression that `function` writes."""
+    """Build the block of an expression that `function` writes."""
     lead = next((c for c in given if isinstance(c, Cell)), Cell(scene, ("const", 0)))
     found = function(*(c if isinstance(c, Cell) else lead.lift(c) for c in given))
     result = lead.lift(found)
@@ -138,7 +138,7 @@ def cell_block(
 
 
 def _place(first: TensorBase, operand: Operand, tensors: list[TensorBase]) -> int | None:
-    """The input that an operand is (equal tensors are one input); None for a number."""
+    """Return the number of the input that an operand is (equal tensors are one input); None for a number."""
     if isinstance(operand, np.ndarray):
         operand = first.made(first.writer.literal(operand), ("",) * operand.ndim)
     if isinstance(operand, NUMBERS):

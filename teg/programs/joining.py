@@ -1,4 +1,4 @@
-"""Several tensors as one."""
+"""Concatenation, stacking and interleaving of tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Movement)
 
 
 def concat(tensors: Sequence[T], dim: Dim = 0) -> T:
-    """The tensors one after the other along `dim`; where all have names, dimensions are matched by name.
+    """Concatenate the tensors along `dim`; where all have names, dimensions are matched by name.
 
     Raises:
         ProgramError: there is none, or they differ in type or in another dimension.
@@ -37,14 +37,14 @@ def concat(tensors: Sequence[T], dim: Dim = 0) -> T:
 
 
 def _like(first: T, other: T) -> T:
-    """`other` with its dimensions in the order of `first`, where both have the same names."""
+    """Return `other` with its dimensions in the order of `first`, where both have the same names."""
     if all(first.names) and other.names != first.names and set(other.names) == set(first.names):
         return other.transpose(*first.names)
     return other
 
 
 def stack(tensors: Sequence[T], axis: int = 0, name: str = "") -> T:
-    """The tensors side by side along a new dimension at `axis`."""
+    """Stack the tensors along a new dimension at `axis`."""
     if not tensors:
         raise ProgramError("there is nothing to stack; give at least one tensor")
     first = tensors[0]
@@ -52,7 +52,7 @@ def stack(tensors: Sequence[T], axis: int = 0, name: str = "") -> T:
 
 
 def interleave(tensors: Sequence[T], dim: Dim = 0) -> T:
-    """Element i of tensor k at i * count + k along `dim`.
+    """Interleave the tensors: element i of tensor k is at i * count + k along `dim`.
 
     Raises:
         ProgramError: there is none, or they differ in shape or type.
@@ -82,7 +82,7 @@ def interleave(tensors: Sequence[T], dim: Dim = 0) -> T:
 
 
 def _check_partner(first: Movement, other: Movement, but: int | None) -> None:
-    """Nothing, for tensors of one program, shape and type, but for the size of dimension `but`.
+    """Check that tensors agree in program, shape and type, but for the size of dimension `but`.
 
     Raises:
         ProgramError: they differ.

@@ -1,4 +1,4 @@
-"""Tensors seen differently: slices, orders of dimensions, splits and merges. Most of it becomes views."""
+"""Rearrangements of tensors: slices, transpositions, splits and merges. Most of them become views."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Movement(TensorBase):
     """
 
     def sliced(self, ranges: Sequence[range]) -> Self:
-        """Per dimension the coordinates to keep; all of them is the tensor itself."""
+        """Keep the coordinates in `ranges` of each dimension; all of them is the tensor itself."""
         if all(r == range(size) for r, size in zip(ranges, self.shape, strict=True)):
             return self
         name = self.writer.site("slice")
@@ -35,7 +35,7 @@ class Movement(TensorBase):
         return self.made(value, self.names)
 
     def sliced_by(self, key: Sequence[object]) -> Self:
-        """numpy's basic indexing."""
+        """Apply numpy's basic indexing."""
         ranges: list[range] = []
         kept: list[int | None] = []
         places = iter(range(self.rank))
@@ -57,7 +57,7 @@ class Movement(TensorBase):
         return found.relabelled("select", source, target, shape, names)
 
     def _complete(self, key: Sequence[object]) -> list[int | slice | None]:
-        """The key with the ellipsis written out."""
+        """Return the key with the ellipsis written out."""
         given = sum(part is not None and part is not Ellipsis for part in key)
         if given > self.rank:
             raise ProgramError(f"{given} indices for {self!r} of rank {self.rank}")
@@ -93,14 +93,14 @@ class Movement(TensorBase):
         return repr(self.names[axis]) if self.names[axis] else str(axis)
 
     def select(self, **parts: int | slice) -> Self:
-        """Slices and positions by name: `x.select(batch=slice(0, 4), feature=2)`."""
+        """Select slices and positions by name: `x.select(batch=slice(0, 4), feature=2)`."""
         key: list[object] = [slice(None)] * self.rank
         for dim, part in parts.items():
             key[self.axis(dim)] = part
         return self.sliced_by(key)
 
     def transpose(self, *order: Dim) -> Self:
-        """The dimensions in another order; without arguments reversed."""
+        """Permute the dimensions; without arguments reverse them."""
         axes = self.axes(order, range(self.rank)[::-1])
         if len(axes) != self.rank:
             raise ProgramError(f"an order names all {self.rank} dimensions of {self!r}, not {order}")
@@ -114,11 +114,11 @@ class Movement(TensorBase):
 
     @property
     def T(self) -> Self:  # noqa: N802
-        """The dimensions reversed."""
+        """The tensor with its dimensions reversed."""
         return self.transpose()
 
     def rename(self, *names: str, **changed: str) -> Self:
-        """All dimensions named anew (`x.rename("row", "column")`), or some (`x.rename(features="width")`)."""
+        """Rename all dimensions (`x.rename("row", "column")`), or some (`x.rename(features="width")`)."""
         if names:
             if changed or len(names) != self.rank:
                 raise ProgramError(f"give all {self.rank} names of {self!r}, or old=new, not {names}")
@@ -134,7 +134,7 @@ class Movement(TensorBase):
         return self.made(self.value, found)
 
     def reshape(self, *shape: Any, **named: int) -> Self:
-        """The same elements, row-major, at another shape; one size may be -1."""
+        """Reshape the elements, row-major, to another shape; one size may be -1."""
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
             shape = tuple(shape[0])
         sizes = list(named.values()) if named else list(shape)
@@ -152,7 +152,7 @@ class Movement(TensorBase):
         return self._reshaped(wanted, names)
 
     def _reshaped(self, sizes: Sequence[int], names: Sequence[str]) -> Self:
-        """As `reshape`, with the dimensions' names; the same shape is the same value."""
+        """Reshape as `reshape`, with the dimensions' names; the same shape is the same value."""
         if tuple(sizes) == self.shape:
             return self.made(self.value, names)
         site = self.writer.site("reshape")
@@ -161,7 +161,7 @@ class Movement(TensorBase):
         return self.made(value, names)
 
     def split(self, dim: Dim, /, *sizes: int, **parts: int) -> Self:
-        """One dimension as several, outermost first: `x.split("features", head=12, width=64)`; one may be -1."""
+        """Split one dimension, outermost part first: `x.split("features", head=12, width=64)`; one may be -1."""
         axis = self.axis(dim)
         wanted = list(parts.values()) if parts else list(sizes)
         if wanted.count(-1) == 1:
@@ -179,7 +179,7 @@ class Movement(TensorBase):
         )
 
     def merge(self, *dims: Dim, into: str = "") -> Self:
-        """Several dimensions as one, row-major in the order given; it stands where the first of them stood."""
+        """Merge several dimensions into one, row-major in the order given, at the position of the first of them."""
         axes = self.axes(dims)
         if not axes:
             raise ProgramError("name the dimensions to merge")
@@ -194,11 +194,11 @@ class Movement(TensorBase):
         )
 
     def flatten(self) -> Self:
-        """All dimensions as one."""
+        """Merge all dimensions into one."""
         return self.reshape(-1) if math.prod(self.shape) else self.reshape(0)
 
     def squeeze(self, *dims: Dim) -> Self:
-        """Without these dimensions of size 1 (all of them where none is given)."""
+        """Remove these dimensions of size 1 (all of them where none is given)."""
         axes = self.axes(dims, [k for k, size in enumerate(self.shape) if size == 1])
         for k in axes:
             if self.shape[k] != 1:
@@ -211,7 +211,7 @@ class Movement(TensorBase):
         return self.relabelled("squeeze", source, tuple(self.labels[k] for k in kept), shape, names)
 
     def unsqueeze(self, axis: int, name: str = "") -> Self:
-        """A new dimension of size 1 that stands at `axis` of the result."""
+        """Insert a new dimension of size 1 at `axis` of the result."""
         if not -self.rank - 1 <= axis <= self.rank:
             raise ProgramError(f"a new dimension of {self!r} stands at 0 to {self.rank}, not at {axis}")
         return self._inserted(axis % (self.rank + 1), 1, name, "unsqueeze")
@@ -223,7 +223,7 @@ class Movement(TensorBase):
         return self.relabelled(site, self.labels, target, shape, names)
 
     def broadcast_to(self, *shape: Any, **named: int) -> Self:
-        """Repeated along new dimensions and along those of size 1: by name, or by numpy's rule."""
+        """Repeat the tensor along new dimensions and along those of size 1: by name, or by numpy's rule."""
         wanted, names = read_dims(shape, named)
         if named:
             lacking = [n for n in self.names if n not in named]
@@ -249,18 +249,18 @@ class Movement(TensorBase):
         return self.relabelled("broadcast", own, target, wanted, names)
 
     def flip(self, *dims: Dim) -> Self:
-        """The elements in reverse order along these dimensions (all where none is given)."""
+        """Reverse the elements along these dimensions (all where none is given)."""
         axes = self.axes(dims)
         return self.sliced(
             [range(s - 1, -1, -1) if k in axes else range(s) for k, s in enumerate(self.shape)]
         )
 
     def repeat(self, dim: Dim, count: int) -> Self:
-        """The whole tensor `count` times, one after the other along a dimension."""
+        """Repeat the whole tensor `count` times, one after the other along a dimension."""
         return self._repeated(dim, count, inner=False)
 
     def repeat_each(self, dim: Dim, count: int) -> Self:
-        """Each element `count` times, next to each other along a dimension."""
+        """Repeat each element `count` times, next to each other along a dimension."""
         return self._repeated(dim, count, inner=True)
 
     def _repeated(self, dim: Dim, count: int, inner: bool) -> Self:
@@ -279,5 +279,5 @@ class Movement(TensorBase):
 
 
 def dims_of(named: dict[str, int]) -> str:
-    """Named sizes as text."""
+    """Format named sizes as text."""
     return ", ".join(f"{name}={size}" for name, size in named.items())

@@ -1,4 +1,4 @@
-"""Elements added around a tensor, or moved around its end."""
+"""Padding of tensors, and rolling of elements around the end of a dimension."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Padding(Movement):
         value: float = 0,
         **named: int | tuple[int, int],
     ) -> Self:
-        """Elements before and after: `x.pad(row=1, column=(0, 2))`, or by number `x.pad({-1: 1})`.
+        """Add elements before and after: `x.pad(row=1, column=(0, 2))`, or by number `x.pad({-1: 1})`.
 
         `mode`: `constant` (the `value`), `edge` (the nearest element), `reflect` (mirrored at the outermost
         element) or `wrap` (from the other end), as `numpy.pad`.
@@ -60,7 +60,7 @@ class Padding(Movement):
         return kept
 
     def _filled(self, low: list[int], high: list[int], value: float) -> Self:
-        """One block; dimensions without padding go along."""
+        """Pad by one block; dimensions without padding pass through it."""
         changed = {d for d, a, b in zip(self.labels, low, high, strict=True) if a or b}
         if not changed:
             return self
@@ -75,7 +75,7 @@ class Padding(Movement):
         return self.compute("pad", "pad", (shape, self.names), attributes, target=target, whole=whole)
 
     def _extended(self, axis: int, before: int, after: int, mode: str) -> Self:
-        """The tensor between views of itself, as often as the widths need."""
+        """Concatenate the tensor with views of itself, as often as the widths need."""
         size = self.shape[axis]
         if not before and not after:
             return self
@@ -91,7 +91,7 @@ class Padding(Movement):
         return self.sliced([part if k == axis else range(s) for k, s in enumerate(self.shape)])
 
     def roll(self, dim: Dim, shift: int) -> Self:
-        """The elements `shift` places further along `dim`; what leaves at the end comes in at the beginning."""
+        """Move the elements `shift` places further along `dim`; those that leave at the end re-enter at the start."""
         axis = self.axis(dim)
         size = self.shape[axis]
         cut = -shift % size if size else 0

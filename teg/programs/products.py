@@ -30,7 +30,7 @@ class Products(TensorBase):
     """
 
     def __matmul__(self, other: TensorBase) -> Self:
-        """The product summed over one dimension.
+        """Compute the product summed over one dimension.
 
         By name: the left's last dimension, found in the right; other shared names run together, and the result
         has the left's dimensions, then the right's. By position: as numpy, batch dimensions broadcast.
@@ -41,7 +41,7 @@ class Products(TensorBase):
         return self._by_position(other)
 
     def contract(self, other: TensorBase, *over: str) -> Self:
-        """The product summed over the dimensions `over`; other shared names run together.
+        """Compute the product summed over the dimensions `over`; other shared names run together.
 
         `q.contract(k, "width")` of (batch, query, width) and (batch, key, width) is (batch, query, key).
         """
@@ -117,7 +117,7 @@ class Products(TensorBase):
 
 
 def _unrepeated(names: Sequence[str]) -> tuple[str, ...]:
-    """The names; one that would stand twice is left out where it comes again."""
+    """Return the names; one that would occur twice is left out where it comes again."""
     return tuple("" if name in names[:k] else name for k, name in enumerate(names))
 
 
@@ -129,7 +129,7 @@ def contraction(
     names: Sequence[str],
     site: str,
 ) -> T:
-    """The product of tensors with labelled dimensions, summed over the labels that `target` lacks."""
+    """Compute the product of tensors with labeled dimensions, summed over the labels that `target` lacks."""
     if any(t.dtype == "bool" for t in tensors):
         raise ProgramError("a product sums numbers up; cast truth values first, or use & and .any()")
     dtype = np.result_type(*(numpy_dtype(t.dtype) for t in tensors)).name
@@ -148,7 +148,8 @@ def contraction(
 
 
 def einsum(equation: str, tensors: Sequence[T]) -> T:
-    """The contraction of an einsum equation, in letters (`"bqd,bkd->bqk"`) or words (`"b q d, b k d -> b q k"`).
+    """Compute the contraction of an einsum equation, in letters (`"bqd,bkd->bqk"`) or words (`"b q d, b k d -> b q
+    k"`).
 
     Raises:
         ProgramError: the equation does not fit the tensors.

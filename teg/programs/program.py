@@ -55,7 +55,8 @@ class Program(Boundary):
         return self.writer.program.name
 
     def sequence_point(self, name: str, *after: Handle) -> int:
-        """A point in time at which all of `after` are there; what `p.behind(point)` encloses begins later.
+        """Add a point in time at which all of `after` are available; steps that `p.behind(point)` encloses begin
+        later.
 
         Its tensors are observed: they are computed even if no output needs them.
         """
@@ -67,7 +68,7 @@ class Program(Boundary):
 
     @contextmanager
     def behind(self, point: int) -> Iterator[None]:
-        """What is written inside begins after the sequence point."""
+        """Make the steps written inside begin after the sequence point."""
         if not 0 <= point < len(self.writer.program.points):
             raise ProgramError(f"there is no sequence point {point!r}")
         self.writer.points.append(point)
@@ -77,12 +78,12 @@ class Program(Boundary):
             self.writer.points.remove(point)
 
     def costs(self, tensor: Handle, table: CostTable) -> None:
-        """Let the block that makes `tensor` cost what the table says (see `teg.costs.cost_table`)."""
+        """Set the costs of the block that makes `tensor` to those of the table (see `teg.costs.cost_table`)."""
         self._own(tensor)
         self._costs[tensor.site] = table
 
     def pin(self, tensor: Handle, spec: str) -> None:
-        """Ask that `tensor` be sharded by `spec`, such as `"[gpu.0, -]"`; `pins` goes to `optimize(pins=...)`."""
+        """Request that `tensor` be sharded by `spec`, such as `"[gpu.0, -]"`; `pins` goes to `optimize(pins=...)`."""
         self._own(tensor)
         try:
             parse_spec(spec, tensor.rank)
@@ -100,7 +101,7 @@ class Program(Boundary):
         return {self._block(self.graph, site).site: spec for site, spec in self._pins.items()}
 
     def _block(self, graph: Graph, site: str) -> Block:
-        """The block that makes a tensor; one that would be called like an output is called `NAME.value`."""
+        """Return the block that makes a tensor; one that would be called like an output is called `NAME.value`."""
         found = graph.by_site.get(f"{site}.value" if site in self.writer.program.outputs else site)
         if found is None:
             raise ProgramError(
@@ -111,7 +112,7 @@ class Program(Boundary):
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """What is written inside is called `name/...`."""
+        """Name the steps written inside `name/...`."""
         self.writer.scopes.append(name)
         try:
             yield
@@ -119,7 +120,7 @@ class Program(Boundary):
             self.writer.scopes.pop()
 
     def cell(self, function: Callable[..., Any], /, *operands: Any, name: str = "cell") -> Handle:
-        """One block that computes `function` of the operands' elements: `p.cell(lambda a, b: (a * b).relu(), x, y)`.
+        """Compute `function` of the operands' elements in one block: `p.cell(lambda a, b: (a * b).relu(), x, y)`.
 
         Raises:
             ProgramError: none of the operands is a tensor.
@@ -130,23 +131,23 @@ class Program(Boundary):
         return found
 
     def where(self, condition: Handle, then: Any, otherwise: Any) -> Handle:
-        """`then` where the condition holds, `otherwise` elsewhere."""
+        """Select `then` where the condition holds, `otherwise` elsewhere."""
         return condition.where(then, otherwise)
 
     def einsum(self, equation: str, *tensors: Handle) -> Handle:
-        """A contraction: `p.einsum("bqd,bkd->bqk", q, k)`, or in words `"b q d, b k d -> b q k"`."""
+        """Compute a contraction: `p.einsum("bqd,bkd->bqk", q, k)`, or in words `"b q d, b k d -> b q k"`."""
         return einsum(equation, tensors)
 
     def concat(self, tensors: Sequence[Handle], dim: str | int = 0) -> Handle:
-        """The tensors one after the other along a dimension."""
+        """Concatenate the tensors along a dimension."""
         return concat(tensors, dim)
 
     def stack(self, tensors: Sequence[Handle], axis: int = 0, name: str = "") -> Handle:
-        """The tensors side by side along a new dimension."""
+        """Stack the tensors along a new dimension."""
         return stack(tensors, axis, name)
 
     def interleave(self, tensors: Sequence[Handle], dim: str | int = 0) -> Handle:
-        """Element i of tensor k at i * count + k along a dimension."""
+        """Interleave the tensors: element i of tensor k is at i * count + k along a dimension."""
         return interleave(tensors, dim)
 
     @property
@@ -169,7 +170,7 @@ class Program(Boundary):
         return self._built[1]
 
     def _priced(self, graph: Graph) -> Graph:
-        """The graph with the costs that the program brings along."""
+        """Return the graph with the costs supplied with the program."""
         changed = {
             block.site: replace(block, definition=replace(block.definition, costs=table))
             for site, table in self._costs.items()
@@ -178,7 +179,7 @@ class Program(Boundary):
         return graph.replace(changed.get(b.site, b) for b in graph.blocks) if changed else graph
 
     def evaluate(self, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """The outputs by name, for inputs by name; parameters with a value may be left out.
+        """Compute the outputs by name, for inputs by name; parameters with a value may be left out.
 
         Raises:
             ProgramError: inputs are missing or of another shape or type, or an operator refuses their values.
@@ -200,7 +201,7 @@ class Program(Boundary):
 
 
 def program(name: str = "program") -> Program:
-    """A new, empty program.
+    """Create a new, empty program.
 
     >>> import tapestry
     >>> with tapestry.program("layer") as p:

@@ -1,4 +1,4 @@
-"""Reductions by a monoid, normalisations, scans, positions of extremes and orders."""
+"""Reductions by a monoid, normalizations, scans, positions of extremes and sorting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reductions(Movement, Elementwise):
     """
 
     def reduce(self, monoid: str, *dims: Dim, keep: bool = False, scale: float = 1.0) -> Self:
-        """The elements along `dims` combined by a monoid: sum, prod, max, min, logsumexp, any or all.
+        """Combine the elements along `dims` by a monoid: sum, prod, max, min, logsumexp, any or all.
 
         `keep` leaves the dimensions with size 1, `scale` multiplies a sum.
         """
@@ -49,35 +49,35 @@ class Reductions(Movement, Elementwise):
         return self.compute(monoid, "reduce", output, attributes, labels=[self.labels], target=target)
 
     def sum(self, *dims: Dim, keep: bool = False) -> Self:
-        """The sum, in the element type of the tensor; truth values are counted as int64."""
+        """Compute the sum, in the element type of the tensor; truth values are counted as int64."""
         return self._numbers().reduce("sum", *dims, keep=keep)
 
     def prod(self, *dims: Dim, keep: bool = False) -> Self:
-        """The product."""
+        """Compute the product."""
         return self._numbers().reduce("prod", *dims, keep=keep)
 
     def max(self, *dims: Dim, keep: bool = False) -> Self:
-        """The largest element."""
+        """Find the largest element."""
         return self.reduce("any" if self.dtype == "bool" else "max", *dims, keep=keep)
 
     def min(self, *dims: Dim, keep: bool = False) -> Self:
-        """The smallest element."""
+        """Find the smallest element."""
         return self.reduce("all" if self.dtype == "bool" else "min", *dims, keep=keep)
 
     def any(self, *dims: Dim, keep: bool = False) -> Self:
-        """Whether one element is true (not zero)."""
+        """Return whether one element is true (not zero)."""
         return self._truths().reduce("any", *dims, keep=keep)
 
     def all(self, *dims: Dim, keep: bool = False) -> Self:
-        """Whether every element is true (not zero)."""
+        """Return whether every element is true (not zero)."""
         return self._truths().reduce("all", *dims, keep=keep)
 
     def logsumexp(self, *dims: Dim, keep: bool = False) -> Self:
-        """The logarithm of the sum of exponentials, without overflow."""
+        """Compute the logarithm of the sum of exponentials, without overflow."""
         return self.reduce("logsumexp", *dims, keep=keep)
 
     def mean(self, *dims: Dim, keep: bool = False) -> Self:
-        """The mean; of whole numbers as float64."""
+        """Compute the mean; of whole numbers as float64."""
         count = math.prod(self.shape[k] for k in self.axes(dims))
         if not count:
             raise ProgramError(f"there is no mean of no elements: {self!r}")
@@ -85,12 +85,12 @@ class Reductions(Movement, Elementwise):
         return numbers.reduce("sum", *dims, keep=keep, scale=1.0 / count)
 
     def var(self, *dims: Dim, keep: bool = False) -> Self:
-        """The mean square distance from the mean."""
+        """Compute the variance, the mean square distance from the mean."""
         middle = self.mean(*dims, keep=True)
         return self.fused("squares", lambda x, m: (x - m) * (x - m), middle).mean(*dims, keep=keep)
 
     def std(self, *dims: Dim, keep: bool = False) -> Self:
-        """The square root of the variance."""
+        """Compute the square root of the variance."""
         return self.var(*dims, keep=keep).sqrt()
 
     def _numbers(self) -> Self:
@@ -100,11 +100,11 @@ class Reductions(Movement, Elementwise):
         return self if self.dtype == "bool" else self.function("ne", 0)
 
     def softmax(self, *dims: Dim) -> Self:
-        """Exponentials divided by their sum along `dims` (the last dimension where none is given)."""
+        """Divide exponentials by their sum along `dims` (the last dimension where none is given)."""
         return self._normalised("softmax", dims)
 
     def log_softmax(self, *dims: Dim) -> Self:
-        """The logarithm of the softmax."""
+        """Compute the logarithm of the softmax."""
         return self._normalised("log_softmax", dims)
 
     def _normalised(self, operator: str, dims: Sequence[Dim]) -> Self:
@@ -117,7 +117,7 @@ class Reductions(Movement, Elementwise):
     def layer_norm(
         self, *dims: Dim, scale: TensorBase | None = None, bias: TensorBase | None = None, eps: float = 1e-5
     ) -> Self:
-        """Zero mean and unit variance along `dims` (the last where none is given), then scale and bias.
+        """Normalize to zero mean and unit variance along `dims` (the last where none is given), then scale and bias.
 
         `scale` and `bias` have the dimensions `dims`, in that order.
         """

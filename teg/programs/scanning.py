@@ -1,4 +1,4 @@
-"""Running combinations, positions of extremes, and orders along one dimension."""
+"""Scans, positions of extremes, and sorting along one dimension."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Scanning(Gathering):
     """
 
     def scan(self, monoid: str, dim: Dim, *, exclusive: bool = False, reverse: bool = False) -> Self:
-        """Each element combined with all before it along `dim`: sum, prod, max, min or logsumexp.
+        """Combine each element with all before it along `dim`: sum, prod, max, min or logsumexp.
 
         `exclusive` leaves the element itself out, `reverse` goes from the end.
         """
@@ -41,27 +41,27 @@ class Scanning(Gathering):
         return value.compute(f"scan_{monoid}", "scan", (value.shape, value.names), attributes, whole=whole)
 
     def cumsum(self, dim: Dim) -> Self:
-        """The sum up to each element; truth values are counted."""
+        """Compute the sum up to each element; truth values are counted."""
         return self.scan("sum", dim)
 
     def cumprod(self, dim: Dim) -> Self:
-        """The product up to each element."""
+        """Compute the product up to each element."""
         return self.scan("prod", dim)
 
     def cummax(self, dim: Dim) -> Self:
-        """The largest element up to each."""
+        """Compute the largest element up to each."""
         return self.scan("max", dim)
 
     def cummin(self, dim: Dim) -> Self:
-        """The smallest element up to each."""
+        """Compute the smallest element up to each."""
         return self.scan("min", dim)
 
     def argmax(self, dim: Dim, *, last: bool = False) -> Self:
-        """The position of the largest element along `dim`, the first of equals (or the `last`), as int64."""
+        """Find the position of the largest element along `dim`, the first of equals (or the `last`), as int64."""
         return self._extreme("max", dim, last)
 
     def argmin(self, dim: Dim, *, last: bool = False) -> Self:
-        """The position of the smallest element along `dim`, the first of equals (or the `last`), as int64."""
+        """Find the position of the smallest element along `dim`, the first of equals (or the `last`), as int64."""
         return self._extreme("min", dim, last)
 
     def _extreme(self, kind: str, dim: Dim, last: bool) -> Self:
@@ -81,7 +81,7 @@ class Scanning(Gathering):
         )
 
     def argsort(self, dim: Dim = -1, *, descending: bool = False, count: int | None = None) -> Self:
-        """The positions of the elements in order along `dim`, as int64; equal elements keep their order.
+        """Compute the positions of the elements in order along `dim`, as int64; equal elements keep their order.
 
         `count` gives only the first so many.
         """
@@ -102,10 +102,10 @@ class Scanning(Gathering):
         )
 
     def sort(self, dim: Dim = -1, *, descending: bool = False) -> Self:
-        """The elements in order along `dim`."""
+        """Sort the elements along `dim`."""
         return self.take_along(self.argsort(dim, descending=descending), dim)
 
     def top(self, count: int, dim: Dim = -1) -> tuple[Self, Self]:
-        """The `count` largest elements along `dim`, largest first, and their positions."""
+        """Find the `count` largest elements along `dim`, largest first, and their positions."""
         positions = self.argsort(dim, descending=True, count=count)
         return self.take_along(positions, dim), positions

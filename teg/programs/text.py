@@ -38,7 +38,7 @@ UNARY: Mapping[type[ast.AST], Callable[[Any], Any]] = {ast.USub: operator.neg, a
 
 
 def compute(text: str) -> np.ndarray:
-    """The value of an expression; whole numbers are int64, others float64.
+    """Compute the value of an expression; whole numbers are int64, others float64.
 
     Raises:
         ProgramError: no expression, unknown names, or shapes that do not fit.

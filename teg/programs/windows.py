@@ -14,7 +14,7 @@ Pads = str | int | Sequence[int | tuple[int, int]]
 
 
 class Geometry(NamedTuple):
-    """Per spatial dimension: taps, stride, dilation, padding before and after, number of windows."""
+    """The geometry of spatial dimensions: taps, stride, dilation, padding before and after, number of windows."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -25,7 +25,7 @@ class Geometry(NamedTuple):
 
 
 class Windows(Movement):
-    """Convolution and pooling.
+    """Methods for convolution and pooling.
 
     >>> import tapestry
     >>> p = tapestry.program()
@@ -45,7 +45,7 @@ class Windows(Movement):
         dilations: int | Sequence[int] = 1,
         groups: int = 1,
     ) -> Self:
-        """The convolution with `weight` of shape `(out, channels / groups, *kernel)`.
+        """Convolve with `weight` of shape `(out, channels / groups, *kernel)`.
 
         `pads` is `"valid"` (none), `"same"` (as many windows as `size / stride`, rounded up), a number, or per
         spatial dimension a number or a pair before and after.
@@ -87,13 +87,13 @@ class Windows(Movement):
         pads: Pads = "valid",
         dilations: int | Sequence[int] = 1,
     ) -> Self:
-        """The largest element of each window; windows do not overlap unless `strides` says so."""
+        """Compute the largest element of each window; windows do not overlap unless `strides` says so."""
         return self._pool("max", kernel, strides, pads, dilations)
 
     def average_pool(
         self, kernel: int | Sequence[int], *, strides: int | Sequence[int] | None = None, pads: Pads = "valid"
     ) -> Self:
-        """The mean of each window; padding is not counted."""
+        """Compute the mean of each window; padding is not counted."""
         return self._pool("average", kernel, strides, pads, 1)
 
     def _pool(
@@ -125,7 +125,7 @@ class Windows(Movement):
         )
 
     def _cropped(self, g: Geometry) -> tuple[Self, Geometry]:
-        """The tensor without margins that no window reads, and the padding that is read."""
+        """Return the tensor without margins that no window reads, and the geometry with the padding that is read."""
         kept, high = [], []
         for size, k, s, d, a, o in zip(
             self.shape[2:], g.kernel, g.strides, g.dilations, g.low, g.out, strict=True

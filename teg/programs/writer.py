@@ -1,4 +1,4 @@
-"""What has been written of a program so far: steps of the importers' intermediate form, with names and scopes."""
+"""The written part of a program: steps of the importers' intermediate form, with names and scopes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_SIZE = 2**63 - 1
 
 
 class Writer:
-    """Collects the steps of one program. Every value gets a name of its own, the site of the step that makes it."""
+    """The collected steps of one program. Every value gets a name of its own, the site of the step that makes it."""
 
     def __init__(self, name: str) -> None:
         self.program = Program(name)
@@ -26,7 +26,7 @@ class Writer:
         self._taken: set[str] = set()
 
     def site(self, wanted: str) -> str:
-        """A name nobody has: `wanted` in the current scope, with a number where it is taken."""
+        """Return an unused name: `wanted` in the current scope, with a number where it is taken."""
         base = "/".join((*self.scopes, wanted))
         site, k = base, 1
         while site in self._taken:
@@ -35,7 +35,7 @@ class Writer:
         return site
 
     def own_site(self, wanted: str) -> str:
-        """A name that the author gave: it is kept, so it must be free.
+        """Reserve a name that the author gave: it is kept, so it must be free.
 
         Raises:
             ProgramError: it is taken.
@@ -49,7 +49,7 @@ class Writer:
         return site
 
     def declare(self, site: str, shape: Sequence[int], dtype: str, names: Sequence[str]) -> Value:
-        """A value that is about to be made.
+        """Declare a value that is about to be made.
 
         Raises:
             ProgramError: it is too large to address.
@@ -97,12 +97,12 @@ class Writer:
         return value
 
     def enter(self, name: str, value: Value, role: str, data: np.ndarray | None) -> None:
-        """A value from outside."""
+        """Add a value from outside."""
         self.program.values[name] = value
         self.program.entries[name] = Entry(value, role, data)
 
     def literal(self, array: np.ndarray, names: Sequence[str] = ()) -> Value:
-        """A value written in the program itself.
+        """Add a value written in the program itself.
 
         Raises:
             ProgramError: its element type is none that tensors may have.

@@ -18,7 +18,7 @@ from tapestry.teg.zspace import ZRange
 
 @dataclass
 class Group:
-    """The shards of one abstract block, by what they read."""
+    """The shards of one abstract block, grouped by what they read."""
 
     number: int
     definition: Definition
@@ -32,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Shards:
-    """An explicit graph, the groups of its shards, and what its local tensors are pieces of."""
+    """An explicit graph, the groups of its shards, and the pieces that its local tensors hold."""
 
     graph: Graph
     groups: Sequence[Group]
@@ -42,14 +42,14 @@ class Shards:
 
 @dataclass(frozen=True)
 class Part:
-    """What a local source or sink holds: a box of the value at an abstract site."""
+    """The content of a local source or sink: a box of the value at an abstract site."""
 
     site: str
     box: ZRange
 
 
 class CircularShards(ValueError):
-    """Shards that, taken together, read each other."""
+    """Error raised when shards, taken together, read each other."""
 
     def __init__(self, issue: Issue) -> None:
         super().__init__(str(issue))
@@ -57,7 +57,7 @@ class CircularShards(ValueError):
 
 
 class Abstract(NamedTuple):
-    """The graph, what its shards' sources and sinks hold by their site, and the index ranges of each block's shards."""
+    """The graph, the parts that its shards' sources and sinks hold by site, and each block's index ranges of shards."""
 
     graph: Graph
     parts: Mapping[str, Part]
@@ -65,7 +65,7 @@ class Abstract(NamedTuple):
 
 
 def abstract_graph(shards: Shards) -> Abstract:
-    """The graph whose sharding these are.
+    """Build the graph whose sharding these are.
 
     Raises:
         CircularShards: groups read each other.
@@ -115,7 +115,7 @@ class _Abstraction:
         return Graph(self.graph.name, tuple(blocks), tensors, self._data(outputs))
 
     def _order(self) -> list[int]:
-        """Groups after those that they read or wait for, in order of appearance where that is free."""
+        """Sort groups after those that they read or wait for, in order of appearance where that is free."""
         needs = {
             g.number: {
                 *(token[0] for token in g.inputs),
@@ -167,7 +167,7 @@ class _Abstraction:
         return locals_[0] if len(locals_) == 1 else _common(locals_)
 
     def _data(self, outputs: Mapping[Token, str]) -> dict[str, np.ndarray]:
-        """The values of sources, put together from those of their shards."""
+        """Combine the values of sources from those of their shards."""
         data: dict[str, np.ndarray] = {}
         for local, part in self.graph.data.items():
             piece = self.pieces[local]
@@ -181,7 +181,7 @@ class _Abstraction:
 
 
 def _common(sites: Sequence[str]) -> str:
-    """What the names of shards have in common, without the number that tells them apart."""
+    """Return the common part of the names of shards, without the number that distinguishes them."""
     first, last = min(sites), max(sites)
     length = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[:length].rstrip("0123456789._-@#/ ") or sites[0]

@@ -1,4 +1,4 @@
-"""Whether placements fit a graph and a mesh: all that is wrong at once, each with its path."""
+"""Checks that placements fit a graph and a mesh; all issues are reported at once, each with its path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTPUT_OPTIONS = ("sharded", "gathered")
 
 
 def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> list[Issue]:
-    """All reasons why `expand(graph, placements, mesh)` has no meaning; none for placements that are legal.
+    """Return all reasons why `expand(graph, placements, mesh)` has no meaning; none for legal placements.
 
     Paths lead into the document of the placements (`$.blocks.attention.strategy[0]`).
     """

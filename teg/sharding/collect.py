@@ -1,4 +1,4 @@
-"""A copy written out as nodes: slices on the senders, sums and concatenations on the receivers.
+"""Copies written out as nodes: slices on the senders, sums and concatenations on the receivers.
 
 Follows `copies` and `transfers` phase by phase: reduce-scatter steps, all-reduce steps on slices of the
 flattened shard and their gathers, then the fetch.
@@ -24,7 +24,7 @@ Local = dict[int, str]
 
 
 def as_range(box: np.ndarray) -> ZRange:
-    """One box `(rank, 2)` of an array; never ends before it starts."""
+    """Convert one box `(rank, 2)` of an array to a range; it never ends before it starts."""
     start = tuple(int(s) for s in box[:, 0])
     return ZRange(start, tuple(s + int(n) for s, n in zip(start, lengths(box), strict=True)))
 
@@ -32,7 +32,7 @@ def as_range(box: np.ndarray) -> ZRange:
 def write_copy(
     writer: NodeWriter, name: str, plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, source: Local
 ) -> Local:
-    """Write the nodes that make a copy called `name` from `source`; the tensors of its result."""
+    """Write the nodes that make a copy called `name` from `source`; return the tensors of its result."""
     held = {d: {writer.boxes[t]: t} for d, t in source.items()}
     middle = source
     if plan.reduces:
@@ -49,7 +49,7 @@ def _scatter(
     mesh: MeshShape,
     held: dict[int, dict[ZRange, str]],
 ) -> Local:
-    """The reduce-scatter steps; without any, the local slice that is reduced further."""
+    """Write the reduce-scatter steps; without any, the local slice that is reduced further."""
     assert plan.source.monoid is not None
     for done, (_, names) in enumerate(plan.scatter, start=1):
         members = group_members(mesh, names)
@@ -70,7 +70,7 @@ def _scatter(
 
 
 def _runs(coordinates: tuple[np.ndarray, ...]) -> list[ZRange]:
-    """A product of coordinate sets as boxes of consecutive coordinates."""
+    """Split a product of coordinate sets into boxes of consecutive coordinates."""
     per_dim = []
     for values in coordinates:
         if len(values) == 0:
@@ -86,7 +86,7 @@ def _within(writer: NodeWriter, name: str, device: int, held: Mapping[ZRange, st
 
 
 def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh: MeshShape, parts: Local) -> Local:
-    """Slice-wise reduction step by step, fastest axis first, then the slices gathered in reverse."""
+    """Write the slice-wise reduction step by step, fastest axis first, then gather the slices in reverse."""
     if not plan.reduce:
         return parts
     assert plan.source.monoid is not None
@@ -117,7 +117,7 @@ def _all_reduce(writer: NodeWriter, name: str, plan: CopyPlan, mesh: MeshShape, 
 def _fetch(
     writer: NodeWriter, name: str, plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape, middle: Local
 ) -> Local:
-    """Pieces sliced where they are held, gathered by those who split a slow transfer, joined by the receiver."""
+    """Slice pieces where they are held, gather them where a slow transfer was split, and join them at the receiver."""
     transfers = fetch_transfers(plan, shape, mesh)
     forwarded = {(t.source, t.box, t.start) for t in transfers if t.gathered}
     received: dict[tuple[int, Box, int], str] = {}
@@ -144,7 +144,7 @@ def _fetch(
 
 
 def _whole(writer: NodeWriter, name: str, device: int, box: ZRange, pieces: list[tuple[int, str]]) -> str:
-    """One box from the slices of its flattened elements."""
+    """Combine the slices of a box's flattened elements to one box."""
     rows = [piece for _, piece in sorted(pieces)]
     if rows[0] in writer.boxes:
         return rows[0]

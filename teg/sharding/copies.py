@@ -1,4 +1,4 @@
-"""How a tensor gets from the spec it was made in to the spec a block needs.
+"""Copies that convert a tensor from its producer spec to the spec a block needs.
 
 Decides the form of a copy (view, reductions, fetch) once for predictor, expansion and simulator; each of
 them counts bytes by its own code. Conventions 1 to 3 and 6 of the architecture.
@@ -24,7 +24,7 @@ Step = tuple[str, tuple[str, ...]]
 class CopyPlan:
     """A copy as phases: reduce-scatter steps, all-reduce steps (fastest axis first), then a fetch.
 
-    `middle` is the spec after the reductions (the source's own where there are none). `fetch` tells
+    `middle` is the spec after the reductions (the source's own where there are none). `fetch` says
     whether `needed` is then assembled from the pieces of `middle`, each missing element once.
     """
 
@@ -42,7 +42,7 @@ class CopyPlan:
 
 @lru_cache(maxsize=65536)
 def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape) -> CopyPlan | None:
-    """The copy that turns `source` into `needed`; None where the needed part is a view of the local buffer."""
+    """Plan the copy that turns `source` into `needed`; None where the needed part is a view of the local buffer."""
     held, wanted = boxes(source, shape, mesh), boxes(needed, shape, mesh)
     if not source.partial:
         if contains(held, wanted).all():
@@ -59,19 +59,19 @@ def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShap
 
 
 def local_copy(source: Spec, needed: Spec) -> CopyPlan:
-    """The copy of what is there already, into a buffer of another physical layout: nothing moves between devices."""
+    """Plan the copy of a local buffer into another physical layout: nothing moves between devices."""
     return CopyPlan(source, needed, (), (), source, True)
 
 
 def _overfull(spec: Spec, shape: tuple[int, ...], mesh: MeshShape) -> bool:
-    """Whether a dimension has more devices than elements: combining there would leave some with nothing to do."""
+    """Return whether a dimension has more devices than elements: combining there would leave some without work."""
     return any(mesh.size_of(split.axes) > size for split, size in zip(spec.dims, shape, strict=True))
 
 
 def middle_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tuple[str, ...]]:
-    """The spec in which partial terms are combined, and the partial axes that are scattered on the way.
+    """Return the spec in which partial terms are combined, and the partial axes that are scattered on the way.
 
-    Every dimension without a window takes the axes the needed spec adds: partial ones are reduce-scattered,
+    Every dimension without a window takes the axes the consumer spec adds: partial ones are reduce-scattered,
     replicated ones are sliced locally first. A constant slice is taken before the reduction.
     """
     used = {a for split in source.dims for a in split.axes}
@@ -95,7 +95,7 @@ def middle_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tupl
 
 
 def scatter_members(mesh: MeshShape, steps: Sequence[Step], done: int) -> np.ndarray:
-    """Devices whose parts a device still carries after `done` scatter steps, `(devices, members)`.
+    """Return the devices whose parts a device still holds after `done` scatter steps, `(devices, members)`.
 
     They differ from it only along the sub-axes of the steps that are still to come.
     """
@@ -105,7 +105,7 @@ def scatter_members(mesh: MeshShape, steps: Sequence[Step], done: int) -> np.nda
 
 @lru_cache(maxsize=4096)
 def group_members(mesh: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarray:
-    """For each device the devices that differ from it only along `sub_axes`, by position; `(devices, size)`."""
+    """Return for each device the devices that differ from it only along `sub_axes`, by position; `(devices, size)`."""
     own = mesh.linear(sub_axes)
     others = tuple(s.name for s in mesh.sub_axes if s.name not in sub_axes)
     group = mesh.linear(others)
@@ -118,7 +118,7 @@ def group_members(mesh: MeshShape, sub_axes: tuple[str, ...]) -> np.ndarray:
 def flat_slices(
     length: np.ndarray, steps: Sequence[Step], mesh: MeshShape
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Per all-reduce step the slice `[start, end)` of the flattened shard each device reduces; `(devices,)` each."""
+    """Compute each all-reduce step's slice `[start, end)` of the flattened shard per device; `(devices,)` each."""
     start, end = np.zeros_like(length), length.copy()
     result = []
     for _, axes in steps:
@@ -131,7 +131,7 @@ def flat_slices(
 
 
 class Round(NamedTuple):
-    """How one phase of a copy uses one mesh axis: kind of exchange, group size, distance between neighbours."""
+    """The use of one mesh axis by a phase of a copy: kind of exchange, group size, distance between neighbors."""
 
     axis: str
     kind: str
@@ -140,16 +140,16 @@ class Round(NamedTuple):
 
 
 def reduce_round(step: Step, kind: str, mesh: MeshShape) -> Round:
-    """The round of one reduce-scatter or gather step over named sub-axes."""
+    """Build the round of one reduce-scatter or gather step over named sub-axes."""
     axis, names = step
     return Round(axis, kind, mesh.size_of(names), _stride(names, axis, mesh))
 
 
 def fetch_round(middle: Spec, needed: Spec, axis: str, mesh: MeshShape) -> Round:
-    """The round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from anywhere.
+    """Build the round of a fetch over one mesh axis: an all-gather, an all-to-all, or pieces from anywhere.
 
-    Sub-axes the needed spec no longer uses are gathered; ones that move to another dimension exchange all
-    to all; windows and chunks that do not nest are fetched from whoever has them.
+    Sub-axes the consumer spec no longer uses are gathered; ones that move to another dimension exchange all
+    to all; windows and chunks that do not nest are fetched from any device that holds them.
     """
     size = dict(mesh.axes)[axis]
     mine = {s.name for s in mesh.sub_axes if s.axis == axis}
@@ -173,7 +173,7 @@ def _granules_agree(middle: Spec, needed: Spec) -> bool:
 
 
 def _stride(names: tuple[str, ...], axis: str, mesh: MeshShape) -> int:
-    """Distance along the axis between neighbours of a group over `names`."""
+    """Compute the distance along the axis between neighbors of a group over `names`."""
     stride = 1
     for sub in reversed([s for s in mesh.sub_axes if s.axis == axis]):
         if sub.name in names:

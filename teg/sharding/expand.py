@@ -1,4 +1,4 @@
-"""Unfolding: a graph with placements on a mesh becomes an explicit program in execution order.
+"""Expansion: a graph with placements on a mesh becomes an explicit program in execution order.
 
 `expand` decides nothing new: specs follow from strategies, copies from specs, slots from the issue order
 and the prefetch genes. The result is stored as arrays over devices; `teg.sharding.materialise` writes it
@@ -25,7 +25,7 @@ from tapestry.teg.views import ViewMap, root_of
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """One tensor in one spec on all devices: `boxes` `(devices, rank, 2)`; empty boxes are held by nobody.
+    """One tensor in one spec on all devices: `boxes` `(devices, rank, 2)`; empty boxes are held by no device.
 
     `layout` is the text of the physical layout in which the devices store them; empty for their default.
     """
@@ -40,7 +40,7 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class CopyStep:
-    """Makes buffer `result` from buffer `source`, issued at slot `issue`, waited for at slot `wait`."""
+    """A copy that makes buffer `result` from buffer `source`, issued at slot `issue`, waited for at slot `wait`."""
 
     result: str
     source: str
@@ -51,9 +51,9 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class InputRead:
-    """What a block reads: buffer, view of its tensor, and per device the range of the view, `(devices, rank, 2)`.
+    """A read of a block: buffer, view of its tensor, and per device the range of the view, `(devices, rank, 2)`.
 
-    `part` is the box of the tensor behind that range, as the block's needed spec says it.
+    `part` is the box of the tensor behind that range, as the block's consumer spec states it.
     """
 
     buffer: str
@@ -84,7 +84,7 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class ExplicitGraph:
-    """An unfolded program: buffers by key, slots in execution order, sources by tensor site."""
+    """An expanded program: buffers by key, slots in execution order, sources by tensor site."""
 
     abstract: Graph
     mesh: MeshShape
@@ -94,7 +94,7 @@ class ExplicitGraph:
 
 
 def expand(graph: Graph, placements: Placements, mesh: MeshShape) -> ExplicitGraph:
-    """Unfold `graph` on `mesh`, or on the part of it that the placements use (`ExplicitGraph.mesh`).
+    """Expand `graph` on `mesh`, or on the submesh that the placements use (`ExplicitGraph.mesh`).
 
     Raises:
         ValueError: a placement names an unknown block or sub-axis, splits a dimension that may not be split,
@@ -184,7 +184,7 @@ class _Expansion:
         return ComputeStep(block.site, block.definition, index, tuple(reads), outputs)
 
     def _obtain(self, slot: int, placement: Placement, position: int, tensor: str, needed: Spec) -> str:
-        """The buffer from which a block reads this input; a copy is made or shared where the root will not do."""
+        """Return the buffer from which a block reads this input; make or share a copy where the root will not do."""
         root = self.buffers[tensor]
         shape = self.graph.tensors[tensor].shape
         layout = placement.read_layout_of(position)
@@ -210,7 +210,7 @@ class _Expansion:
 
 
 def view_ranges(block: Block, position: int, shape: tuple[int, ...], index: np.ndarray) -> np.ndarray:
-    """The range of input `position` each device reads, clipped to the tensor, `(devices, rank, 2)`."""
+    """Compute the range of input `position` each device reads, clipped to the tensor, `(devices, rank, 2)`."""
     result = np.zeros((len(index), len(shape), 2), dtype=np.int64)
     result[:, :, 1] = shape
     if block.signature is None:

@@ -1,9 +1,9 @@
-"""Explicit graphs that others wrote: blocks with an index range each, pinned to devices; verified, and made abstract.
+"""Explicit graphs from other writers: blocks with an index range each, pinned to devices; verified and made abstract.
 
-Shards of one block are told by their sites, `name@anything`; without that they are those of one definition
+Shards of one block are recognized by their sites, `name@anything`; without that they are those of one definition
 whose index ranges do not meet. Every shard must read exactly what its index projects to, from pieces that are
 complete; all shards together must tile the index space. Slices, joins and sums between shards disappear; where
-shards read whole tensors side by side, a concatenation that nobody ran comes to light.
+shards read whole tensors side by side, a concatenation that no device ran is added.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tapestry.teg.zspace import ZRange
 
 
 def is_explicit(graph: Graph) -> bool:
-    """Whether some block says which part of its index space it computes, or where."""
+    """Return whether some block states which part of its index space it computes, or where."""
     return any(b.index is not None or b.device is not None for b in graph.blocks)
 
 
 class Understood(NamedTuple):
-    """What an explicit graph computes: the abstract graph (None if it has issues), and what is wrong.
+    """The result of verifying an explicit graph: the abstract graph (None if it has issues), and what is wrong.
 
     `parts` says by site what its sources take and its sinks show of the abstract graph's values; `indices` are
     the different index ranges of the shards of each abstract block.
@@ -45,7 +45,7 @@ class Understood(NamedTuple):
     indices: Mapping[str, tuple[ZRange, ...]]
 
     def cut(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Whole values by abstract source as those of the explicit graph's sources."""
+        """Cut whole values by abstract source into those of the explicit graph's sources."""
         return {
             site: inputs[part.site][tuple(map(slice, part.box.start, part.box.end))]
             for site, part in self.parts.items()
@@ -53,7 +53,7 @@ class Understood(NamedTuple):
         }
 
     def joined(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Values of the explicit graph's sinks as whole ones by abstract sink."""
+        """Join values of the explicit graph's sinks to whole ones by abstract sink."""
         assert self.abstract is not None
         whole = {}
         for sink in self.abstract.sinks:
@@ -80,7 +80,7 @@ def understand(graph: Graph) -> Understood:
 
 
 def recover_foreign(graph: Graph) -> Graph:
-    """The abstract graph of an explicit one.
+    """Recover the abstract graph of an explicit one.
 
     Raises:
         ValueError: the shards do not verify; all issues are listed.
@@ -165,7 +165,7 @@ class _Reading:
         return self.groups[-1]
 
     def _moves(self, block: Block, pieces: tuple[Piece, ...]) -> bool:
-        """Whether a block only moves or combines pieces; then its output is one."""
+        """Return whether a block only moves or combines pieces; then its output is recorded as one."""
         if len(block.outputs) != 1:
             return False
         shape, dtype = self.graph.tensors[block.outputs[0]].type
@@ -176,7 +176,7 @@ class _Reading:
         return True
 
     def _settled(self, piece: Piece) -> Piece:
-        """A partial result whose terms make up the whole reduction is no longer partial."""
+        """Return the piece, no longer partial if its terms make up the whole reduction."""
         if piece.token is None or not piece.terms:
             return piece
         signature = self.groups[piece.token[0]].definition.signature
@@ -186,7 +186,7 @@ class _Reading:
         return Piece(piece.token, piece.box, piece.flat) if done else piece
 
     def _alone(self, k: int, block: Block, pieces: tuple[Piece, ...]) -> None:
-        """A block that is all of itself: it reads whole tensors, or views of them."""
+        """Add a block that is not sharded: it reads whole tensors, or views of them."""
         group = self._new(block, None)
         self.group_of[block.site] = group.number
         inputs = []
@@ -204,7 +204,7 @@ class _Reading:
             self.pieces[t] = Piece((group.number, j), box)
 
     def _whole(self, piece: Piece) -> Token | None:
-        """The abstract tensor that is exactly this piece; a view of one where it is a part."""
+        """Return the abstract tensor that is exactly this piece, or a view of one for a part; None if there is none."""
         if piece.flat is not None or piece.terms or piece.stack:
             return None
         if piece.token is None:
@@ -228,7 +228,7 @@ class _Reading:
         return self.constants[attrs]
 
     def _made(self, operator: str, attrs: Attributes, inputs: tuple[Token, ...]) -> Token:
-        """A block that no device ran, but that says what the shards read."""
+        """Add a block that no device ran, but that states what the shards read."""
         definition, outputs = define(operator, attrs, [self._type(t) for t in inputs])
         self.groups.append(Group(len(self.groups), definition, outputs, inputs=inputs))
         return (len(self.groups) - 1, 0)
@@ -242,7 +242,7 @@ class _Reading:
     # Proving groups.
 
     def _check(self, group: Group) -> None:
-        """The shards make up the block, and read exactly what they should."""
+        """Check that the shards make up the block, and read exactly what they should."""
         signature = group.definition.signature
         if not group.indices or signature is None:
             return
@@ -256,7 +256,7 @@ class _Reading:
         group.inputs = tuple(self._input(group, signature, j) for j in range(len(signature.inputs)))
 
     def _input(self, group: Group, signature: Signature, j: int) -> Token:
-        """The abstract tensor that all shards read at input `j`."""
+        """Return the abstract tensor that all shards read at input `j`."""
         read: dict[Token, ZRange] = {}  # where each tensor lies in the abstract input
         nothing: list[Piece] = []
         for k, index, pieces in zip(group.shards, group.indices, group.pieces, strict=True):
@@ -300,7 +300,7 @@ class _Reading:
                 self._issue("projection", k, message, f"index {index} projects to {wanted}", f"inputs[{j}]")
 
     def _beside(self, group: Group, j: int, read: Mapping[Token, ZRange]) -> Token:
-        """Several tensors side by side: the abstract input is their concatenation."""
+        """Concatenate several tensors that shards read side by side to one abstract input."""
         places = sorted(read.items(), key=lambda item: item[1].start)
         whole = ZRange.around(place for _, place in places)
         axes = [d for d in range(whole.rank) if len({(p.start[d], p.end[d]) for _, p in places}) > 1]
@@ -316,7 +316,7 @@ class _Reading:
 
 
 def _terms(signature: Signature | None, index: ZRange) -> tuple[frozenset[ZRange], str | None]:
-    """Which part of the reduction a shard does, and its monoid; nothing where it does all of it."""
+    """Return the part of the reduction that a shard does, and its monoid; nothing where it does all of it."""
     if signature is None:
         return frozenset(), None
     part, whole = _reduced(signature, index), _reduced(signature, signature.index_range)
@@ -326,7 +326,7 @@ def _terms(signature: Signature | None, index: ZRange) -> tuple[frozenset[ZRange
 
 
 def _reduced(signature: Signature, index: ZRange) -> ZRange:
-    """An index range along the reduction dimensions only."""
+    """Restrict an index range to the reduction dimensions."""
     kept = [k for k, d in enumerate(signature.dims) if d.kind != PARALLEL]
     return ZRange(tuple(index.start[k] for k in kept), tuple(index.end[k] for k in kept))
 

@@ -31,7 +31,7 @@ FIXED = ZRange((), ())
 
 @dataclass(frozen=True, eq=False)
 class Materialised:
-    """An explicit graph as nodes, and which box of its abstract tensor each local tensor is.
+    """An explicit graph as nodes, and the box of its abstract tensor that each local tensor is.
 
     Slices of flattened shards have no box. A sink's shard observes the box of its input.
     """
@@ -42,12 +42,12 @@ class Materialised:
 
 
 def origin_of(site: str) -> str:
-    """The site in the abstract graph that a shard's or a local tensor's site was made from."""
+    """Return the site in the abstract graph that a shard's or a local tensor's site was made from."""
     return site.rpartition("@")[0]
 
 
 def materialise(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialised:
-    """The nodes of an expansion, in execution order.
+    """Write out the nodes of an expansion, in execution order.
 
     Raises:
         ValueError: they are more than `limit`, or a block has no index points at all.
@@ -65,7 +65,7 @@ def materialise(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialise
 
 
 def _least_nodes(explicit: ExplicitGraph) -> int:
-    """A lower bound: a shard per device and block, a node per term of each reduction."""
+    """Compute a lower bound of the nodes: a shard per device and block, a node per term of each reduction."""
     mesh = explicit.mesh
     total = 0
     for slot in explicit.slots:
@@ -127,7 +127,7 @@ class _Materialisation:
             self._write_shard(block, device, index, tuple(inputs))
 
     def _outputs(self, block: Block, device: int) -> list[tuple[Tensor, ZRange]]:
-        """The local output tensors of a block on one device, with their boxes."""
+        """Return the local output tensors of a block on one device, with their boxes."""
         result = []
         for site in block.outputs:
             box = as_range(self.explicit.buffers[site].boxes[device])
@@ -150,13 +150,13 @@ class _Materialisation:
         self.writer.add(shard, [tensor for tensor, _ in outputs], [box for _, box in outputs])
 
     def _after(self, block: Block) -> tuple[str, ...]:
-        """All shards of what happens before."""
+        """Return all shards of the blocks that `block` waits for."""
         devices = range(self.explicit.mesh.device_count)
         shards = (f"{site}@{device}" for site in block.after for device in devices)
         return tuple(s for s in shards if self.writer.knows(s))
 
     def _write_identity(self, block: Block, device: int) -> None:
-        """A device without index points holds nothing, or as its share of a reduction the identity."""
+        """Write the identity as a reduction share of a device without index points; other outputs are empty there."""
         for site, (tensor, box) in zip(block.outputs, self._outputs(block, device), strict=True):
             monoid = self.explicit.buffers[site].spec.monoid
             if not box.is_empty and monoid is not None:
@@ -164,7 +164,7 @@ class _Materialisation:
                 self.local.setdefault(site, {})[device] = held
 
     def _read(self, tensor: str, read: InputRead, device: int) -> str:
-        """The local tensor that is exactly what a shard reads: a slice of the buffer, then the program's views."""
+        """Write the local tensor that is exactly what a shard reads: a slice of a buffer, then the program's views."""
         wanted = as_range(read.wanted[device])
         if wanted.is_empty:
             dtype = self.abstract.tensors[tensor].dtype
@@ -196,7 +196,7 @@ class _Materialisation:
 
 
 def evaluate_explicit(materialised: Materialised, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The values of all sinks of the abstract graph, by site, from the nodes of its expansion.
+    """Compute the values of all sinks of the abstract graph, by site, from the nodes of its expansion.
 
     `inputs` gives whole values by the abstract sources' sites; each shard takes its box.
 

@@ -1,4 +1,4 @@
-"""Mesh shapes: named axes of devices, split into ordered prime sub-axes. Topology and speed live elsewhere."""
+"""Mesh shapes: named axes of devices, split into ordered prime sub-axes, without topology and speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def prime_factors(n: int) -> tuple[int, ...]:
-    """The prime factors of `n`, ascending; none for 1."""
+    """Return the prime factors of `n`, ascending; none for 1."""
     factors, p = [], 2
     while n > 1:
         while n % p == 0:
@@ -47,7 +47,7 @@ class MeshShape:
 
     @staticmethod
     def of(**sizes: int) -> MeshShape:
-        """`MeshShape.of(node=2, gpu=8)`."""
+        """Build a mesh shape from sizes by axis name: `MeshShape.of(node=2, gpu=8)`."""
         return MeshShape(tuple(sizes.items()))
 
     @property
@@ -65,12 +65,12 @@ class MeshShape:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Position of each sub-axis by name."""
+        """The position of each sub-axis by name."""
         return {s.name: k for k, s in enumerate(self.sub_axes)}
 
     @cached_property
     def coordinates(self) -> np.ndarray:
-        """Coordinate of every device on every sub-axis, `(devices, sub_axes)`."""
+        """The coordinate of every device on every sub-axis, `(devices, sub_axes)`."""
         sizes = [s.size for s in self.sub_axes]
         return np.array(np.unravel_index(np.arange(self.device_count), sizes or [1])).T.reshape(
             self.device_count, -1
@@ -78,12 +78,12 @@ class MeshShape:
 
     @cached_property
     def axis_coordinates(self) -> np.ndarray:
-        """Coordinate of every device on every whole axis, `(devices, axes)`."""
+        """The coordinate of every device on every whole axis, `(devices, axes)`."""
         sizes = [size for _, size in self.axes]
         return np.array(np.unravel_index(np.arange(self.device_count), sizes or [1])).T[:, : len(sizes)]
 
     def part(self, devices: str) -> MeshShape:
-        """The part of the mesh that a text like `node:1,gpu:4` uses: coordinate 0 of the idle sub-axes.
+        """Return the submesh that a text like `node:1,gpu:4` uses: coordinate 0 of the idle sub-axes.
 
         Axes it does not name are used whole; an empty text is the whole mesh.
 
@@ -102,7 +102,7 @@ class MeshShape:
         return MeshShape(tuple(used.items()))
 
     def parts(self) -> tuple[str, ...]:
-        """The whole mesh (an empty text), then ever smaller parts: the slowest sub-axes fall idle first."""
+        """List the whole mesh (an empty text), then ever smaller submeshes: the slowest sub-axes fall idle first."""
         sizes = dict(self.axes)
         texts = [""]
         for sub in self.sub_axes:
@@ -111,15 +111,15 @@ class MeshShape:
         return tuple(texts)
 
     def size_of(self, sub_axes: Iterable[str]) -> int:
-        """Number of devices along these sub-axes together."""
+        """Count the devices along these sub-axes together."""
         return prod(self.sub_axes[self.positions[name]].size for name in sub_axes)
 
     def in_order(self, sub_axes: Iterable[str]) -> tuple[str, ...]:
-        """These sub-axes, slowest first."""
+        """Sort these sub-axes, slowest first."""
         return tuple(sorted(sub_axes, key=self.positions.__getitem__))
 
     def by_axis(self, sub_axes: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """These sub-axes grouped by mesh axis, fastest axis first: the steps of a collective."""
+        """Group these sub-axes by mesh axis, fastest axis first: the steps of a collective."""
         wanted = set(sub_axes)
         groups = []
         for name, _ in reversed(self.axes):
@@ -129,7 +129,7 @@ class MeshShape:
         return tuple(groups)
 
     def linear(self, sub_axes: tuple[str, ...]) -> np.ndarray:
-        """Each device's position along `sub_axes`, the first most significant; `(devices,)`."""
+        """Compute each device's position along `sub_axes`, the first most significant; `(devices,)`."""
         position = np.zeros(self.device_count, dtype=np.int64)
         for name in sub_axes:
             k = self.positions[name]

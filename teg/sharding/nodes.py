@@ -1,4 +1,4 @@
-"""Writing local tensors and the small blocks between shards: slices, concatenations, sums, each on a device."""
+"""Writer of local tensors and the small blocks between shards: slices, concatenations, sums, each on a device."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TERMS = 32
 
 @dataclass
 class NodeWriter:
-    """Collects the blocks of an explicit graph.
+    """The collected blocks of an explicit graph.
 
-    `boxes` tells for each local tensor which box of its abstract tensor it is; flattened slices have none.
+    `boxes` says for each local tensor which box of its abstract tensor it is; flattened slices have none.
 
     Raises:
         ValueError: more than `limit` blocks are written.
@@ -50,11 +50,11 @@ class NodeWriter:
                 self.boxes[tensor.site] = box
 
     def knows(self, site: str) -> bool:
-        """Whether a block of this site is written."""
+        """Return whether a block of this site is written."""
         return site in self._sites
 
     def free(self, name: str, device: int) -> str:
-        """`name@device`, or the first `name@device.N` that names nothing yet."""
+        """Return `name@device`, or the first `name@device.N` that names nothing yet."""
         stem = site = f"{name}@{device}"
         while site in self._sites or site in self.tensors:
             self._counts[stem] = self._counts.get(stem, 0) + 1
@@ -70,7 +70,7 @@ class NodeWriter:
         inputs: Sequence[str],
         box: ZRange | None,
     ) -> str:
-        """One helper block of one output, pinned to a device."""
+        """Append a helper block of one output, pinned to a device; return its output."""
         key = (operator, attrs, tuple(self.tensors[t].type for t in inputs))
         if key not in self._defined:
             self._defined[key] = define(*key)
@@ -83,14 +83,14 @@ class NodeWriter:
     def rearranged(
         self, name: str, device: int, operator: str, attrs: Attributes, tensor: str, box: ZRange | None
     ) -> str:
-        """A helper that only looks at a tensor in another way: written once for all who ask."""
+        """Append a helper block that only rearranges a tensor, written once for all its readers."""
         key = (device, operator, attrs, tensor)
         if key not in self._looks:
             self._looks[key] = self.apply(name, device, operator, attrs, (tensor,), box)
         return self._looks[key]
 
     def slice(self, name: str, device: int, tensor: str, box: ZRange) -> str:
-        """The part `box` of a local tensor; the tensor itself where that is all of it."""
+        """Return the part `box` of a local tensor; the tensor itself where that is all of it."""
         held = self.boxes[tensor]
         if held == box:
             return tensor
@@ -100,12 +100,12 @@ class NodeWriter:
         return self.rearranged(name, device, "view", view, tensor, box)
 
     def flat(self, name: str, device: int, tensor: str) -> str:
-        """A local tensor as one row of elements."""
+        """Flatten a local tensor to one row of elements."""
         size = ZRange.of_shape(self.tensors[tensor].shape).size
         return self.rearranged(name, device, "reshape", attributes(shape=(size,)), tensor, None)
 
     def flat_slice(self, name: str, device: int, tensor: str, start: int, end: int) -> str:
-        """Elements `[start, end)` of a row; the row itself where that is all of it."""
+        """Return elements `[start, end)` of a row; the row itself where that is all of it."""
         (size,) = self.tensors[tensor].shape
         if (start, end) == (0, size):
             return tensor
@@ -113,17 +113,17 @@ class NodeWriter:
         return self.rearranged(name, device, "view", view, tensor, None)
 
     def shaped(self, name: str, device: int, row: str, box: ZRange) -> str:
-        """A row of elements as a box."""
+        """Reshape a row of elements to a box."""
         return self.apply(name, device, "reshape", attributes(shape=box.shape), (row,), box)
 
     def concat(
         self, name: str, device: int, parts: Sequence[str], axis: int, box: ZRange | None = None
     ) -> str:
-        """Parts joined along an axis on one device; one part alone is received, which is a block too."""
+        """Concatenate parts along an axis on one device; one part alone is received, which is a block too."""
         return self.apply(name, device, "concat", attributes(axis=axis), parts, box)
 
     def join(self, name: str, device: int, parts: Mapping[ZRange, str], axis: int = 0) -> str:
-        """The boxes of a grid assembled into one, a nested concatenation where they differ in several dimensions."""
+        """Concatenate the boxes of a grid into one, in nested steps where they differ in several dimensions."""
         whole = next(iter(parts))
         for box in parts:
             whole = whole.bounding(box)
@@ -141,7 +141,7 @@ class NodeWriter:
         return self.concat(name, device, rows, axis, whole)
 
     def combine(self, name: str, device: int, parts: Sequence[str], monoid: str, box: ZRange | None) -> str:
-        """Partial results of one shape combined on one device, in the given order."""
+        """Combine partial results of one shape on one device, in the given order."""
         total = parts[0]
         for k in range(1, len(parts), TERMS - 1):
             total = self._combine(name, device, (total, *parts[k : k + TERMS - 1]), monoid, box)
@@ -164,14 +164,14 @@ class NodeWriter:
         return self.apply(name, device, "reduce", attrs, (stack,), box)
 
     def constant(self, name: str, device: int, box: ZRange, dtype: str, monoid: str = "sum") -> str:
-        """A box full of a monoid's identity: what a device without work holds as its partial result."""
+        """Append a box full of a monoid's identity: the partial result of a device without work."""
         dims = tuple((f"d{k}", n) for k, n in enumerate(box.shape))
         attrs = attributes(expr=("const", identity(monoid, dtype)), labels=(), dims=dims, dtype=dtype)
         return self.apply(name, device, "cell", attrs, (), box)
 
 
 def too_large(limit: int, nodes: int | None = None) -> ValueError:
-    """The refusal to write out more than `limit` blocks."""
+    """Build the error for writing out more than `limit` blocks."""
     count = f"at least {nodes:,}" if nodes is not None else f"more than {limit:,}"
     return ValueError(
         f"the explicit graph has {count} blocks, over the limit of {limit:,}: work on the arrays of the "

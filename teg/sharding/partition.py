@@ -1,4 +1,4 @@
-"""Proofs about boxes on many devices: disjoint, covering, projecting exactly. Arrays in, faults out.
+"""Proofs about boxes on many devices: disjoint, covering, projecting exactly. They take arrays and return faults.
 
 Boxes that come from splitting dimensions form a grid: per dimension a few intervals, and every combination
 of intervals is one box, on one device or on several replicas. That is decided per dimension and by counting
@@ -17,19 +17,19 @@ from tapestry.teg.zspace import IndexProjection
 
 
 def lengths(boxes: np.ndarray) -> np.ndarray:
-    """Extents of boxes `(..., rank, 2)` as `(..., rank)`, none below 0."""
+    """Compute the extents of boxes `(..., rank, 2)` as `(..., rank)`, none below 0."""
     result: np.ndarray = np.maximum(boxes[..., 1] - boxes[..., 0], 0)
     return result
 
 
 def nonempty(boxes: np.ndarray) -> np.ndarray:
-    """Which boxes `(devices, rank, 2)` hold a point, `(devices,)`; rank 0 boxes do."""
+    """Return which boxes `(devices, rank, 2)` hold a point, `(devices,)`; rank 0 boxes do."""
     result: np.ndarray = np.all(boxes[..., 1] > boxes[..., 0], axis=-1)
     return result
 
 
 def box_ids(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A number per distinct non-empty box `(devices,)`, -1 for empty ones; and the boxes `(count, rank, 2)`."""
+    """Number the distinct non-empty boxes `(devices,)`, -1 for empty ones; return also the boxes `(count, rank, 2)`."""
     ids = np.full(len(boxes), -1, dtype=np.int64)
     some = nonempty(boxes)
     rows = np.ascontiguousarray(boxes[some].reshape(int(some.sum()), 2 * boxes.shape[1]))
@@ -44,7 +44,7 @@ def box_ids(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def partition_fault(boxes: np.ndarray, low: Sequence[int], high: Sequence[int]) -> str | None:
-    """What keeps the distinct non-empty boxes `(devices, rank, 2)` from tiling `[low, high)`; None if they do.
+    """Find what keeps the distinct non-empty boxes `(devices, rank, 2)` from tiling `[low, high)`; None if they do.
 
     Equal boxes are replicas. The boxes must form a grid, as those of our expansions do.
     """
@@ -70,10 +70,10 @@ def partition_fault(boxes: np.ndarray, low: Sequence[int], high: Sequence[int]) 
 
 
 def projected(projection: IndexProjection, index: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """The boxes that parts `(devices, dims, 2)` of an index space project to, `(devices, rank, 2)`.
+    """Compute the boxes that parts `(devices, dims, 2)` of an index space project to, `(devices, rank, 2)`.
 
-    Per coefficient, so that mixed signs bound exactly; clipped to the tensor's `shape`; empty parts project
-    to empty boxes.
+    Bounds are taken per coefficient, so that mixed signs bound exactly; they are clipped to the tensor's `shape`;
+    empty parts project to empty boxes.
     """
     rank, dims = len(shape), index.shape[1]
     matrix = np.array(projection.start.matrix, dtype=np.int64).reshape(rank, dims)
@@ -88,25 +88,25 @@ def projected(projection: IndexProjection, index: np.ndarray, shape: Sequence[in
 
 
 def same_boxes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where two arrays of boxes `(devices, rank, 2)` agree; all empty boxes are equal. `(devices,)`."""
+    """Return where two arrays of boxes `(devices, rank, 2)` agree; all empty boxes are equal. `(devices,)`."""
     equal: np.ndarray = (a == b).all(axis=(1, 2)) | ~(nonempty(a) | nonempty(b))
     return equal
 
 
 def group_numbers(mesh: MeshShape, sub_axes: Sequence[str]) -> np.ndarray:
-    """The number of each device's group along `sub_axes`, `(devices,)`: members differ only along them."""
+    """Return the number of each device's group along `sub_axes`, `(devices,)`: members differ only along them."""
     return mesh.linear(tuple(s.name for s in mesh.sub_axes if s.name not in sub_axes))
 
 
 def constant_in_groups(values: np.ndarray, groups: np.ndarray) -> bool:
-    """Whether `values` `(devices,)` are equal within each group."""
+    """Return whether `values` `(devices,)` are equal within each group."""
     representative = np.empty(int(groups.max()) + 1, dtype=values.dtype)
     representative[groups] = values
     return bool((representative[groups] == values).all())
 
 
 def once_in_groups(ids: np.ndarray, count: int, groups: np.ndarray) -> bool:
-    """Whether each of the numbers `0 .. count - 1` occurs exactly once in every group; -1 is nobody."""
+    """Return whether each of the numbers `0 .. count - 1` occurs exactly once in every group; -1 counts as none."""
     some = ids >= 0
     seen = np.bincount(groups[some] * count + ids[some], minlength=(int(groups.max()) + 1) * count)
     return bool((seen == 1).all())

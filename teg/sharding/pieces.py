@@ -1,4 +1,4 @@
-"""What the local tensors of an explicit graph are pieces of, followed through slices, joins and partial sums.
+"""Pieces of abstract tensors in an explicit graph's local tensors, through slices, joins and partial sums.
 
 A piece is a box of an abstract tensor, perhaps flattened to a row and cut, perhaps only a part of a reduction.
 The functions here say which piece a small block between shards makes, or None where it makes no piece of what
@@ -25,7 +25,7 @@ COMBINING = {"add": "sum", "mul": "prod", "max": "max", "min": "min", "or": "any
 
 @dataclass(frozen=True)
 class Piece:
-    """`box` of the tensor `token`; `flat`: elements `[start, end)` of that box as a row.
+    """The piece `box` of the tensor `token`; `flat`: elements `[start, end)` of that box as a row.
 
     `terms`: the ranges of the reduction dimensions that are summed up so far, by `monoid`; empty where nothing
     is missing. A piece without token is full of one value: `fill` holds it and its element type; or it is a
@@ -44,7 +44,7 @@ class Piece:
 def made_piece(
     definition: Definition, inputs: Sequence[Piece], shape: tuple[int, ...], dtype: str
 ) -> Piece | None:
-    """The piece that a block makes of the pieces it reads; None if it does more than move or combine them."""
+    """Return the piece that a block makes of the pieces it reads; None if it does more than move or combine them."""
     if definition.operator == "view" and len(inputs) == 1:
         return _sliced(definition, inputs[0])
     if definition.operator == "reduce" and inputs[0].stack:
@@ -130,7 +130,7 @@ def _combined(
 
 
 def _summed(monoid: str, inputs: Sequence[Piece], dtype: str) -> Piece | None:
-    """Partial results of one reduction as one; those full of its identity add nothing."""
+    """Combine partial results of one reduction; those full of its identity add nothing. None if they do not fit."""
     nothing = (identity(monoid, dtype), dtype)
     kept = [p for p in inputs if p.token is not None or p.fill != nothing]
     if not kept:
@@ -145,7 +145,7 @@ def _summed(monoid: str, inputs: Sequence[Piece], dtype: str) -> Piece | None:
 
 
 def _terms(expression: Any) -> tuple[str, list[int]] | None:
-    """The one function of an expression that does nothing else, and the inputs it combines."""
+    """Return the one function of an expression that does nothing else, and the inputs it combines; None for others."""
     functions: set[str] = set()
     found: list[int] = []
     waiting = [expression]

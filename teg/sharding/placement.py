@@ -1,4 +1,4 @@
-"""Placements: everything about a plan that does not change the graph, as one value per block plus plan-wide genes."""
+"""Placements: the part of a plan that does not change the graph, as one value per block plus plan-wide genes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDERS = ("program", "update-early", "depth-first")
 
 @dataclass(frozen=True)
 class Placement:
-    """Where and how one block computes.
+    """The placement of one block: where and how it computes.
 
     `prefetch[k]` issues the copy for input k so many blocks ahead; `regather[k]` cuts the shared copy: it
     is freed after its previous reader and made again. `region` names the stage and micro-batching the
@@ -47,10 +47,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Placements:
-    """One placement per block (views have none) and the plan-wide genes: issue order and boundary options.
+    """The placement of each block (views have none) and the plan-wide genes: issue order and boundary options.
 
-    `inputs`: "chosen" (born in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
-    "gathered". `devices` names the part of the mesh that works (`gpu:4`, see `MeshShape.part`); the rest is
+    `inputs`: "chosen" (created in the spec the plan chooses) or "replicated". `outputs`: "sharded" or
+    "gathered". `devices` names the submesh that works (`gpu:4`, see `MeshShape.part`); the rest is
     idle. Empty: all of it.
     """
 
@@ -61,7 +61,7 @@ class Placements:
     devices: str = ""
 
     def of(self, block: Block) -> Placement:
-        """The placement of a block; whole and replicated where none was given."""
+        """Return the placement of a block; whole and replicated where none was given."""
         known = self.blocks.get(block.site)
         if known is not None:
             return known
@@ -70,12 +70,12 @@ class Placements:
 
 
 def whole_strategy(rank: int) -> Strategy:
-    """Every device computes everything."""
+    """Build the strategy by which every device computes everything."""
     return Strategy((WHOLE,) * rank)
 
 
 def issue_order(graph: Graph, order: str) -> tuple[Block, ...]:
-    """The blocks that take a slot (all but sources and views), in issue order.
+    """Return the blocks that take a slot (all but sources and views), in issue order.
 
     Raises:
         ValueError: an unknown order.
@@ -87,7 +87,7 @@ def issue_order(graph: Graph, order: str) -> tuple[Block, ...]:
 
 
 def _depth_first(graph: Graph) -> list[Block]:
-    """The blocks, each right before the first that reads it: sinks in program order, operands before readers.
+    """Sort the blocks, each right before the first that reads it: sinks in program order, operands before readers.
 
     Long programs that are written out step by step make much early that is read late; here nothing is. Blocks that
     wait for others (`after`) come behind them.
@@ -118,7 +118,7 @@ def _is_parallel(block: Block) -> bool:
 
 
 def _updates_early(graph: Graph) -> list[Block]:
-    """The blocks, each update of carried state as soon as what it takes from the rest of the program is there.
+    """Sort the blocks, each update of carried state as soon as its inputs from the rest of the program are there.
 
     An update is what serves carried state alone and combines nothing: moments, new values, casts. It moves forward
     to where the last of its gradients is made, so that gradients do not wait for each other in memory.

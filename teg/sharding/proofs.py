@@ -1,4 +1,4 @@
-"""The proofs that `verify` is made of: what a copy makes of its source, and what a reduction leaves behind.
+"""The proofs on which `verify` relies: the result of a copy from its source, and the terms a reduction leaves.
 
 Facts about arrays are found once per distinct content: layers repeat, and so do their chunks.
 """
@@ -32,7 +32,7 @@ from tapestry.teg.zspace import IndexProjection
 
 @dataclass(frozen=True)
 class Fault:
-    """What does not hold, apart from where it was seen."""
+    """A property that does not hold, apart from where it was found."""
 
     kind: str
     message: str
@@ -41,36 +41,36 @@ class Fault:
 
 @dataclass
 class Facts:
-    """Answers about arrays of boxes on one mesh, each found once."""
+    """Cached answers about arrays of boxes on one mesh, each computed once."""
 
     mesh: MeshShape
     _found: dict[Hashable, Any] = field(default_factory=dict)
 
     def known(self, key: Hashable, find: Callable[[], Any]) -> Any:
-        """The answer for a key; `find` gives it the first time."""
+        """Return the cached answer for a key; `find` computes it the first time."""
         if key not in self._found:
             self._found[key] = find()
         return self._found[key]
 
     def boxes(self, spec: Spec, shape: tuple[int, ...]) -> np.ndarray:
-        """The boxes of a spec, `(devices, rank, 2)`."""
+        """Return the boxes of a spec, `(devices, rank, 2)`."""
         made: np.ndarray = self.known(("boxes", spec, shape), lambda: boxes(spec, shape, self.mesh))
         return made
 
     def tiling(self, parts: np.ndarray, low: Sequence[int], high: Sequence[int]) -> str | None:
-        """See `partition_fault`."""
+        """Return the cached result of `partition_fault`."""
         key = ("tiling", parts.tobytes(), tuple(low), tuple(high))
         fault: str | None = self.known(key, lambda: partition_fault(parts, low, high))
         return fault
 
     def projected(self, rows: IndexProjection, index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """See `partition.projected`."""
+        """Return the cached result of `partition.projected`."""
         key = ("projected", rows, index.tobytes(), shape)
         result: np.ndarray = self.known(key, lambda: projected(rows, index, shape))
         return result
 
     def ids(self, parts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `box_ids`."""
+        """Return the cached result of `box_ids`."""
         key = ("ids", parts.shape, parts.tobytes())
         result: tuple[np.ndarray, np.ndarray] = self.known(key, lambda: box_ids(parts))
         return result
@@ -79,7 +79,7 @@ class Facts:
 def copy_faults(
     facts: Facts, plan: CopyPlan, source: Buffer, result: Buffer, shape: tuple[int, ...]
 ) -> Iterator[Fault]:
-    """What keeps a copy from making `result` of `source`: terms, pieces, coverage."""
+    """Yield the faults that keep a copy from making `result` of `source`: terms, pieces, coverage."""
     steps = (*plan.scatter, *plan.reduce)
     axes = [a for _, names in steps for a in names]
     owners = {s.name: s.axis for s in facts.mesh.sub_axes}
@@ -104,7 +104,7 @@ def copy_faults(
 def _combination_faults(
     facts: Facts, plan: CopyPlan, source: Buffer, key: str, middle: np.ndarray
 ) -> Iterator[Fault]:
-    """Every device works on a part it holds, and combines it with members that hold the same."""
+    """Yield faults unless every device works on a part it holds, and combines it with members that hold the same."""
     wrong = nonempty(middle) & ~within(middle, source.boxes)
     if wrong.any():
         message = f"copy {key!r} works on elements its source lacks on {devices(wrong)}"
@@ -122,7 +122,7 @@ def _combination_faults(
 
 
 def _fetch_faults(facts: Facts, result: Buffer, middle: np.ndarray) -> Iterator[Fault]:
-    """Distinct pieces tile their bounding box, which covers what is needed: each element has one origin."""
+    """Yield faults unless distinct pieces tile their bounding box and cover what is needed: one origin per element."""
     _, distinct = facts.ids(middle)
     if len(distinct) == 0:
         if nonempty(result.boxes).any():
@@ -141,12 +141,12 @@ def _fetch_faults(facts: Facts, result: Buffer, middle: np.ndarray) -> Iterator[
 
 
 def reduction_dims(signature: Signature) -> list[int]:
-    """The positions of the reduction dimensions."""
+    """Return the positions of the reduction dimensions."""
     return [n for n, d in enumerate(signature.dims) if d.kind != PARALLEL]
 
 
 def whole_terms(signature: Signature, index: np.ndarray) -> np.ndarray:
-    """The index ranges `(devices, dims, 2)` with every reduction dimension whole: what outputs depend on.
+    """Return the index ranges `(devices, dims, 2)` with every reduction dimension whole: what outputs depend on.
 
     A reduction of nothing still makes its whole result.
     """
@@ -157,7 +157,7 @@ def whole_terms(signature: Signature, index: np.ndarray) -> np.ndarray:
 
 
 def term_faults(facts: Facts, signature: Signature, buffer: Buffer, index: np.ndarray) -> Iterator[Fault]:
-    """Split reductions, and only they, leave partial terms, and a group holds each of them exactly once."""
+    """Yield faults unless split reductions, and only they, leave partial terms, each held exactly once by a group."""
     reductions = reduction_dims(signature)
     sizes = [signature.dims[n].size for n in reductions]
     split = [n for n, size in zip(reductions, sizes, strict=True) if (index[:, n] != (0, size)).any()]
@@ -182,19 +182,19 @@ def term_faults(facts: Facts, signature: Signature, buffer: Buffer, index: np.nd
 
 
 def whole(shape: tuple[int, ...], devices: int) -> np.ndarray:
-    """The whole tensor on every device."""
+    """Return the box of the whole tensor for every device."""
     one = np.array([(0, n) for n in shape], dtype=np.int64).reshape(1, len(shape), 2)
     return np.repeat(one, devices, axis=0)
 
 
 def within(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """Whether each inner box lies in its outer box, `(devices,)`."""
+    """Return whether each inner box is inside its outer box, `(devices,)`."""
     inside: np.ndarray = np.all((outer[..., 0] <= inner[..., 0]) & (inner[..., 1] <= outer[..., 1]), axis=-1)
     return inside
 
 
 def through(view: ViewMap, wanted: np.ndarray) -> np.ndarray:
-    """The range of the root that non-empty ranges of a view reach, `(devices, root rank, 2)`."""
+    """Compute the range of the root that non-empty ranges of a view reach, `(devices, root rank, 2)`."""
     result = np.empty((len(wanted), len(view.dims), 2), dtype=np.int64)
     for k, d in enumerate(view.dims):
         if d.dim < 0:
@@ -207,7 +207,7 @@ def through(view: ViewMap, wanted: np.ndarray) -> np.ndarray:
 
 
 def devices(wrong: np.ndarray) -> str:
-    """The devices where something is wrong, the first few by number."""
+    """Format the devices where something is wrong, the first few by number."""
     numbers = [int(d) for d in np.flatnonzero(wrong)]
     more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     return f"device{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:4]))}{more}"

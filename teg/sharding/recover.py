@@ -1,7 +1,7 @@
-"""The way back: the abstract graph of an expansion, found again from its shards alone.
+"""Recovery of the abstract graph of an expansion from its shards alone.
 
-Shards with one origin are put together by their index ranges; what lies between them (slices, joins, sums)
-is followed back from each input to the shards that made it, and dropped.
+Shards with one origin are combined by their index ranges; blocks between them (slices, joins, sums)
+are followed back from each input to the shards that made it, and dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Output = tuple[str, int]
 
 @dataclass
 class _Origin:
-    """What the shards of one abstract block say together; per input the outputs its shards read."""
+    """The common data of the shards of one abstract block; per input the outputs its shards read."""
 
     definition: Definition
     indices: list[ZRange] = field(default_factory=list)
@@ -36,7 +36,7 @@ class _Origin:
 
 
 def recover(expanded: ExplicitGraph | Materialised) -> Graph:
-    """The abstract graph that `expanded` is an expansion of; equal to it up to what nobody observes.
+    """Recover the abstract graph that `expanded` is an expansion of; equal to it up to blocks that are not observed.
 
     Raises:
         ValueError: shards of one block disagree or do not make the whole, or an input mixes several tensors;
@@ -59,7 +59,7 @@ def recover(expanded: ExplicitGraph | Materialised) -> Graph:
 
 
 def _gather(explicit: Materialised) -> dict[str, _Origin]:
-    """The shards by origin, in order of their first appearance."""
+    """Group the shards by origin, in order of their first appearance."""
     graph, boxes = explicit.graph, explicit.boxes
     made_by: dict[str, frozenset[Output]] = {}
     origins: dict[str, _Origin] = {}
@@ -89,7 +89,7 @@ def _gather(explicit: Materialised) -> dict[str, _Origin]:
 
 
 def _program_order(origins: Mapping[str, _Origin]) -> list[str]:
-    """The order of first appearance, but every view before its readers: the first shard may not read it."""
+    """Sort origins by first appearance, but every view before its readers: the first shard may not read it."""
     order: dict[str, None] = {}
 
     for first in origins:
@@ -115,7 +115,7 @@ def _single(site: str, position: int, found: Iterable[Output]) -> Output:
 
 
 def _check_whole(site: str, origin: _Origin) -> None:
-    """Shards of a block tile its index space; of a view only what is read is there."""
+    """Check that shards of a block tile its index space; of a view only what is read is there."""
     if origin.definition.operator == "view":
         return
     signature = origin.definition.signature
@@ -136,7 +136,7 @@ def _shape(definition: Definition, parts: list[ZRange]) -> tuple[int, ...]:
 
 
 def _data(explicit: Materialised, tensors: dict[str, Tensor]) -> dict[str, np.ndarray]:
-    """The values of sources, put together from those of their shards."""
+    """Combine the values of sources from those of their shards."""
     data: dict[str, np.ndarray] = {}
     for local, part in explicit.graph.data.items():
         tensor = tensors[origin_of(local)]

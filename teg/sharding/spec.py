@@ -1,4 +1,4 @@
-"""Specs say where a tensor is: how each dimension is split over sub-axes, and over which it is partial."""
+"""Sharding specs of tensors: how each dimension is split over sub-axes, and over which a tensor is partial."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ WHOLE = Split()
 
 
 class Window(NamedTuple):
-    """What is needed of a tensor dimension when `count` index points are split.
+    """The range needed of a tensor dimension when `count` index points are split.
 
     Index chunk `[a, b)` needs `[stride a + offset, stride (b - 1) + offset + extent)`, clipped to
-    `[low, high)`; boxes of neighbours may overlap.
+    `[low, high)`; boxes of neighbors may overlap.
     """
 
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a window
@@ -38,9 +38,9 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Spec:
-    """Per dimension a `Split`; `partial` sub-axes hold terms that `monoid` combines; other axes replicate.
+    """A `Split` for each dimension; `partial` sub-axes hold terms that `monoid` combines; other axes replicate.
 
-    Only a needed spec carries windows (one per dimension, None where the plain chunk is needed).
+    Only a consumer spec carries windows (one per dimension, None where the plain chunk is needed).
     """
 
     dims: tuple[Split, ...]
@@ -56,7 +56,7 @@ class Spec:
         return self.windows[dim] if self.windows else None
 
     def whole(self) -> Spec:
-        """The same spec once its partial terms are combined."""
+        """Return the spec after its partial terms are combined."""
         return Spec(self.dims, windows=self.windows) if self.partial else self
 
     def __str__(self) -> str:
@@ -73,18 +73,18 @@ class Spec:
 
 
 def replicated(rank: int) -> Spec:
-    """The spec of a tensor that every device holds whole."""
+    """Return the spec of a tensor that every device holds whole."""
     return Spec((WHOLE,) * rank)
 
 
 def chunk_size(size: int, parts: int, granule: int) -> int:
-    """Elements of a full chunk: ceil over granules, then over parts."""
+    """Compute the number of elements of a full chunk: ceil over granules, then over parts."""
     granules = -(-size // granule)
     return -(-granules // parts) * granule
 
 
 def chunk_bounds(size: int, split: Split, mesh: MeshShape) -> np.ndarray:
-    """`[start, end)` of every device's chunk, `(devices, 2)`; trailing chunks may be smaller or empty."""
+    """Compute `[start, end)` of every device's chunk, `(devices, 2)`; trailing chunks may be smaller or empty."""
     if not split.axes:
         return np.tile(np.array([0, size], dtype=np.int64), (mesh.device_count, 1))
     chunk = chunk_size(size, mesh.size_of(split.axes), split.granule)
@@ -93,7 +93,7 @@ def chunk_bounds(size: int, split: Split, mesh: MeshShape) -> np.ndarray:
 
 
 def boxes(spec: Spec, shape: Sequence[int], mesh: MeshShape) -> np.ndarray:
-    """The box of the tensor that each device holds (or needs), `(devices, rank, 2)`."""
+    """Compute the box of the tensor that each device holds (or needs), `(devices, rank, 2)`."""
     result = np.zeros((mesh.device_count, len(shape), 2), dtype=np.int64)
     for k, size in enumerate(shape):
         window = spec.window(k)
@@ -105,7 +105,7 @@ def boxes(spec: Spec, shape: Sequence[int], mesh: MeshShape) -> np.ndarray:
 
 
 def window_bounds(window: Window, chunks: np.ndarray) -> np.ndarray:
-    """The tensor range each index chunk needs; empty chunks need nothing. `(devices, 2)`."""
+    """Compute the tensor range each index chunk needs; empty chunks need nothing. `(devices, 2)`."""
     first, last = chunks[:, 0] * window.stride, (chunks[:, 1] - 1) * window.stride
     start = np.clip(np.minimum(first, last) + window.offset, window.low, window.high)
     end = np.clip(np.maximum(first, last) + window.offset + window.extent, window.low, window.high)
@@ -114,13 +114,13 @@ def window_bounds(window: Window, chunks: np.ndarray) -> np.ndarray:
 
 
 def volumes(box: np.ndarray) -> np.ndarray:
-    """Elements of each box of `(..., rank, 2)`; rank 0 boxes have one."""
+    """Count the elements of each box of `(..., rank, 2)`; rank 0 boxes have one."""
     elements: np.ndarray = np.prod(box[..., 1] - box[..., 0], axis=-1, dtype=np.int64)
     return elements
 
 
 def contains(outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Whether each inner box lies in its outer box; empty boxes always do. Shapes `(..., rank, 2)`."""
+    """Return whether each inner box is inside its outer box; empty boxes always are. Shapes `(..., rank, 2)`."""
     inside = np.all((outer[..., 0] <= inner[..., 0]) & (inner[..., 1] <= outer[..., 1]), axis=-1)
     found: np.ndarray = inside | (volumes(inner) == 0)
     return found

@@ -1,4 +1,4 @@
-"""Strategies say where a block computes: per index dimension a split. They name input and output specs."""
+"""Sharding strategies of blocks: a split of each index dimension, which determines input and output specs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tapestry.teg.views import RootRow, pull_back, root_of
 
 @dataclass(frozen=True)
 class Strategy:
-    """One `Split` per index dimension; empty for a fixed block, which every device computes whole."""
+    """A `Split` for each index dimension; empty for a fixed block, which every device computes whole."""
 
     splits: tuple[Split, ...] = ()
 
@@ -31,7 +31,7 @@ class Strategy:
 
 
 def splittable(signature: Signature | None) -> tuple[bool, ...]:
-    """Per index dimension whether it may be split: every output must see it as whole granules, in order."""
+    """Return for each index dimension whether it may be split: all outputs must see it as whole granules, in order."""
     if signature is None:
         return ()
     allowed = [True] * len(signature.dims)
@@ -51,7 +51,7 @@ def splittable(signature: Signature | None) -> tuple[bool, ...]:
 
 
 def index_boxes(signature: Signature | None, strategy: Strategy, mesh: MeshShape) -> np.ndarray:
-    """The part of the index space each device computes, `(devices, dims, 2)`."""
+    """Compute the part of the index space each device computes, `(devices, dims, 2)`."""
     dims = signature.dims if signature is not None else ()
     result = np.zeros((mesh.device_count, len(dims), 2), dtype=np.int64)
     for k, (d, split) in enumerate(zip(dims, strategy.splits, strict=True)):
@@ -60,7 +60,7 @@ def index_boxes(signature: Signature | None, strategy: Strategy, mesh: MeshShape
 
 
 def output_spec(signature: Signature | None, position: int, rank: int, strategy: Strategy) -> Spec:
-    """The spec in which a block leaves its output `position` (a tensor of `rank` dimensions)."""
+    """Compute the spec in which a block leaves its output `position` (a tensor of `rank` dimensions)."""
     if signature is None:
         return Spec((WHOLE,) * rank)
     dims = tuple(_written(row, strategy) for row in rows_of(signature.outputs[position]))
@@ -85,7 +85,7 @@ def _written(row: Row | None, strategy: Strategy) -> Split:
 def needed_spec(
     rows: Sequence[RootRow], shape: Sequence[int], signature: Signature | None, strategy: Strategy
 ) -> Spec:
-    """What a block needs of a root tensor of `shape`, its input pulled back to `rows` over the root."""
+    """Compute the consumer spec of a root tensor of `shape`, a block's input pulled back to `rows` over the root."""
     dims: list[Split] = []
     windows: list[Window | None] = []
     for row, size in zip(rows, shape, strict=True):
@@ -109,7 +109,7 @@ def needed_spec(
 
 
 def _reach(row: RootRow, count: int) -> tuple[int, int]:
-    """The range read over all `count` index points."""
+    """Compute the range read over all `count` index points."""
     last = row.stride * (count - 1)
     low = min(0, last) + row.offset
     high = max(0, last) + row.offset + row.extent
@@ -119,14 +119,14 @@ def _reach(row: RootRow, count: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Read:
-    """An input as seen from the tensor that stores it: its root, and the rows by which the block reads it."""
+    """The read of an input from the tensor that stores it: its root, and the rows by which the block reads it."""
 
     root: str
     rows: tuple[RootRow, ...]
 
 
 def read_of(graph: Graph, block_site: str, position: int) -> Read:
-    """How the block reads its input `position`, view chains resolved to the root."""
+    """Return the read of the block's input `position`, view chains resolved to the root."""
     block = graph.by_site[block_site]
     tensor = block.inputs[position]
     root, view = root_of(graph, tensor)

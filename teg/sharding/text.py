@@ -1,4 +1,4 @@
-"""Specs, strategies and placements as text, both ways: what a person pins, what a saved plan says.
+"""Conversion of specs, strategies and placements to and from text, as pinned by a person or stored in a plan.
 
 A spec reads `[data.0*data.1/64, -] sum(model.0)`: per dimension its sub-axes (`-`: none), its granule after
 `/`, its window after `@`, and the sub-axes on which it is partial with their monoid. A strategy reads
@@ -26,7 +26,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class _Scanner:
-    """Reads a text from left to right; every error says at which position it stopped."""
+    """A scanner that reads a text from left to right; every error says at which position it stopped."""
 
     def __init__(self, text: str, what: str) -> None:
         self.text, self.what, self.at = text, what, 0
@@ -37,7 +37,7 @@ class _Scanner:
         return ValueError(f"{self.what} {self.text!r}, position {at}: expected {expected}, not {came}")
 
     def take(self, token: str) -> bool:
-        """Whether the next token is this one; it is consumed."""
+        """Return whether the next token is this one; if so, consume it."""
         self.match(_SPACE)
         found = self.text.startswith(token, self.at)
         self.at += len(token) if found else 0
@@ -63,7 +63,7 @@ class _Scanner:
         return int(digits)
 
     def axes(self) -> tuple[str, ...]:
-        """`a*b*c`, or `-` for none."""
+        """Parse `a*b*c`, or `-` for none."""
         if self.take("-"):
             return ()
         names = []
@@ -87,7 +87,7 @@ class _Scanner:
 
 
 def parse_spec(text: str, rank: int | None = None) -> Spec:
-    """The spec that `str(spec)` wrote; of `rank` dimensions where that is given.
+    """Parse the spec that `str(spec)` wrote; of `rank` dimensions where that is given.
 
     Raises:
         ValueError: the text is no spec, or of another rank; says at which position.
@@ -135,7 +135,7 @@ def _partial(scanner: _Scanner) -> tuple[tuple[str, ...], str | None]:
 
 
 def parse_strategy(text: str, rank: int | None = None) -> Strategy:
-    """The strategy that `str(strategy)` wrote; of `rank` index dimensions where that is given.
+    """Parse the strategy that `str(strategy)` wrote; of `rank` index dimensions where that is given.
 
     Raises:
         ValueError: the text is no strategy, or of another rank; says at which position.
@@ -155,7 +155,7 @@ def parse_strategy(text: str, rank: int | None = None) -> Strategy:
 
 
 def placements_to_document(placements: Placements) -> dict[str, Any]:
-    """Placements as a JSON value; genes at their defaults are left out."""
+    """Convert placements to a JSON value; genes at their defaults are left out."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -193,7 +193,7 @@ _GENES: Mapping[str, tuple[Any, str]] = {
 
 
 def placements_from_document(document: Any) -> Placements:
-    """The placements that `placements_to_document` wrote.
+    """Read the placements that `placements_to_document` wrote.
 
     Raises:
         ValueError: the document is something else; all issues are listed with their JSON paths.

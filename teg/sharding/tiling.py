@@ -1,4 +1,4 @@
-"""Whether boxes tile a range, however they lie: no two meet, and together they leave nothing out."""
+"""Checks that boxes tile a range, wherever they lie: no two overlap, and together they cover all points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = 512
 
 
 def overlap(boxes: Sequence[ZRange]) -> tuple[ZRange, ZRange] | None:
-    """Two of the boxes that have a point in common: a sweep along the dimension in which they differ most."""
+    """Find two of the boxes that overlap, or None, by a sweep along the dimension in which they differ most."""
     if len(boxes) < 2:
         return None
     wide = any(abs(n) >= 2**62 for b in boxes for n in (*b.start, *b.end))
@@ -34,7 +34,7 @@ def overlap(boxes: Sequence[ZRange]) -> tuple[ZRange, ZRange] | None:
 
 
 def tiling_fault(boxes: Sequence[ZRange], whole: ZRange) -> str | None:
-    """What keeps the distinct boxes from tiling `whole`; None if they do. Equal boxes are replicas."""
+    """Return the reason why the distinct boxes do not tile `whole`; None if they do. Equal boxes are replicas."""
     distinct = list(dict.fromkeys(b for b in boxes if not b.is_empty))
     outside = next((b for b in distinct if not whole.contains(b)), None)
     if outside is not None:

@@ -1,6 +1,6 @@
-"""Who sends what to whom in a copy: the explicit side of `teg.sharding.copies`.
+"""Explicit transfers between devices for the copies of `teg.sharding.copies`.
 
-Used where elements really move (simulator, materialised graphs). The cost model does not read this: it
+Used where elements really move (simulator, materialized graphs). The cost model does not read this: it
 counts by closed formulas of its own.
 """
 
@@ -20,7 +20,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 class Transfer(NamedTuple):
-    """Device `target` receives elements `[start, end)` of the flattened `box` from device `source`.
+    """A transfer of elements `[start, end)` of the flattened `box` from device `source` to device `target`.
 
     `axis` is the slowest mesh axis crossed (position), -1 for the device's own elements. `gathered`: the
     elements are read from the source's result buffer (replicas that split a slow transfer), not from its
@@ -38,7 +38,7 @@ class Transfer(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> tuple[Transfer, ...]:
-    """All transfers of the fetch of `plan`, in order: own parts and fetched pieces, then local gathers.
+    """Return all transfers of the fetch of `plan`, in order: own parts and fetched pieces, then local gathers.
 
     Each missing element arrives once, from the nearest holder: fewest slow axes differing, then lowest
     rotated index. Replicas on faster axes share a slow transfer in flattened slices.
@@ -72,13 +72,13 @@ def fetch_transfers(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> 
 
 
 def _chunk_ids(held: np.ndarray) -> np.ndarray:
-    """A number per distinct held box, -1 for empty ones; `(devices,)`."""
+    """Number the distinct held boxes, with -1 for empty ones; `(devices,)`."""
     _, ids = np.unique(held.reshape(len(held), -1), axis=0, return_inverse=True)
     return np.where(volumes(held) > 0, ids.reshape(-1), -1)
 
 
 def _nearest_holders(target: int, chunks: np.ndarray, mesh: MeshShape) -> list[int]:
-    """The nearest device holding each distinct chunk, as seen from `target`."""
+    """Find the nearest device holding each distinct chunk, as seen from `target`."""
     place = mesh.axis_coordinates
     count = mesh.device_count
     rotated = (np.arange(count) - target) % count
@@ -104,7 +104,7 @@ def _slowest_axis(a: int, b: int, mesh: MeshShape) -> int:
 
 
 def _replicas(target: int, axis: int, wanted: np.ndarray, mesh: MeshShape) -> list[int]:
-    """Devices that need the same box and differ from `target` only along axes faster than `axis`."""
+    """Return the devices that need the same box and differ from `target` only along axes faster than `axis`."""
     faster = tuple(s.name for s in mesh.sub_axes if _axis_position(s.axis, mesh) > axis)
     members = group_members(mesh, faster)[target]
     return [int(m) for m in members if (wanted[m] == wanted[target]).all()]
@@ -124,7 +124,7 @@ def _box_volume(box: Box) -> int:
 def scatter_sets(
     plan: CopyPlan, shape: Sequence[int], mesh: MeshShape, done: int
 ) -> list[tuple[np.ndarray, ...]]:
-    """Per device, per dimension, the coordinates it still reduces after `done` scatter steps.
+    """Compute, per device and dimension, the coordinates it still reduces after `done` scatter steps.
 
     A device's set is the cartesian product of its coordinate arrays: what it and the devices it will
     still scatter to end up with.

@@ -1,4 +1,4 @@
-"""A proof that an expansion computes its graph, from the arrays alone; what does not hold is an issue.
+"""A proof, from the arrays alone, that an expansion computes its graph; each claim that fails is an issue.
 
 Shown for every block: it runs once, after what it reads; its shards tile the index space exactly; they read
 exactly what they project to, from a buffer that has it, complete and in time; they write exactly their part.
@@ -33,7 +33,7 @@ SOURCE_SLOT = -1
 
 
 def verify(abstract: Graph, expanded: ExplicitGraph) -> list[Issue]:
-    """All reasons why `expanded` is not a correct expansion of `abstract`; none when it is one.
+    """Return all reasons why `expanded` is not a correct expansion of `abstract`; an empty list if it is one.
 
     Kinds: `structure`, `order`, `partition`, `projection`, `spec`, `partial`, `coverage`.
     """

@@ -1,4 +1,4 @@
-"""Firings are counted at every stage, and figures of other graphs stay."""
+"""Tests of the firings counted at every stage, and that figures of other graphs stay."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The comparison of native and chosen layouts shares one reference and checks what it counts."""
+"""Tests of the comparison of native and chosen layouts: one shared reference, and checks of the counts."""
 
 import pytest
 

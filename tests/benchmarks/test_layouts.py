@@ -1,4 +1,4 @@
-"""The layout benchmark packs what it says: equal to the copy by hand, every notation, all figures there."""
+"""Tests of the layout benchmark: equality with the copy by hand, every notation, all figures present."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The benchmark of matching compares what it times with what is found from nothing."""
+"""Tests of the matching benchmark: timed results are compared with matches found from scratch."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Shapes here and shapes by ONNX's own inference."""
+"""Tests that compare the inferred shapes with those of ONNX's own shape inference."""
 
 from __future__ import annotations
 

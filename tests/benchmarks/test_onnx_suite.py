@@ -1,4 +1,4 @@
-"""ONNX's own cases: what counts as a match, and that none of them crashes."""
+"""Tests of ONNX's own cases: the criteria of a match, and that no case crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our rules in an e-graph: the program survives, equals are found equal, and the best program is taken out."""
+"""Tests of the rules in an e-graph: programs round-trip, equal terms are found equal, the best program is extracted."""
 
 import graphlib
 import importlib.util
@@ -34,7 +34,7 @@ LIMITS = Limits()
 
 
 def two_projections() -> Graph:
-    """relu(x w + x v), a sum that one contraction can do."""
+    """Build relu(x w + x v), a sum that one contraction can compute."""
     b = Sketch("two_projections")
     x = b.tensor("x", 64, 512)
     w, v = (b.tensor(name, 512, 512, role="parameter") for name in "wv")
@@ -73,7 +73,7 @@ def test_a_program_comes_back_as_it_went_in() -> None:
 
 
 def test_a_tensor_that_is_read_many_times_is_not_taken_for_another() -> None:
-    """egglog makes names by appending a counter to ours: `$a1` read the tenth time must not be `$a11` read at first."""
+    """Check that `$a1` read the tenth time is not `$a11` read first: egglog appends a counter to our names."""
     b = Sketch("steps")
     x, rate = b.tensor("x", 4), b.tensor("rate", 4)
     state = b.cell(("exp", ("input", 0)), {rate: "m"})
@@ -136,13 +136,13 @@ def test_the_integer_program_is_as_good_as_trying_everything_and_never_cyclic() 
 
 
 def cheapest(classes: Classes, costs: list[int]) -> int:
-    """The cheapest acyclic program by trying every choice of one e-node per class."""
+    """Return the cost of the cheapest acyclic program, trying every choice of one e-node per class."""
     found = [needed(classes, choice) for choice in itertools.product(*classes.members())]
     return min(sum(costs[n] for n in nodes) for nodes in found if nodes is not None)
 
 
 def needed(classes: Classes, choice: tuple[int, ...]) -> set[int] | None:
-    """The e-nodes that the root needs; None where one needs itself."""
+    """Return the e-nodes that the root needs; None where one needs itself."""
     order = graphlib.TopologicalSorter[int]()
     waiting, seen = [classes.root], {classes.root}
     while waiting:
@@ -165,7 +165,7 @@ def test_a_pattern_says_which_operands_are_the_same() -> None:
 
 
 def test_every_shared_rule_means_in_the_e_graph_what_it_means_to_the_search() -> None:
-    """On its own example every rule fits, and what is taken out is a program of the same type."""
+    """Check that every rule matches its own example, and that a program of the same type is extracted."""
     for rule in shared_rules():
         graph = rule.example(Sizes())
         saturation, kinds = saturated(graph, rule.name)

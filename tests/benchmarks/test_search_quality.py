@@ -1,4 +1,4 @@
-"""The comparison of seeds and search shares one reference and says what the search adds."""
+"""Tests that the comparison of seeds and search shares one reference and reports what the search adds."""
 
 import pytest
 

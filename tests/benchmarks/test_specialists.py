@@ -1,4 +1,4 @@
-"""Hand-made plans are what they say, and are compared objective by objective."""
+"""Tests that hand-made plans are sharded as stated and compared objective by objective."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The throughput benchmark counts what it says: the same plans twice, all different, checked by the plain model."""
+"""Tests of the throughput benchmark: the same plans twice, all different, checked by the reference cost model."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which measurements the catalogue is fitted on, and to which of its machines they belong."""
+"""Tests of the measurements that the catalogue is fitted on, and of the machines they belong to."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Any attributes and shapes of each operator that may be sharded, small enough to try every dimension."""
+"""Generators of arbitrary attributes and shapes of each shardable operator, small enough to try every dimension."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shape_of(draw: Draw, least: int = 1, most: int = 3) -> tuple[int, ...]:
 
 
 def some(draw: Draw, names: Sequence[Any]) -> tuple[Any, ...]:
-    """Some of the names, in any order."""
+    """Draw some of the names, in any order."""
     order = draw(st.permutations(list(names)))
     return tuple(order[: draw(st.integers(0, len(order)))])
 
@@ -48,7 +48,7 @@ def axis_of(draw: Draw, shape: Sequence[int]) -> int:
 
 
 def view(draw: Draw) -> OperatorExample:
-    """Up to three views, one of the other."""
+    """Draw up to three views, each of the previous one."""
     shape = root = shape_of(draw)
     fused = identity(root)
     for _ in range(draw(st.integers(1, 3))):
@@ -102,7 +102,7 @@ def dilate(draw: Draw) -> OperatorExample:
 
 
 def reshape(draw: Draw) -> OperatorExample:
-    """Factors grouped in two ways."""
+    """Draw a reshape between two groupings of the same factors."""
     factors = draw(st.lists(st.sampled_from([1, 2, 3, 5]), min_size=1, max_size=4))
 
     def grouped() -> tuple[int, ...]:
@@ -160,7 +160,7 @@ def contract(draw: Draw) -> OperatorExample:
 
 
 def windows(draw: Draw) -> tuple[list[int], dict[str, tuple[int, ...]], tuple[int, ...]]:
-    """Spatial sizes, strides and so on, kernels; windows overlap or touch and read everything."""
+    """Draw spatial sizes, strides and so on, and a kernel; windows overlap or touch and read everything."""
     rank = draw(st.integers(1, 2))
     kernel = tuple(draw(st.integers(1, 3)) for _ in range(rank))
     strides = tuple(draw(st.integers(1, k)) for k in kernel)
@@ -263,7 +263,7 @@ def told(kind: TensorType) -> tuple[Any, ...]:
 
 
 def fused(draw: Draw) -> OperatorExample:
-    """A product with cells before and behind it, then perhaps a softmax, a second product or a reduction.
+    """Draw a product with cells before and behind it, then perhaps a softmax, a second product or a reduction.
 
     The second operand of the first product may be transposed by a view, and what it makes observed too.
     """

@@ -1,4 +1,4 @@
-"""Generated layouts of every notation, by its name; the contract tests draw from them."""
+"""Generated layouts of each notation, by notation name; the contract tests draw from them."""
 
 from hypothesis import strategies as st
 
@@ -8,7 +8,7 @@ from tests.hardware.layouts import test_tt_metal, ttnn_generators
 
 @st.composite
 def xla_layouts(draw: st.DrawFn) -> Layout:
-    """Any order of dimensions, up to three tiles that join, reach across and pad, tail padding."""
+    """Draw a layout with any dimension order, up to three tiles that join, reach across and pad, and tail padding."""
     shape = draw(st.lists(st.integers(1, 9), max_size=4))
     order = draw(st.permutations(range(len(shape))))
     sizes = st.one_of(st.integers(1, 5).map(str), st.just("*"))
@@ -23,7 +23,7 @@ def xla_layouts(draw: st.DrawFn) -> Layout:
 
 @st.composite
 def cute_layouts(draw: st.DrawFn) -> Layout:
-    """Modes of up to three leaves, strides that follow each other in any order with gaps, a swizzle before them."""
+    """Draw modes of up to three leaves, successive strides in any order with gaps, and a swizzle before them."""
     modes = draw(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3))
     order = draw(st.permutations([(m, k) for m, mode in enumerate(modes) for k in range(len(mode))]))
     strides = [[0] * len(mode) for mode in modes]

@@ -1,4 +1,4 @@
-"""What every notation of layouts promises: its texts read back, elements come back, no two lie at one place."""
+"""Tests of the contract of every layout notation: texts and elements round-trip, no two elements share a slot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ examples = pytest.mark.parametrize(("name", "text"), MEMBERS)
 
 
 def assert_layout(layout: Layout) -> None:
-    """All that the protocol promises, for every element and every slot."""
+    """Check all that the protocol promises, for every element and every slot."""
     assert parse_layout(str(layout)) == layout
     slots = layout.buffer_count * layout.buffer_elements
     assert prod(layout.physical_shape) == slots
@@ -44,7 +44,7 @@ def assert_layout(layout: Layout) -> None:
 
 
 def assert_sizes(layout: Layout) -> None:
-    """Bytes are those of the buffers; only what elements share (exponents of block floats) comes on top."""
+    """Check that bytes are those of the buffers; only what elements share (exponents of block floats) is added."""
     plain = layout.buffer_count * -(-layout.buffer_elements * layout.element_bits // 8)
     least = -(-layout.element_count * layout.element_bits // 8)
     assert plain <= layout.size_bytes <= plain + plain // 8
@@ -56,7 +56,7 @@ def assert_sizes(layout: Layout) -> None:
 
 
 def assert_picture(layout: Layout) -> None:
-    """Every slot of the storage that is drawn is drawn once, and all elements are among them."""
+    """Check that every slot of the storage that is drawn is drawn once, and all elements are among them."""
     places = every_coordinate(layout.picture_shape)
     offsets = layout.picture_offsets(places)
     assert len(np.unique(offsets)) == len(places)
@@ -159,7 +159,7 @@ def test_coordinates_are_integers_inside_the_shape(name: str, text: str) -> None
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
-    """Whatever is typed wrong: a layout, or a `LayoutError` that fits on a few lines."""
+    """Check that any typing error gives a layout, or a `LayoutError` that fits on a few lines."""
     text = data.draw(st.sampled_from([text for n in NOTATIONS for text in n.examples]))
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(start + 6, len(text))))
@@ -174,7 +174,7 @@ def test_a_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
 
 @examples
 def test_a_text_that_ends_too_soon_is_told_the_place(name: str, text: str) -> None:
-    """Cut anywhere behind what the notation is recognised by, the refusal names a character."""
+    """Check that the error for a text cut anywhere behind the part that identifies the notation names a character."""
     notation = next(n for n in NOTATIONS if n.name == name)
     for end in range(len(text) // 3, len(text)):
         try:

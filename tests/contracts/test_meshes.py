@@ -1,4 +1,4 @@
-"""Every mesh of the catalogue: plans for it are found, cost what every objective says, and run as predicted."""
+"""Tests of every mesh of the catalogue: plans are found, cost what every objective says, and run as predicted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The promises of an operator (`teg.operators.testing`), kept by every member of the catalogue."""
+"""Tests of the operator contract (`teg.operators.testing`) for every member of the catalogue."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +46,7 @@ SOFTMAX = replace(operator_named("softmax"), examples=operator_named("softmax").
 
 
 def everywhere_parallel(attributes: object, inputs: object) -> Inferred:
-    """The shape rule of a cell: says that rows may be cut, which a softmax cannot bear."""
+    """Infer the shape as for a cell: this allows rows to be split, which is wrong for a softmax."""
     shape = inputs[0].shape  # type: ignore[index]
     labels = tuple(f"d{k}" for k in range(len(shape)))
     dims = tuple(zip(labels, shape, strict=True))

@@ -1,4 +1,4 @@
-"""The promises of a rule (`rewrites.testing`), kept by every member of the catalogue, and broken by a wrong copy."""
+"""Tests of the rule contract (`rewrites.testing`): kept by every member of the catalogue, broken by a wrong copy."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -81,14 +81,14 @@ def test_saturation_does_not_undo_what_a_search_chooses(rule: Rule) -> None:
 def test_one_infinity_spoils_no_result_that_was_finite_unless_a_rule_says_so(
     rule: Rule, rng: np.random.Generator
 ) -> None:
-    """Masks with minus infinity are ordinary; what saturation does must never spread them at all."""
+    """Check that an infinity (common in masks) spoils no finite result unless the rule says so, never by saturation."""
     spoiled = _spoiled(rule, rng)
     assert spoiled == 0 or "finite" in rule.doc
     assert spoiled <= 1 or not rule.saturating
 
 
 def _spoiled(rule: Rule, rng: np.random.Generator) -> int:
-    """How many elements of a result are spoiled at most by one element of a source that is no finite number."""
+    """Return the largest number of result elements spoiled by one infinite, NaN or zero element of a source."""
     graph = rule.example(Sizes())
     usual = random_inputs(graph, rng)
     worst = 0
@@ -104,7 +104,7 @@ def _spoiled(rule: Rule, rng: np.random.Generator) -> int:
 
 
 def _with_one_odd_element(usual: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
-    """The inputs with the first or the last element of a float made zero, infinite or no number."""
+    """Yield the inputs with the first or the last element of a float made zero, infinite or NaN."""
     for site, value in usual.items():
         if is_float(value.dtype.name) and value.size:
             for odd, place in product((np.inf, -np.inf, np.nan, 0.0), (0, -1)):

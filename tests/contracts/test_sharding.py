@@ -1,4 +1,4 @@
-"""Sharding any operator along any dimensions that it offers, over any number of devices, gives the same values."""
+"""Tests that sharding any operator along any of its dimensions, over any number of devices, keeps the values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Bounds = Sequence[tuple[int, int]]
 
 
 def chunks(size: int, devices: int) -> Bounds:
-    """What each device of a row gets; the last ones less or nothing."""
+    """Return the bounds of the chunk of each device in a row; the last devices get less or nothing."""
     mesh = MeshShape.of(gpu=devices)
     axes = tuple(s.name for s in mesh.sub_axes)
     return [(int(a), int(b)) for a, b in chunk_bounds(size, Split(axes), mesh)]
@@ -60,7 +60,7 @@ def chunks(size: int, devices: int) -> Bounds:
 def put_together(
     definition: Definition, parts: Sequence[Bounds], inputs: Sequence[np.ndarray], kinds: Sequence[TensorType]
 ) -> list[np.ndarray]:
-    """The outputs from the parts of each dimension: parallel ones side by side, reduced ones combined."""
+    """Combine the outputs of parts of each dimension: parallel ones concatenated, reduced ones by their monoid."""
     assert definition.signature is not None
     dims = definition.signature.dims
     placed: list[dict[ZRange, np.ndarray]] = [{} for _ in kinds]
@@ -93,7 +93,7 @@ def assert_shards(
     seed: int,
     definition: Definition | None = None,
 ) -> None:
-    """Every dimension over one axis of devices, every pair of dimensions over two."""
+    """Check the values of shards: every dimension over one axis of devices, every pair of dimensions over two."""
     known, kinds = define(operator, drawn.attributes, drawn.inputs)
     definition = definition or known
     assert definition.signature is not None
@@ -123,7 +123,7 @@ def test_parts_along_every_dimension_and_pair_make_the_whole(operator, data, dev
 
 
 def alone(operator: str, drawn: OperatorExample, inputs: Sequence[np.ndarray]) -> Graph:
-    """A program of this one block; positions come with it."""
+    """Build a program of this one block; positions (int64 inputs) are supplied with it."""
     b = GraphBuilder(operator)
     sources = []
     for k, (kind, value) in enumerate(zip(drawn.inputs, inputs, strict=True)):
@@ -168,7 +168,7 @@ def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(oper
 
 
 def test_a_wrong_meaning_of_a_part_is_caught(monkeypatch):
-    """Coordinates that start at zero in every shard; padding that every shard puts at its own border."""
+    """Check that coordinates that start at zero in every shard, and padding at every shard's own border, are caught."""
     cell, pad = catalogue()["cell"], catalogue()["pad"]
 
     def local(definition, index, operands):
@@ -193,7 +193,7 @@ def test_a_wrong_meaning_of_a_part_is_caught(monkeypatch):
 
 
 def test_a_wrong_signature_is_caught():
-    """A reduction that calls its dimension parallel, and one that combines by another monoid."""
+    """Check that a reduction that declares its dimension parallel, or combines by another monoid, is caught."""
     drawn = OperatorExample(
         attributes(monoid="sum", labels=("a", "b"), output=("a",)), (TensorType((4, 5), "float64"),)
     )

@@ -1,4 +1,4 @@
-"""Predictors that are wrong on purpose: each forgets one thing, as a change to what a PlanSpace compiled."""
+"""Predictors that are wrong on purpose: each omits one effect, as a change to the tables compiled by a PlanSpace."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Mutant:
     genes: Callable[[Genes], Genes] = same
 
     def predict(self, wrong: Space, genes: Genes) -> np.ndarray:
-        """The costs by `wrong`, which `arrays` made."""
+        """Predict the costs by `wrong`, which `arrays` made."""
         plan = self.genes(genes)
         cost = np.zeros(COSTS, np.int64)
         evaluate(wrong, new_state(wrong), plan.strategies, plan.prefetch, plan.regather, cost)
@@ -48,7 +48,7 @@ class Mutant:
 
 
 def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]]:
-    """Made and needed specs of tensor number `t`, by their numbers in its table."""
+    """Return the producer and consumer specs of tensor number `t`, by their numbers in its table."""
     a = space.space
     gene = int(a.made_gene[t])
     position = list(a.made_tensor[a.made_start[gene] : a.made_start[gene + 1]]).index(t)
@@ -67,7 +67,7 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
 
 
 def change_pairs(space: PlanSpace, change: Callable[[int, Spec, Spec, np.ndarray], None]) -> Space:
-    """Every row of the copy tables, changed in place by `change(tensor, made, needed, row)`."""
+    """Return the space with every row of its copy tables changed by `change(tensor, made, needed, row)`."""
     a = space.space
     rows = a.pair_rows.copy()
     for t in range(len(a.made_at)):
@@ -90,7 +90,7 @@ def forgets_staging(space: PlanSpace) -> Space:
 
 
 def forgets_the_second_slice(space: PlanSpace) -> Space:
-    """A reduce-scatter over two mesh axes keeps one slice instead of two."""
+    """Return tables in which a reduce-scatter over two mesh axes keeps one slice instead of two."""
     whole = space.space.staging_rows
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
@@ -102,12 +102,12 @@ def forgets_the_second_slice(space: PlanSpace) -> Space:
 
 
 def forgets_partials(space: PlanSpace) -> Space:
-    """Terms are taken for values: no reduction where the boxes fit."""
+    """Return tables that take partial terms for values: no reduction where the boxes fit."""
     return change_pairs(space, lambda _, made, __, row: as_view(row) if made.partial else None)
 
 
 def forgets_gathers(space: PlanSpace) -> Space:
-    """A tensor needed whole is taken to be there already."""
+    """Return tables in which a tensor needed whole is taken to be there already."""
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
         if not made.partial and not any(split.axes for split in needed.dims):
@@ -117,7 +117,7 @@ def forgets_gathers(space: PlanSpace) -> Space:
 
 
 def forgets_exchanges(space: PlanSpace) -> Space:
-    """A tensor split otherwise is taken to be there already."""
+    """Return tables in which a tensor split otherwise is taken to be there already."""
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
         if not made.partial and not needed.is_windowed and any(split.axes for split in needed.dims):
@@ -133,7 +133,7 @@ def without_windows(space: PlanSpace, t: int, spec: Spec) -> tuple[tuple[int, ..
 
 
 def forgets_halo_memory(space: PlanSpace) -> Space:
-    """The buffer of a window is taken to be as large as a plain chunk."""
+    """Return tables in which the buffer of a window is only as large as a plain chunk."""
     a = space.space
     sizes = a.size_rows.copy()
     representative = np.unique(space.device_class, return_index=True)[1]
@@ -147,7 +147,7 @@ def forgets_halo_memory(space: PlanSpace) -> Space:
 
 
 def forgets_halo_traffic(space: PlanSpace) -> Space:
-    """What a window reaches over its chunk is taken to be there already."""
+    """Return tables in which the part of a window beyond its chunk is taken to be there already."""
     a = space.space
     rows = a.pair_rows.copy()
     for t in range(len(a.made_at)):
@@ -167,7 +167,7 @@ def forgets_halo_traffic(space: PlanSpace) -> Space:
 
 
 def forgets_later_readers(space: PlanSpace) -> Space:
-    """A tensor and its copies live until their first reader only."""
+    """Return tables in which a tensor and its copies live until their first reader only."""
     a = space.space
     first = [slice(a.reader_start[t], a.reader_start[t + 1]) for t in range(len(a.made_at))]
     kept = [a.reader_edge[s][:1] for s in first]
@@ -184,7 +184,7 @@ def forgets_parameters(space: PlanSpace) -> Space:
 
 
 def forgets_replicas(space: PlanSpace) -> Space:
-    """A tensor made whole on every device is counted once for all of them."""
+    """Return tables that count a tensor replicated on every device once for all of them."""
     a = space.space
     sizes = a.size_rows.copy()
     for t in range(len(a.made_at)):
@@ -196,7 +196,7 @@ def forgets_replicas(space: PlanSpace) -> Space:
 
 
 def forgets_ragged_devices(space: PlanSpace) -> Space:
-    """All devices are taken to be like the first."""
+    """Return tables in which all devices are taken to be like the first."""
     first = int(space.device_class[0])
     sizes = np.repeat(space.space.size_rows[:, [first]], len(space.space.classes), axis=1)
     return space.space._replace(size_rows=sizes)

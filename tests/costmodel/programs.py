@@ -1,4 +1,4 @@
-"""Small graphs, each with something that costs are easily wrong about, and random plans for them."""
+"""Small graphs, each with a feature that cost models easily get wrong, and random plans for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADD = ("add", ("input", 0), ("input", 1))
 
 
 def contract(b: GraphBuilder, site: str, x: str, w: str, labels: str) -> str:
-    """A contraction as `numpy.einsum` writes it."""
+    """Add a contraction as `numpy.einsum` writes it."""
     inputs, output = labels.split("->")
     left, right = (tuple(part) for part in inputs.split(","))
     return b.apply("contract", (x, w), site=site, labels=(left, right), output=tuple(output))[0]
@@ -31,14 +31,14 @@ def weight(b: GraphBuilder, site: str, *shape: int) -> str:
 
 
 def product_of(m: int, k: int, n: int) -> Graph:
-    """`y = x @ w` and nothing else."""
+    """Build `y = x @ w` and nothing else."""
     b = GraphBuilder("product")
     b.sink(contract(b, "y", b.source("x", (m, k), "float32"), weight(b, "w", k, n), "mk,kn->mn"))
     return b.build()
 
 
 def layers(count: int) -> Graph:
-    """A stack of equal two-product layers over a batch of 64."""
+    """Build a stack of equal two-product layers over a batch of 64."""
     b = GraphBuilder("layers")
     x = b.source("x", (64, 32), "float32")
     for k in range(count):
@@ -50,7 +50,7 @@ def layers(count: int) -> Graph:
 
 
 def perceptron() -> Graph:
-    """Two products with views in between; the input is read again by the residual sum."""
+    """Build two products with views in between; the input is read again by the residual sum."""
     b = GraphBuilder("perceptron")
     x = b.source("x", (6, 10), "float32")
     hidden = contract(b, "up", x, weight(b, "w1", 10, 3, 8), "sc,chf->shf")
@@ -62,7 +62,7 @@ def perceptron() -> Graph:
 
 
 def convolutions() -> Graph:
-    """A strided convolution with halo, and a shortcut of stride 2 through a crop; rows do not divide evenly."""
+    """Build a strided convolution with halo, and a shortcut of stride 2 through a crop; rows do not divide evenly."""
     b = GraphBuilder("convolutions")
     x = b.source("x", (2, 3, 13, 9), "float32")
     stem = _conv(b, "stem", x, weight(b, "k0", 4, 3, 3, 3), 1, (1, 1, 1, 1))
@@ -81,7 +81,7 @@ def _conv(b: GraphBuilder, site: str, x: str, w: str, stride: int, pads: tuple[i
 
 
 def attention() -> Graph:
-    """Three projections that share one input, heads that do not divide evenly, a softmax, a sum over heads."""
+    """Build three projections that share one input, heads that do not divide evenly, a softmax, a sum over heads."""
     b = GraphBuilder("attention")
     x = b.apply("layer_norm", (b.source("x", (10, 12), "float32"),), site="norm", axes=(1,), eps=1e-5)[0]
     q, k, v = (contract(b, n, x, weight(b, f"w{n}", 12, 3, 4), "sc,chd->shd") for n in "qkv")
@@ -95,7 +95,7 @@ def attention() -> Graph:
 
 
 def embedding() -> Graph:
-    """A table gathered by position (its entries may be split), read again transposed as the output weight."""
+    """Build a table gathered by position (its entries may be split), read again transposed as the output weight."""
     b = GraphBuilder("embedding")
     table = weight(b, "table", 11, 8)
     ids = b.source("ids", (7,), "int64")
@@ -107,7 +107,7 @@ def embedding() -> Graph:
 
 
 def joints() -> Graph:
-    """Concatenation, reversal, selection, broadcasting: views of one tensor read by several blocks."""
+    """Build a concatenation, reversal, selection and broadcast: views of one tensor read by several blocks."""
     b = GraphBuilder("joints")
     x, y = b.source("x", (5, 8), "float32"), b.source("y", (3, 8), "float32", "buffer")
     (both,) = b.apply("concat", (cell(b, "tx", TANH, (x,)), y), site="both", axis=0)
@@ -122,12 +122,12 @@ def joints() -> Graph:
 
 
 def leftovers() -> Graph:
-    """Values observed midway, a source observed as it is, a source and a block that nobody reads, carried state."""
+    """Build values observed midway, an observed source, a source and a block without readers, carried state."""
     return _training("leftovers", is_observed=False)
 
 
 def observed() -> Graph:
-    """The same with every block observed, so that nothing is pruned before a search."""
+    """Build the program of `leftovers` with every block observed, so that nothing is pruned before a search."""
     return _training("observed", is_observed=True)
 
 
@@ -149,7 +149,7 @@ def _training(name: str, is_observed: bool) -> Graph:
 
 
 def priced() -> Graph:
-    """Blocks whose flops and bytes the program tells itself, before and behind a sequence point."""
+    """Build blocks whose flops and bytes the program itself specifies, before and behind a sequence point."""
     b = GraphBuilder("priced")
     x, w = b.source("x", (12, 10), "float32"), weight(b, "w", 10, 6)
     table = cost_table({"flops": 1e9, "gpu": 1}, {"m": {"flops": 2.5e8, "bytes": 64}, "k": {"gpu": 2}})
@@ -175,7 +175,7 @@ def priced() -> Graph:
 
 
 def fusions() -> Graph:
-    """Fused blocks, four times as large as their examples: a product and its bias, attention, an update."""
+    """Build fused blocks, four times as large as their examples: a product and its bias, attention, an update."""
     b = GraphBuilder("fusions")
     for number, example in enumerate((EXAMPLES[0], EXAMPLES[3], EXAMPLES[4])):
         reads = [
@@ -188,7 +188,7 @@ def fusions() -> Graph:
 
 
 def larger(attrs: Attributes, factor: int) -> Attributes:
-    """The attributes of a fused block with all sizes multiplied."""
+    """Return the attributes of a fused block with all sizes multiplied."""
 
     def scaled(name: str, value: Any) -> Any:
         if name == "dims":
@@ -212,7 +212,7 @@ MESHES = ("dgx-h100", "2x-dgx-h100", "tpu-v5e-4x4", "cpu-node")
 
 
 def random_genes(rng: np.random.Generator, space: PlanSpace) -> Genes:
-    """Any strategy anywhere; some edges prefetch up to four blocks ahead, some cut their shared copy."""
+    """Draw any strategy for every block; some edges prefetch up to four blocks ahead, some cut their shared copy."""
     edges = space.edge_count
     return Genes(
         rng.integers(0, space.space.strategy_count).astype(np.int64),

@@ -1,4 +1,4 @@
-"""Predictions equal what the simulator counts; every deliberately wrong predictor is caught by that comparison."""
+"""Tests that predictions equal the simulator's counts, and that this catches every deliberately wrong predictor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLANS = 6
 
 @dataclass(frozen=True)
 class Case:
-    """A plan, and what the simulator counts for it: peak and total memory, traffic."""
+    """A plan with the simulator's counts for it: peak and total memory, traffic."""
 
     name: str
     space: PlanSpace
@@ -41,7 +41,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    """Every hand-made graph on one node and on two, under the abstract plan and random ones; one scatter."""
+    """Build cases: every hand-made graph on one node and on two, under abstract and random plans; one scatter."""
     rng = np.random.default_rng(7)
     found = []
     for name, make in GRAPHS.items():
@@ -58,7 +58,7 @@ def case_of(name: str, space: PlanSpace, genes: Genes) -> Case:
 
 
 def scatter_over_nodes() -> Case:
-    """Terms of a product on sixteen devices, summed straight into sixteen parts: two steps, two slices."""
+    """Build a product on sixteen devices whose terms are summed straight into sixteen parts: two steps, two slices."""
     space = PlanSpace(product_of(64, 16, 64), load_mesh("2x-dgx-h100"))
     genes = space.abstract_genes()
     everywhere = "node.0*gpu.0*gpu.1*gpu.2"
@@ -69,7 +69,7 @@ def scatter_over_nodes() -> Case:
 
 
 def differences(mutant: Mutant, cases: list[Case]) -> Iterator[tuple[Case, set[str]]]:
-    """Per case the counts that the mutant's prediction misses."""
+    """Yield each case with the counts that the mutant's prediction misses."""
     spaces: dict[int, Space] = {}
     for case in cases:
         if id(case.space) not in spaces:
@@ -99,7 +99,7 @@ def test_a_wrong_predictor_is_caught(name: str, cases: list[Case]) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_predictor_goes_unnoticed_where_there_is_nothing_to_forget(cases: list[Case]) -> None:
-    """The mutants are wrong about one thing each: without copies the wrong tables are never looked at."""
+    """Check that each mutant is wrong about one thing: without copies the wrong tables are never read."""
     copies = ("staging", "slice", "partials", "gathers", "exchanges", "halo", "shares", "again", "prefetched")
     abstract = cases[: -1 : PLANS + 1]
     for name in (n for n in MUTANTS if any(word in n for word in copies)):

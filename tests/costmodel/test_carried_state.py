@@ -1,4 +1,4 @@
-"""Carried state: the old value goes with its last reader, and updates may be issued as soon as they can run."""
+"""Tests of carried state: the old value is freed after its last reader; updates are issued as early as possible."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ MATRIX_BYTES = 8 * 8 * 4
 
 
 def training(layers: int, carries: bool = True) -> Graph:
-    """Products in a row, their gradients, and then all updates with momentum, as frameworks export them."""
+    """Build products in a row, their gradients, and then all updates with momentum, as frameworks export them."""
     with tapestry.program("training") as p:
         x = p.input("x", batch=4, f0=8)
         sizes = [{f"f{k}": 8, f"f{k + 1}": 8} for k in range(layers)]
@@ -46,7 +46,7 @@ def training(layers: int, carries: bool = True) -> Graph:
 
 
 def peak_bytes(graph: Graph, order: str = "program") -> int:
-    """Counted alike by the fast path, the plain model and the simulator, for some plans; that of the first."""
+    """Return the first plan's peak; check that fast path, reference cost model and simulator agree for some plans."""
     space = PlanSpace(graph, MESH, order=order)
     rng = np.random.default_rng(3)
     plans = (space.abstract_genes(), *(random_genes(rng, space) for _ in range(4)))

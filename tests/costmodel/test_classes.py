@@ -1,4 +1,4 @@
-"""Device classes: devices that no table tells apart are costed once."""
+"""Tests of device classes: devices that no table distinguishes are costed once."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def test_ragged_chunks_make_a_class_of_their_own() -> None:
 
 
 def test_classes_count_every_device_once_and_stand_for_it() -> None:
-    """Whatever the plan: per class what the simulator counts on every one of its devices."""
+    """Check for random plans that the counts of each class are the simulator's for every one of its devices."""
     rng = np.random.default_rng(3)
     for name, make in GRAPHS.items():
         mesh = load_mesh("dgx-h100")

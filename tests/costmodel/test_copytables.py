@@ -1,4 +1,4 @@
-"""Copy tables: by hand where a person can count, against the simulator's counts for random pairs of specs."""
+"""Tests of copy tables: by hand where a person can count, against the simulator's counts for random pairs of specs."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def table_of(shape: tuple[int, ...], made: list[Spec], needed: list[Spec], mesh:
 
 
 def one(shape: tuple[int, ...], made: str, needed: str, mesh: MeshShape) -> tuple[bool, int, list[int]]:
-    """Of one pair: whether it is a view, its traffic in elements, its staging in elements per device."""
+    """Return for one pair whether it is a view, its traffic in elements, and its staging in elements per device."""
     rank = len(shape)
     table = table_of(shape, [parse_spec(made, rank)], [parse_spec(needed, rank)], mesh)
     staging = table.staging_bytes[table.staging_ids[0, 0]] // BYTES
@@ -78,7 +78,7 @@ def test_the_far_node_is_read_once_per_element() -> None:
 
 
 def torus(shape: MeshShape) -> Mesh:
-    """Equal two-way links on every axis, so that no round hides behind a slower one."""
+    """Build a mesh with equal two-way links on every axis, so that no round hides behind a slower one."""
     axes = tuple(MeshAxis(name, size, "torus", 45e9, 1e-6) for name, size in shape.axes)
     return Mesh("made up", load_device("tpu-v4"), axes)
 

@@ -1,4 +1,4 @@
-"""A state that walks from plan to plan costs each one as a new state would, bit for bit."""
+"""Tests that a state moved from plan to plan costs each one as a new state would, bit for bit."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) ->
 
 
 def test_jumps_between_far_plans(rng: np.random.Generator) -> None:
-    """Far jumps refill, near ones advance; both in any order, and back to a plan seen before."""
+    """Check that far jumps refill and near ones advance; both in any order, and back to a plan seen before."""
     space = PlanSpace(GRAPHS["attention"](), load_mesh("2x-dgx-h100"))
     plans = [random_genes(rng, space) for _ in range(6)]
     costs = [fresh_cost(space, p.strategies, p.prefetch, p.regather).tolist() for p in plans]
@@ -52,7 +52,7 @@ def test_jumps_between_far_plans(rng: np.random.Generator) -> None:
 
 
 def test_one_edge_at_a_time(rng: np.random.Generator) -> None:
-    """Prefetch and regather alone: copies leave and join the queues of their slots."""
+    """Check changes of prefetch and regather alone: copies leave and join the queues of their slots."""
     space = PlanSpace(GRAPHS["attention"](), load_mesh("dgx-h100"))
     plan = random_genes(rng, space)
     seen = set()

@@ -1,4 +1,4 @@
-"""Plans that choose layouts: three computations of their costs agree, and values stay what they are."""
+"""Tests of plans that choose layouts: three computations of their costs agree, and values are unchanged."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ MESHES = ("tpu-v5e-4x4", pytest.param("galaxy-4x8", marks=pytest.mark.slow))
 
 
 def values_for(graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Small whole numbers for every source, indices within bounds."""
+    """Draw small whole numbers for every source, indices within bounds."""
     kinds = {b.site: graph.tensors[b.outputs[0]] for b in graph.sources if b.outputs[0] not in graph.data}
     return {s: rng.integers(0, 3, k.shape).astype(numpy_dtype(k.dtype)) for s, k in kinds.items()}
 

@@ -1,4 +1,4 @@
-"""Objectives: a plan costed by hand on a machine of round figures, and what is refused by name."""
+"""Tests of objectives: a plan costed by hand on a mesh with round figures, and refusals by name."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ PAIR = {
 
 
 def gathered_weight(mesh: Mesh) -> tuple[PlanSpace, Genes]:
-    """Both devices compute `y = x @ w` of 8 x 8; the rows of `w` lie on one each and are gathered."""
+    """Build a plan: both devices compute `y = x @ w` of 8 x 8; the rows of `w` are split and gathered."""
     space = PlanSpace(product_of(8, 8, 8), mesh)
     genes = space.abstract_genes()
     w = space.gene_of["w"]

@@ -1,4 +1,4 @@
-"""The fast path equals the plain model: every integer cost of every plan, on every machine."""
+"""Tests that the fast path equals the reference cost model: every integer cost of every plan, on every mesh."""
 
 import numpy as np
 import pytest

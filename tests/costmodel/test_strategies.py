@@ -1,4 +1,4 @@
-"""Strategies: all ways to lay logical axes on dimensions, chunks aligned to what is read downstream."""
+"""Tests of strategies: all ways to assign logical axes to dimensions, chunks aligned to what is read downstream."""
 
 from dataclasses import replace
 from math import prod
@@ -25,7 +25,7 @@ EIGHT = MeshShape.of(gpu=8)
 
 
 def halving(size: int, layers: int) -> Graph:
-    """As in ResNet: 3x3 convolutions of stride 2 and shortcuts of stride 2 through crops."""
+    """Build layers as in ResNet: 3x3 convolutions of stride 2 and shortcuts of stride 2 through crops."""
     b = GraphBuilder("halving")
     x = b.source("x", (2, 4, size, size), "float32")
     for k in range(layers):
@@ -109,7 +109,7 @@ def test_granules_double_with_every_stride_upstream() -> None:
 
 
 def test_aligned_chunks_of_a_strided_chain_need_only_their_halo() -> None:
-    """The worked case of the design, on the tables: granule 8 upstream leaves one row per device to fetch."""
+    """Check the worked case of the design on the tables: granule 8 upstream leaves one row per device to fetch."""
     graph = halving(56, 1)
     space = PlanSpace(graph, load_mesh("dgx-h100"))
     over_rows = "(-, -, gpu.0*gpu.1*gpu.2, -, -)"

@@ -1,4 +1,4 @@
-"""Costs on one device without compiling: what the plain cost model says, for every graph we have."""
+"""Tests of costs on one device without compiling: equal to the reference cost model for every available graph."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Views: neighbouring sub-axes joined until at most three logical axes are left."""
+"""Tests of mesh views: neighboring sub-axes are joined until at most three logical axes are left."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The worked cases of the sharding conventions (fp32, 8 devices), predicted by PlanSpace and the plain model."""
+"""Tests of the worked cases of sharding (fp32, 8 devices), by PlanSpace and the reference cost model."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def on(*splits: Split) -> Placement:
 
 
 def predicted(graph: Graph, blocks: dict[str, Placement], **options: str) -> np.ndarray:
-    """The costs of hand-made placements: by genes, and the same by the plain model."""
+    """Predict the costs of hand-made placements by genes, and check that the reference cost model agrees."""
     space = PlanSpace(graph, EIGHT, **options)
     cost = space.evaluate(space.genes_of(Placements(blocks)))
     assert cost.tolist() == plain_cost(graph, Placements(blocks, **options), EIGHT).vector().tolist()
@@ -33,7 +33,7 @@ def predicted(graph: Graph, blocks: dict[str, Placement], **options: str) -> np.
 
 @pytest.mark.parametrize(("granule", "total_bytes"), [(1, 12_845_056), (2, 2_752_512)])
 def test_halo_of_a_strided_convolution(granule: int, total_bytes: int) -> None:
-    """Chunks of 7 rows lack 28, aligned ones (stride 2: 8 rows each, device 7 empty) lack 6."""
+    """Check that chunks of 7 rows lack 28, and aligned ones (stride 2: 8 rows each, device 7 empty) lack 6."""
     b = GraphBuilder("a layer of ResNet")
     x = b.source("x", (16, 128, 56, 56), "float32")
     w = weight(b, "w", 1, 128, 3, 3)
@@ -49,7 +49,7 @@ def test_halo_of_a_strided_convolution(granule: int, total_bytes: int) -> None:
 
 
 def attention_input() -> tuple[Graph, dict[str, Placement]]:
-    """x split by sequence; q, k, v of 12 heads over 8 devices."""
+    """Build an attention input: x split by sequence; q, k, v of 12 heads over 8 devices."""
     b = GraphBuilder("attention of GPT-2 small")
     x = b.source("x", (1024, 768), "float32")
     residual = cell(b, "residual", ("mul", ("input", 0), ("const", 2.0)), (x,))

@@ -1,4 +1,4 @@
-"""The tables of `docs/language.md`, made from the catalogue; `python -m tests.docs.catalogue` writes them anew."""
+"""The tables of `docs/language.md`, generated from the catalogue; `python -m tests.docs.catalogue` rewrites them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_ROW = 12
 
 
 def operator_table() -> str:
-    """Per operator an example: its tensors, what runs in parallel, what is combined, what is read whole."""
+    """Build a table with an example per operator: tensors, parallel and combined dimensions, and those read whole."""
     lines = [
         "| operator | for example | in parallel | combined | read or written whole |",
         "| --- | --- | --- | --- | --- |",
@@ -30,7 +30,7 @@ def operator_table() -> str:
 
 
 def _facts(operator: Operator) -> Iterator[str]:
-    """The cells of an operator's row, from the example that shows most."""
+    """Yield the cells of an operator's row, from the example with the most dimensions."""
     found = []
     for example in operator.examples:
         definition, outputs = define(operator.name, example.attributes, example.inputs)
@@ -52,7 +52,7 @@ def _shape(kind: TensorType) -> str:
 def _whole(
     signature: Signature, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
 ) -> Iterator[str]:
-    """Dimensions that every part of the index space needs all of."""
+    """Yield the dimensions that every part of the index space needs all of."""
     sides = (("input", signature.inputs, inputs), ("output", signature.outputs, outputs))
     for side, projections, types in sides:
         for k, (projection, kind) in enumerate(zip(projections, types, strict=True)):
@@ -66,7 +66,7 @@ def _whole(
 
 
 def cell_table() -> str:
-    """The cell functions with their flops per element."""
+    """Build the table of cell functions with their flops per element."""
     lines = ["| flops | functions |", "| --- | --- |"]
     for flops in sorted({f.flops for f in CELL_FUNCTIONS.values()}):
         names = sorted(name for name, f in CELL_FUNCTIONS.items() if f.flops == flops)
@@ -78,7 +78,7 @@ TABLES: dict[str, Callable[[], str]] = {"operators": operator_table, "cells": ce
 
 
 def with_tables(text: str) -> str:
-    """The page with its tables as the catalogue has them now."""
+    """Return the page with its tables regenerated from the catalogue."""
     for name, table in TABLES.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         made = table()

@@ -1,4 +1,4 @@
-"""The tables of `docs/machines.md`, made from the catalogue; `python -m tests.docs.machines` writes them anew."""
+"""The tables of `docs/machines.md`, generated from the catalogue; `python -m tests.docs.machines` rewrites them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "machines.md"
 
 
 def device_table() -> str:
-    """Per device what it holds and how fast it is at best."""
+    """Build the table of devices with their capacities and peak rates."""
     lines = [
         "| device | of | memory | bandwidth | cores | peak Tflop/s | layouts |",
         "| --- | --- | --: | --: | --: | --- | --- |",
@@ -30,7 +30,7 @@ def _device(device: Device) -> str:
 
 
 def mesh_table() -> str:
-    """Per mesh its devices and links."""
+    """Build the table of meshes with their devices and links."""
     lines = ["| mesh | devices | axes, slowest first |", "| --- | --- | --- |"]
     return "\n".join([*lines, *(_mesh(load_mesh(name)) for name in mesh_names())])
 
@@ -43,7 +43,7 @@ def _mesh(mesh: Mesh) -> str:
 
 
 def with_tables(text: str) -> str:
-    """The page with its tables as the catalogue has them now."""
+    """Return the page with its tables regenerated from the catalogue."""
     for name, table in (("devices", device_table()), ("meshes", mesh_table())):
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         text = marked.sub(rf"\1\n{table}\n\n\2", text)

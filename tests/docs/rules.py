@@ -35,7 +35,7 @@ FOUND: Mapping[str, str] = {
 
 
 def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
-    """The packages of rules in the order of the catalogue; per package its files with the rules they define."""
+    """Return the packages of rules in the order of the catalogue; per package its files with the rules they define."""
     left = dict.fromkeys(RULES)
     found = []
     for package in (
@@ -53,14 +53,14 @@ def families() -> list[tuple[ModuleType, list[tuple[ModuleType, list[Rule]]]]]:
 
 
 def _rules(module: ModuleType) -> Iterator[Rule]:
-    """The rules of a module's tuples."""
+    """Yield the rules of a module's tuples."""
     for value in vars(module).values():
         if isinstance(value, tuple) and value and all(isinstance(v, Rule) for v in value):
             yield from value
 
 
 def catalogue() -> str:
-    """Every family, every file of it, every rule."""
+    """Build the catalogue text: every family, every file of it, every rule."""
     parts = []
     for package, files in families():
         count = sum(len(own) for _, own in files)
@@ -74,12 +74,12 @@ def catalogue() -> str:
 
 
 def _first(module: ModuleType) -> str:
-    """The first line of a module's story."""
+    """Return the first line of a module's docstring."""
     return (module.__doc__ or "").strip().splitlines()[0]
 
 
 def entry(rule: Rule) -> str:
-    """A rule as an item: what changes, the form, when and why, where it is from."""
+    """Format a rule as a list item: the change, the form, when and why it applies, its source."""
     first, _, *more = rule.doc.splitlines()
     first = plain(first)
     cut = next(k for k, line in enumerate(more) if "->" in line)
@@ -94,7 +94,7 @@ def entry(rule: Rule) -> str:
 
 
 def plain(text: str) -> str:
-    """Text whose signs mean nothing to Markdown; what stands in backquotes stays."""
+    """Escape the Markdown characters of a text, except within backquotes."""
     pieces = text.split("`")
     return "`".join(re.sub(r"([*_<\[\]|])", r"\\\1", p) if k % 2 == 0 else p for k, p in enumerate(pieces))
 
@@ -105,7 +105,7 @@ def _figures() -> dict[str, Any]:
 
 
 def short_table() -> str:
-    """Graph by what an expert would look for."""
+    """Build the table of graphs by the rewrites that an expert would look for."""
     lines = [f"| graph | blocks | {' | '.join(FOUND)} |", f"| --- | --: {'| --: ' * len(FOUND)}|"]
     for name, figures in _figures().items():
         counts = [_found(figures["rules"], pattern) for pattern in FOUND.values()]
@@ -115,14 +115,14 @@ def short_table() -> str:
 
 
 def _found(rules: Mapping[str, list[int]], pattern: str) -> int:
-    """How often rules of these names fired; where none did, at how many places they fit."""
+    """Count how often rules of these names fired; where none did, at how many places they match."""
     rows = [row for name, row in rules.items() if re.fullmatch(pattern, name)]
     fired = sum(row[1] for row in rows)
     return fired or sum(max(row[2:]) for row in rows)
 
 
 def full_table() -> str:
-    """Every graph with every rule that fits somewhere."""
+    """Build the tables of every graph with every rule that matches somewhere."""
     parts = []
     for name, figures in _figures().items():
         first, second, last = figures["blocks"]
@@ -138,7 +138,7 @@ def full_table() -> str:
 
 
 def silent_rules() -> str:
-    """Per family, the rules that neither fit nor fire in any of the graphs."""
+    """Build the table of the rules, per family, that neither match nor fire in any of the graphs."""
     graphs = _figures()
     heard = {name for figures in graphs.values() for name in figures["rules"]}
     silent = [r for r in RULES if r.name not in heard]
@@ -164,7 +164,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def with_tables(text: str) -> str:
-    """A page with its generated parts and the number of rules as they are now."""
+    """Return a page with its generated parts and the number of rules as they are now."""
     text = re.sub(r"(?m)^(\| rules that rewrite programs, .*\| )\d+ \|$", rf"\g<1>{len(RULES)} |", text)
     for name, table in TABLES.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)

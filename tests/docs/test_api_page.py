@@ -1,4 +1,4 @@
-"""The page about the API, by curl alone: its commands run in order against the real service, and do what it says.
+"""Tests of the API page by curl alone: its commands run in order against the real service and do what it says.
 
 The model is the tiny twin of the page's, under its name, and searched for a second: the demo does it in full size.
 """

@@ -1,4 +1,4 @@
-"""Documentation that cannot rot: its Python runs, its device files load, its links and make targets exist."""
+"""Tests that the documentation stays true: its Python runs, its device files load, its links and make targets exist."""
 
 import re
 import subprocess

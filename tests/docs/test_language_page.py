@@ -1,4 +1,4 @@
-"""The page about the language names every operator and cell function, with what is true of them."""
+"""Tests that the language page names every operator and cell function, with facts that are true of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drawings of the page about layouts are what the command draws."""
+"""Tests that the drawings of the layouts page are those that the command draws."""
 
 import re
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""The page about machines shows the catalogue as it is."""
+"""Tests that the page about machines shows the current catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples that need an optional library (fences `py` that begin with `# needs: NAME`) run where it is installed."""
+"""Tests that examples of optional libraries (fences `py` that begin with `# needs: NAME`) run where installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages about rules say what the catalogue and the figures say."""
+"""Tests that the pages about rules agree with the catalogue and the figures."""
 
 from __future__ import annotations
 

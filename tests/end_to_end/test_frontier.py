@@ -1,4 +1,4 @@
-"""A search on a tiny twin: every plan of its frontier is proven, executed, and costs what was predicted."""
+"""Tests of a search on a tiny twin: every plan of its frontier is proven, executed, and costs what was predicted."""
 
 from __future__ import annotations
 

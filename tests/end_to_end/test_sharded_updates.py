@@ -1,4 +1,4 @@
-"""Training on many devices: sharded optimizer states and sharded parameters are reached by moves, and executed."""
+"""Tests of training on many devices: sharded optimizer states and parameters are reached by moves, and executed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def frontier() -> tuple[Plan, ...]:
 
 
 def copies(plan: Plan, role: str) -> float:
-    """How many of the eight devices hold an element of the tensors of a role, on average."""
+    """Compute how many of the eight devices hold an element of the tensors of a role, on average."""
     shape = MeshShape(mesh_of(MESH).axis_sizes)
     total = held = 0.0
     for block in plan.graph.blocks:

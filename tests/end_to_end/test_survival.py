@@ -1,4 +1,4 @@
-"""Runs survive: workers and servers are killed in the middle, and nothing that was acknowledged or shown is lost."""
+"""Tests that runs survive: workers and servers are killed in the middle, and nothing acknowledged or shown is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 
 class Watcher:
-    """Looks at the frontiers of runs all the time until they have ended, and remembers every plan it ever saw."""
+    """A thread that reads the frontiers of runs until they have ended, and remembers every plan it ever saw."""
 
     def __init__(self, service: Service) -> None:
         self.seen: dict[str, dict[str, list[float]]] = {}
@@ -67,7 +67,7 @@ class Watcher:
 
 
 def post_until_acknowledged(service: Service, path: str, key: str, body: Any) -> Any:
-    """What a careful client does when the server may die: the same key until there is an answer."""
+    """Post with the same key until there is an answer, as a careful client does when the server may die."""
 
     def post() -> Any:
         with contextlib.suppress(httpx.TransportError):
@@ -125,7 +125,7 @@ def ended(store: Store, run_id: str) -> bool:
 
 
 def kill_worker_in_the_middle(store: Store, rng: np.random.Generator) -> None:
-    """SIGKILL to a worker that is searching and has shown something, some time into the run."""
+    """Send SIGKILL to a worker that is searching and has shown something, some time into the run."""
 
     def busy() -> int | None:
         for worker in store.workers.alive(datetime.now(UTC) - timedelta(seconds=5)):

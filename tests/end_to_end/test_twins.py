@@ -1,4 +1,4 @@
-"""Real models at small sizes: any plan gives the model's values, and costs what was predicted."""
+"""Tests of real models at small sizes: any plan gives the model's values, and costs what was predicted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def close(found: np.ndarray, wanted: np.ndarray) -> bool:
 
 
 def check_plan(model: str, form: str, mesh: str, genes: Genes) -> None:
-    """The plan is a correct sharding; run with numbers it gives the values and the predicted counts."""
+    """Check that the plan is a correct sharding; run with numbers it gives the values and the predicted counts."""
     twin, space = load_twin(model, form), space_of(model, form, mesh)
     predicted = space.evaluate(genes)
     program = expand(twin.graph, space.placements(genes), space.layout)
@@ -73,7 +73,7 @@ def test_training_steps_under_random_plans(model: str, mesh: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("model", MODELS)
 def test_thirty_random_plans(model: str, form: str, mesh: str) -> None:
-    """Thirty for each model and mesh: a half in each form, of which another test says that they are the same."""
+    """Check thirty plans for each model and mesh, half in each form; another test shows that the forms are the same."""
     space, half = space_of(model, form, mesh), FORMS.index(form)
     costs = set()
     for genes in list(random_plans(space, 30, seed=17))[15 * half : 15 * (half + 1)]:
@@ -84,7 +84,7 @@ def test_thirty_random_plans(model: str, form: str, mesh: str) -> None:
 
 @pytest.mark.parametrize("mesh", ["8", "2x4"])
 def test_both_forms_of_a_twin_give_the_same_values_under_the_same_plan(mesh: str) -> None:
-    """Weights inside or weights as inputs: nothing else differs."""
+    """Check that nothing differs but the weights, inside the program or as inputs."""
     model = MODELS[0]
     inside, outside = (load_twin(model, form) for form in FORMS)
     for site, value in inside.reference.items():

@@ -1,4 +1,4 @@
-"""The tiny twins of the models, small machines for them, and random plans: uniform ones and searched ones."""
+"""The tiny twins of the models, small meshes for them, and random plans: uniform ones and searched ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOVES = 12
 
 @dataclass(frozen=True)
 class Twin:
-    """A model of few small layers, the inputs recorded with it, and what it gives for them."""
+    """A model of few small layers, the inputs recorded with it, and its outputs for them."""
 
     graph: Graph
     inputs: dict[str, np.ndarray]
@@ -51,7 +51,7 @@ def load_twin(model: str, form: str) -> Twin:
 
 @cache
 def mesh_of(text: str) -> Mesh:
-    """`2x4`: two nodes of four devices; `6`: six devices in one node; or a mesh of the catalogue."""
+    """Build a mesh: `2x4`: two nodes of four devices; `6`: six devices in one node; or one of the catalogue."""
     if text in mesh_names():
         return load_mesh(text)
     sizes = [int(n) for n in text.split("x")]
@@ -70,7 +70,7 @@ def space_of(model: str, form: str, mesh: str) -> PlanSpace:
 
 
 def random_plans(space: PlanSpace, count: int, seed: int) -> Iterator[Genes]:
-    """By turns any genes at all, and a seed changed by a dozen moves of all rules, as a search would."""
+    """Yield in turn any genes at all, and a seed changed by a dozen moves of all rules, as a search would."""
     rng = np.random.default_rng(seed)
     search = search_space(space)
     seeds, stream = seed_plans(space, search), new_stream(rng)

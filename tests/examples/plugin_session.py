@@ -1,6 +1,7 @@
-"""What the plug-in of `examples/plugin` makes of a small program; run by `test_plugin.py` where it is installed.
+"""A script that searches a small program with the plug-in of `examples/plugin`, run by `test_plugin.py`.
 
-Prints, as JSON, what the search found: which rules made the plans, and how far executed values are from the program's.
+Prints as JSON the results of the search: the rules that made the plans, and how far executed values are from the
+program's. `test_plugin.py` runs it where the plug-in is installed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ GATE = ("mul", ("input", 0), ("sigmoid", ("input", 0)))
 
 
 def layer() -> Graph:
-    """The feed-forward half of a Llama layer as exporters write it: gate and up have roots of their own."""
+    """Build the feed-forward half of a Llama layer as exporters write it: gate and up have roots of their own."""
     s = Sketch("layer")
     x = s.tensor("x", 32, 16)
     gate_weight, up_weight = (s.tensor(name, 64, 16, role="parameter") for name in ("gate", "up"))

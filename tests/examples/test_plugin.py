@@ -1,4 +1,4 @@
-"""The plug-in of `examples/plugin`, installed: it works, its twin and its broken friend do not, the service stands."""
+"""Tests that the plug-in of `examples/plugin` works installed, a duplicate or broken one not; the service stays up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RULES = (replace(EXPAND_SWIGLU, name="broken_example", example=lambda size: None
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the plug-in installed from a copy of its source."""
+    """Return a folder with the plug-in installed from a copy of its source."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(PLUGIN, folder / "source")
     install = ["install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--no-compile"]
@@ -62,7 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a plug-in that breaks in several ways, installed as pip would."""
+    """Return a folder with a plug-in that breaks in several ways, installed as pip would."""
     folder = tmp_path_factory.mktemp("broken")
     info = folder / "broken_friend-0.3.dist-info"
     info.mkdir()
@@ -89,7 +89,7 @@ def tapestry(*arguments: str, folders: tuple[Path, ...]) -> subprocess.Completed
 
 
 def listed(answer: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The plug-ins of a JSON answer by distribution, group and entry point."""
+    """Index the plug-ins of a JSON answer by distribution, group and entry point."""
     found = json.loads(answer.stdout)["plugins"]
     return {f"{p['distribution']} {p['group'].removeprefix('tapestry.')} {p['name']}": p for p in found}
 

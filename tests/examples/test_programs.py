@@ -1,4 +1,4 @@
-"""The examples of the documents: their values, and that all of their work can be sharded."""
+"""Tests of the examples of the documents: their values, and that all of their work can be sharded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assert_all_shards(program: Program) -> None:
 
 
 def convolution(x: np.ndarray, w: np.ndarray, gaps: int, stride: int) -> np.ndarray:
-    """The meaning of a convolution, window by window, with `gaps` and `stride` along the rows."""
+    """Compute a convolution by definition, window by window, with `gaps` and `stride` along the rows."""
     taps = w.shape[2]
     count = (x.shape[2] - (taps - 1) * gaps - 1) // stride + 1
     rows = [x[:, :, k * gaps : k * gaps + (count - 1) * stride + 1 : stride] for k in range(taps)]

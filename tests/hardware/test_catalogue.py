@@ -1,4 +1,4 @@
-"""Every device and every mesh of the catalogue keeps the promises that the cost model relies on."""
+"""Tests that every device and mesh of the catalogue keeps the promises that the cost model relies on."""
 
 import pickle
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ latency_s = 1e-6
 
 
 def unsourced(value: Device | MeshAxis) -> list[str]:
-    """Fields that hold figures which differ from the field's default and have no source."""
+    """Return the fields that hold figures which differ from the field's default and have no source."""
     return [
         field.name
         for field in fields(value)

@@ -1,4 +1,4 @@
-"""Devices and meshes of plug-ins: packages of TOML files, whose names and aliases are nobody else's."""
+"""Tests of devices and meshes of plug-ins: packages of TOML files, with names and aliases that nobody else uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ counter = iter(range(100))
 
 @pytest.fixture
 def plug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plug:
-    """Loads a group from one plug-in: a package with these files."""
+    """Return a function that loads a group from one plug-in: a package with these files."""
 
     def plugged(group: Group, **texts: str) -> Loaded:
         package = f"acme_machines_{next(counter)}"

@@ -1,4 +1,4 @@
-"""Time, energy and price to the tick, against figures computed by hand; and more work never takes less."""
+"""Tests of time, energy and price to the tick, against figures computed by hand; more work never takes less."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ SIZES = st.integers(1, 4096)
 
 
 def axis(topology: str, size: int = 8, **others: float) -> MeshAxis:
-    """1 byte per tick; a round costs 100 ticks."""
+    """Build a mesh axis with 1 byte per tick; a round costs 100 ticks."""
     return MeshAxis("a", size, topology, 1e12, 100e-12, **others)
 
 
@@ -136,7 +136,7 @@ def test_interleaved_groups_share_a_line_but_not_a_switch() -> None:
 
 
 def busiest_link(size: int, stride: int) -> float:
-    """Bytes on the busiest of a ring's two-way links if every member of every group receives one byte in all."""
+    """Compute the busiest link's bytes in a two-way ring if every member of every group receives one byte in all."""
     links: dict[tuple[int, int], float] = {}
     starts = [(first, first + hop) for first in range(size) for hop in range(stride, size, stride)]
     for first, last in starts:

@@ -1,4 +1,4 @@
-"""Our own source, read with `ast` and never imported: which module imports what, and where."""
+"""The project's own source, read with `ast` and never imported: the imports of each module, and their lines."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer", "service")
 
 @dataclass(frozen=True)
 class Import:
-    """One imported thing: `target` is the dotted name as written, `inner` says that a function does it."""
+    """An imported name: `target` is the dotted name as written, `inner` says that a function imports it."""
 
     target: str
     line: int
@@ -59,7 +59,7 @@ def package_of(target: str) -> str:
 
 @cache
 def modules(packages: Sequence[str] = PACKAGES) -> tuple[Module, ...]:
-    """Every module of the packages, in order of name."""
+    """Return every module of the packages, in order of name."""
     found = []
     for package in packages:
         for path in (ROOT / package).rglob("*.py"):
@@ -71,9 +71,9 @@ def modules(packages: Sequence[str] = PACKAGES) -> tuple[Module, ...]:
 
 @cache
 def resolve(target: str) -> str:
-    """The module of ours in which `target` is defined, through the re-exports of `__init__` files.
+    """Find the project module in which `target` is defined, through the re-exports of `__init__` files.
 
-    A name from outside our packages comes back unchanged.
+    A name from outside the project's packages comes back unchanged.
     """
     by_name = {module.name: module for module in modules()}
     if target in by_name or package_of(target) not in PACKAGES:
@@ -88,7 +88,7 @@ def resolve(target: str) -> str:
 
 
 def direct_module(target: str) -> str:
-    """The module of ours that Python loads for `target` (no re-exports followed)."""
+    """Find the project module that Python loads for `target` (no re-exports followed)."""
     names = {module.name for module in modules()}
     while target not in names and "." in target:
         target = target.rpartition(".")[0]
@@ -96,7 +96,7 @@ def direct_module(target: str) -> str:
 
 
 def under(name: str, prefix: str) -> bool:
-    """Whether a dotted name is `prefix` or lies inside it."""
+    """Return whether a dotted name is `prefix` or lies inside it."""
     return name == prefix or name.startswith(prefix + ".")
 
 

@@ -1,4 +1,4 @@
-"""The container files keep their promises, as far as can be seen without an engine."""
+"""Tests of the container files, as far as they can be checked without an engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def image_environment() -> dict[str, str]:
 
 
 def known_variables() -> set[str]:
-    """The environment variables that our code reads."""
+    """Return the environment variables that the project's code reads."""
     sources = [ROOT / "service" / "settings.py", ROOT / "costmodel" / "compiled.py"]
     return {
         node.value

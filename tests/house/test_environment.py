@@ -1,4 +1,4 @@
-"""The environment can be made anywhere: a lock with hashes and without addresses, and no large framework."""
+"""Tests that the environment builds anywhere: a lock with hashes and without addresses, and no large framework."""
 
 import os
 import re

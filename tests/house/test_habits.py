@@ -1,4 +1,4 @@
-"""Habits that can be read off the text, and a command line that starts at once."""
+"""Tests of conventions that can be read off the text, and of a command line that starts at once."""
 
 import ast
 import json
@@ -61,7 +61,7 @@ def test_every_folder_of_source_is_a_package() -> None:
 
 
 def test_every_folder_of_tests_is_a_package() -> None:
-    """Without `__init__.py`, test files of one name would hide each other."""
+    """Check for `__init__.py`: without it, test files of one name would hide each other."""
     folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
     assert [
         folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()

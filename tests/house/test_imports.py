@@ -1,4 +1,4 @@
-"""The house: who may import whom."""
+"""Tests of the allowed imports between packages."""
 
 import networkx as nx
 import pytest
@@ -78,7 +78,7 @@ def is_shared(name: str) -> bool:
 
 
 def may_import_late(module: Module, target: str) -> str | None:
-    """The reason why a function of `module` may import `target`, or None if it may not."""
+    """Return the reason why a function of `module` may import `target`, or None if it may not."""
     if target.partition(".")[0] in OPTIONAL:
         return "an optional library: present only with its extra"
     if module.name == "tapestry.teg.importers" and under(target, "tapestry.teg.importers"):

@@ -1,4 +1,4 @@
-"""One import package: what a wheel holds, what a checkout refuses, and that an installed wheel works elsewhere."""
+"""Tests of the one import package: a wheel's contents, what a checkout refuses, an installed wheel at work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINKED = (*PACKAGES, "examples")
 
 
 def sources() -> list[str]:
-    """The files of the package by their paths in a wheel, as git knows them."""
+    """List the files of the package by their paths in a wheel, as git knows them."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *LINKED]
     found = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     kept = [path for path in found if not path.startswith("examples/plugin/") and (ROOT / path).exists()]
@@ -30,7 +30,7 @@ def sources() -> list[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from a clean export: a `build` folder of the checkout would revive deleted files."""
+    """Build a wheel from a clean export: a `build` folder of the checkout would revive deleted files."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -47,7 +47,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment outside the repository that has the wheel, and of ours only the dependencies."""
+    """Return the Python of an environment outside the repository, with the wheel and our dependencies only."""
     folder = tmp_path_factory.mktemp("elsewhere")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")

@@ -1,4 +1,4 @@
-"""Where the models are, and small ones made on the spot."""
+"""Paths of the models, and small models built on the spot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def model_of(
     constants: Mapping[str, np.ndarray] | None = None,
     opset: int = 20,
 ) -> onnx.ModelProto:
-    """A model of a few nodes; inputs are given by example or by (float32) shape."""
+    """Build a model of a few nodes; inputs are specified by example or by (float32) shape."""
     infos = [
         helper.make_tensor_value_info(
             n,
@@ -46,12 +46,12 @@ def model_of(
 
 
 def run(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of an imported graph, by their ONNX names, at their ONNX shapes."""
+    """Return the outputs of an imported graph, by their ONNX names, at their ONNX shapes."""
     return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, inputs)))
 
 
 def check_against_reference(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Graph:
-    """The imported graph gives what ONNX's own reference gives; the graph is handed on for more questions."""
+    """Check that the imported graph gives the results of ONNX's own reference; return the graph for further checks."""
     graph = from_onnx(model)
     found = run(graph, inputs)
     names = [o.name for o in model.graph.output]

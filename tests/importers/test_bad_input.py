@@ -1,4 +1,4 @@
-"""Everything a user can hand in gets one clear line."""
+"""Tests that every user error at import gets one clear line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training steps: outputs that are the next value of an input are recognised by their dataflow."""
+"""Tests of training steps: outputs that are the next value of an input are recognized by their dataflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def step(
     outputs: Sequence[str],
     told: Sequence[Mapping[str, str]] | None = None,
 ) -> onnx.ModelProto:
-    """A model of lines `y = Op a b`; `states` are inputs by role, `x` an input `[4, 3]`, `rate` a number."""
+    """Build a model of lines `y = Op a b`; `states` are inputs by role, `x` an input `[4, 3]`, `rate` a number."""
     nodes = []
     for line in lines.strip().splitlines():
         result, _, call = line.strip().partition(" = ")

@@ -1,4 +1,4 @@
-"""Columns of windows, determinants, norms of lines, batch statistics: all of our own operators."""
+"""Tests that columns of windows, determinants, norms of lines and batch statistics consist of our own operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches, loops and scans of ONNX whose course is known at import."""
+"""Tests of ONNX branches, loops and scans whose control flow is known at import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.linspace(-2, 3, 5 * 3, dtype=np.float32).reshape(5, 3)
 
 
 def body(nodes: list[Any], inputs: list[str], outputs: list[str], **constants: np.ndarray) -> Any:
-    """A body; its inputs are floats, `i` is a number, `go` a condition."""
+    """Build a body; its inputs are floats, `i` is a number, `go` a condition."""
     kinds = {"i": TensorProto.INT64, "go": TensorProto.BOOL}
     infos = [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), None) for n in inputs]
     results = [helper.make_tensor_value_info(n, kinds.get(n[:2], TensorProto.FLOAT), None) for n in outputs]
@@ -28,7 +28,7 @@ def node(op: str, inputs: list[str], outputs: list[str], **attrs: Any) -> Any:
 
 
 def branches() -> dict[str, Any]:
-    """Double of what is around, or its negative."""
+    """Return two branches: the double of an outer `x`, or its negative."""
     return {
         "then_branch": body([node("Add", ["x", "x"], ["a"])], [], ["a"]),
         "else_branch": body([node("Neg", ["x"], ["b"])], [], ["b"]),
@@ -52,7 +52,7 @@ def test_branches_of_equal_shape_may_depend_on_the_data(taken: bool) -> None:
 
 
 def test_a_loop_is_unrolled_with_what_it_carries_and_collects() -> None:
-    """y = ((x * 1 + b) * 2 + b) * 3 + b, where b comes from outside the body."""
+    """Check y = ((x * 1 + b) * 2 + b) * 3 + b, where b comes from outside the body."""
     steps = [
         node("Cast", ["i"], ["number"], to=TensorProto.FLOAT),
         node("Add", ["number", "one"], ["factor"]),

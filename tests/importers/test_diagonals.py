@@ -1,4 +1,4 @@
-"""Repeated labels of one operand of an Einsum are diagonals."""
+"""Tests that repeated labels of one operand of an Einsum are diagonals."""
 
 from __future__ import annotations
 

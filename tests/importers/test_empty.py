@@ -1,4 +1,4 @@
-"""Dimensions of size 0 are legal: what has no elements is known, what is made of it is right."""
+"""Tests of dimensions of size 0: tensors without elements are known, and their results are right."""
 
 from __future__ import annotations
 

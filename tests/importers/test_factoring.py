@@ -1,4 +1,4 @@
-"""Factors: reshapes that share factors vanish, others stay blocks, and values never change."""
+"""Tests of factors: reshapes that share factors vanish, others stay blocks, and values never change."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ MOVES = ("reshape", "transpose", "slice", "concat", "relu", "expand", "reduce", 
 
 @st.composite
 def chains(draw: st.DrawFn) -> tuple[list[object], tuple[int, ...], dict[str, np.ndarray]]:
-    """A random chain of moving and computing nodes from `x`, with their constants."""
+    """Draw a random chain of moving and computing nodes from `x`, with their constants."""
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)))
     start, nodes, constants, name = shape, [], {}, "x"
     for k in range(draw(st.integers(1, 6))):
@@ -199,7 +199,7 @@ def chains(draw: st.DrawFn) -> tuple[list[object], tuple[int, ...], dict[str, np
 
 
 def _shapes(size: int) -> list[tuple[int, ...]]:
-    """Ways to write `size` as up to three factors."""
+    """Return ways to write `size` as up to three factors."""
     divisors = [d for d in range(1, size + 1) if size % d == 0]
     pairs = [(d, size // d) for d in divisors]
     return [(size,), *pairs, *((a, d, b // d) for a, b in pairs for d in divisors if b % d == 0)]

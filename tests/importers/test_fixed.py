@@ -1,4 +1,4 @@
-"""Nodes that nothing translates are fixed blocks: they evaluate through ONNX's reference, and nothing splits them."""
+"""Tests that untranslated nodes are fixed blocks, which evaluate through ONNX's reference and are never split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.arange(48, dtype=np.float32).reshape(1, 2, 4, 6) % 7
 
 
 def dropped() -> onnx.ModelProto:
-    """A node with two outputs between an add before and a product behind it."""
+    """Build a node with two outputs between an add before and a product behind it."""
     nodes = [
         helper.make_node("Add", ["x", "x"], ["twice"]),
         helper.make_node("Dropout", ["twice", "ratio", "training"], ["p", "i"], name="drop", seed=7),

@@ -1,4 +1,4 @@
-"""ONNX files that nobody exports by accident: refused in bounded time and memory, in one line."""
+"""Tests that ONNX files that nobody exports by accident are refused in bounded time and memory, in one line."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def relu() -> onnx.ModelProto:
 
 
 def adding(tensor: TensorProto) -> onnx.ModelProto:
-    """A model that adds an initializer `w` to its input."""
+    """Build a model that adds an initializer `w` to its input."""
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [2, 3]}, ["y"])
     model.graph.initializer.append(tensor)
     return model
 
 
 def elsewhere(location: str, **more: int) -> onnx.ModelProto:
-    """A model whose initializer lies in another file."""
+    """Build a model whose initializer is stored in another file."""
     tensor = TensorProto(
         name="w", dims=[2, 3], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL
     )
@@ -150,7 +150,7 @@ def test_damaged_files_are_imported_or_refused_in_one_line(seed: int) -> None:
 
 
 def test_names_that_meet_those_made_here() -> None:
-    """A mean of squares is made in steps called `y.each`, which is what a weight is called here."""
+    """Check a weight called `y.each`, which is also the name of the steps that a mean of squares is made of."""
     nodes = [
         helper.make_node("ReduceSumSquare", ["x"], ["y"], keepdims=0),
         helper.make_node("Mul", ["y", "y.each"], ["z"]),
@@ -162,7 +162,7 @@ def test_names_that_meet_those_made_here() -> None:
 
 
 def with_functions(count: int, calls: int) -> onnx.ModelProto:
-    """Functions `f0`, `f1`, ... each of which calls the one before it so many times."""
+    """Build functions `f0`, `f1`, ... each of which calls the one before it so many times."""
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
     functions = [
         helper.make_function("own", "f0", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], opsets)

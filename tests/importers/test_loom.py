@@ -1,4 +1,4 @@
-"""Loom graphs: their constraints, their way into a program and back."""
+"""Tests of Loom graphs: their constraints, and their conversion to a program and back."""
 
 import copy
 import json
@@ -38,7 +38,7 @@ def some(name: str, box: Document) -> list[Document]:
 
 
 def operation(name: str, kernel: str, inputs: Document, outputs: Document, **tags: Any) -> list[Document]:
-    """An operation and the one shard that is all of it."""
+    """Build an operation and the one shard that is all of it."""
     body = {"kernel": kernel, "inputs": inputs, "outputs": outputs}
     shard = {"operationId": name, "inputs": inputs, "outputs": outputs}
     index = {k: v for k, v in tags.items() if k == "IPFIndex"}
@@ -49,7 +49,7 @@ def operation(name: str, kernel: str, inputs: Document, outputs: Document, **tag
 
 
 def layer() -> Document:
-    """`y = relu(x A + b)` over four rows that begin at row -2, with an unsharded export."""
+    """Build `y = relu(x A + b)` over four rows that begin at row -2, with an unsharded export."""
     x, z = span(2, 3, start=(-2, 0)), span(4, 2)
     nodes = [
         tensor("x", 2, 3, start=(-2, 0)),
@@ -66,7 +66,7 @@ def layer() -> Document:
 
 
 def summed() -> Document:
-    """The worked example of the original's documentation: an addition in two shards, tensors with offsets."""
+    """Build the worked example of the original's documentation: an addition in two shards, tensors with offsets."""
     t0, t1, z = (
         tensor("t0", 10, 5, dtype="int32"),
         tensor("t1", 210, 55, start=(200, 50), dtype="int32"),

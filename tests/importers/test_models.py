@@ -1,4 +1,4 @@
-"""Whole models: the tiny twins give the recorded values, the full ones have the structure they should have."""
+"""Tests of whole models: the tiny twins give the recorded values, the full ones have the expected structure."""
 
 from __future__ import annotations
 

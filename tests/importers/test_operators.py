@@ -1,4 +1,4 @@
-"""Single operators in their older and newer forms, against ONNX's own reference."""
+"""Tests of single operators in their older and newer forms, against ONNX's own reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of ONNX in their less common forms are windows, slices and cells."""
+"""Tests that ONNX pools in their less common forms become windows, slices and cells."""
 
 from __future__ import annotations
 

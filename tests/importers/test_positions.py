@@ -1,4 +1,4 @@
-"""ONNX operators that read, write or find positions, against ONNX's own reference."""
+"""Tests of ONNX operators that read, write or find positions, against ONNX's own reference."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_meets_is_combined_with_what_was_there(reduction: str, rng: np.rand
 
 
 def test_one_element_per_line_is_chosen_by_coordinate(rng: np.random.Generator) -> None:
-    """The gradient of a cross entropy: no scatter."""
+    """Check the gradient of a cross entropy: no scatter."""
     index, updates = rng.integers(-5, 5, (3, 4, 1)), rng.standard_normal((3, 4, 1)).astype(np.float32)
 
     assert operators(one("ScatterElements", {"x": X, "i": index, "u": updates}, axis=2)) == ["cell"]
@@ -79,7 +79,7 @@ def test_one_element_per_line_is_chosen_by_coordinate(rng: np.random.Generator) 
 
 
 def test_a_known_region_of_zeros_is_padded() -> None:
-    """The gradient of a slice: rows 1 to 3 of 6 are the incoming gradient."""
+    """Check the gradient of a slice: rows 1 to 3 of 6 are the incoming gradient."""
     constants = {"shape": ints(6, 4), "i": ints(1, 2, 3).reshape(3, 1)}
     nodes = [
         helper.make_node("ConstantOfShape", ["shape"], ["x"]),
@@ -203,7 +203,7 @@ def test_known_conditions_choose_rows() -> None:
 
 
 def test_a_strided_window_is_a_view(rng: np.random.Generator) -> None:
-    """`as_strided` as exporters write it: a gather from the flattened tensor at sums of progressions."""
+    """Check `as_strided` as exporters write it: a gather from the flattened tensor at sums of progressions."""
     value = rng.standard_normal((3, 4, 10)).astype(np.float32)
     nodes = [
         helper.make_node("Reshape", ["x", "line"], ["flat"]),
@@ -230,7 +230,7 @@ def test_a_strided_window_is_a_view(rng: np.random.Generator) -> None:
 
 
 def batch_and_dynamic(count: int) -> tuple[list[Any], dict[str, np.ndarray]]:
-    """Index vectors whose first column is the batch entry's number, as `x[arange(b), i]` is exported."""
+    """Build index vectors whose first column is the batch entry's number, as `x[arange(b), i]` is exported."""
     constants = {"batch": np.arange(3).reshape(3, 1), "shape": ints(3, count), "last": ints(-1)}
     nodes = [
         helper.make_node("Expand", ["batch", "shape"], ["b"]),
@@ -280,7 +280,7 @@ def test_ones_on_a_diagonal_are_generated(attrs: dict[str, int]) -> None:
 
 
 def test_a_long_progression_is_generated() -> None:
-    """Short ones are known; this one is read by a sum with what comes in."""
+    """Check a progression too long to be a known constant, read by a sum with an input."""
     nodes = [
         helper.make_node("Range", ["start", "limit", "step"], ["line"]),
         helper.make_node("Add", ["x", "line"], ["y"]),
@@ -314,7 +314,7 @@ def test_what_depends_on_known_values_only_is_known(op: str) -> None:
 
 
 def test_positions_on_both_sides_of_zero_address_by_position() -> None:
-    """-1, 0, 1: the last row and the first two."""
+    """Check the positions -1, 0, 1: the last row and the first two."""
     index = ints(-1, 0, 1).reshape(3, 1)
 
     assert operators(one("GatherND", {"x": X}, {"i": index})) == ["gather"]

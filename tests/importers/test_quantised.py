@@ -1,4 +1,4 @@
-"""Quantised operators are cells and products in whole numbers; ONNX's reference is what they must give."""
+"""Tests that quantized operators are cells and products in whole numbers and give what ONNX's reference gives."""
 
 from __future__ import annotations
 

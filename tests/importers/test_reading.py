@@ -1,4 +1,4 @@
-"""Forms that ONNX files may have: functions of their own, other domains, sparse data, all kinds of constants."""
+"""Tests of forms of ONNX files: functions of their own, other domains, sparse data, all kinds of constants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def function(
 
 
 def calling(*functions: object, **attributes: object) -> onnx.ModelProto:
-    """A model that calls the last of the functions on `x`, and adds the result to `x`."""
+    """Build a model that calls the last of the functions on `x`, and adds the result to `x`."""
     called = functions[-1].name  # type: ignore[attr-defined]
     nodes = [
         helper.make_node(called, ["x"], ["h"], domain="own", **attributes),
@@ -35,7 +35,7 @@ def calling(*functions: object, **attributes: object) -> onnx.ModelProto:
 
 
 def leaky() -> onnx.NodeProto:
-    """A node whose slope is an attribute of the function around it."""
+    """Build a node whose slope is an attribute of the function around it."""
     node = helper.make_node("LeakyRelu", ["a"], ["b"])
     reference = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope")
     node.attribute.append(reference)
@@ -75,7 +75,7 @@ def test_a_function_of_another_opset_in_which_its_operators_are_the_same() -> No
 
 
 def test_a_function_of_another_opset_in_which_they_are_not() -> None:
-    """ReduceSum took its axes as an attribute before opset 13."""
+    """Check that ReduceSum in a function of opset 11 is refused: it took its axes as an attribute before opset 13."""
     body = [helper.make_node("ReduceSum", ["a"], ["b"], axes=[1], keepdims=1)]
     text = failure(calling(function("total", body, opset=11)))
     assert "its functions cannot be unfolded; write them for opset 20, the model's own" in text

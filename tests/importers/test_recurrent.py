@@ -1,4 +1,4 @@
-"""Recurrent layers against an obvious loop, with the options that ONNX's own cases leave out."""
+"""Tests of recurrent layers against an obvious loop, with the options that ONNX's own cases leave out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lstm_step(a: Array, h: Array, c: Array, k: dict[str, Any]) -> tuple[Array, A
 
 
 def gru_step(a: Array, h: Array, c: Array, k: dict[str, Any]) -> tuple[Array, Array]:
-    """The reset gate applied after the product."""
+    """Compute a GRU step with the reset gate applied after the product."""
     (wz, wr, wh), (rz, rr, rh) = np.split(k["W"], 3), np.split(k["R"], 3)
     bz, br, bh, cz, cr, ch = np.split(k["B"], 6)
     update = sigmoid(a @ wz.T + h @ rz.T + bz + cz)

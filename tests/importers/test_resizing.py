@@ -1,4 +1,4 @@
-"""Resize and Upsample come in as matrices per dimension, or as copies of elements."""
+"""Tests that Resize and Upsample are imported as matrices per dimension, or as copies of elements."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_doubling_by_copies_is_a_view() -> None:
 
 
 def test_the_older_transformation_of_nearest_neighbours() -> None:
-    """Opset 11 has `tf_half_pixel_for_nn`, the later ones not: (i + 0.5) / scale."""
+    """Check `tf_half_pixel_for_nn`, which opset 11 has and the later ones have not: (i + 0.5) / scale."""
     x = np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5)
     node = helper.make_node(
         "Resize",

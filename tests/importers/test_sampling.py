@@ -1,4 +1,4 @@
-"""Samples of pictures at points, also far outside, are gathers and cells."""
+"""Tests that samples of pictures at points, also far outside, become gathers and cells."""
 
 from __future__ import annotations
 

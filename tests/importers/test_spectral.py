@@ -1,4 +1,4 @@
-"""Fourier transforms of ONNX are those of our operator, of any length and direction."""
+"""Tests that Fourier transforms of ONNX become those of our operator, of any length and direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that the standard defines by others come in as those, with no fixed block among them."""
+"""Tests that operators defined by others in the standard are imported as those, with no fixed block among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX's optimizers come in as cells; its reference says what a step gives."""
+"""Tests that ONNX's optimizers are imported as cells; its reference gives the expected values of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposed convolution against its definition: every element lays the kernel down, scaled, where it stands."""
+"""Tests of transposed convolution against its definition: every element adds the kernel, scaled, at its position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(5)
 
 
 def laid_down(x: np.ndarray, w: np.ndarray, groups: int, stride: int, dilation: int) -> np.ndarray:
-    """The whole result, nothing cut off, of `x` `(n, c, h, w)` and `w` `(c, o / groups, kh, kw)`."""
+    """Compute the whole result, nothing cut off, of `x` `(n, c, h, w)` and `w` `(c, o / groups, kh, kw)`."""
     n, channels, *sizes = x.shape
     columns, *taps = w.shape[1:]
     full = [stride * (s - 1) + dilation * (k - 1) + 1 for s, k in zip(sizes, taps, strict=True)]

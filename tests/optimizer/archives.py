@@ -1,4 +1,4 @@
-"""Archives of plans that are nothing but their values, and what they must hold, said slowly."""
+"""Archives of plans that are only their values, and slow reference versions of what they must hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def empty(objectives: int, capacity: int = 512, pool: int = 8) -> Archive:
 
 
 def offer_points(archive: Archive, points: np.ndarray, epsilon: float = EPSILON) -> list[bool]:
-    """Insert rows of values; the number of the row is the plan's gene. Returns which entered."""
+    """Insert rows of values, with the number of the row as the plan's gene; return which entered."""
     raw, nothing = np.zeros(COSTS, np.int64), np.zeros(1, np.int8)
     grid = np.full(points.shape[1], epsilon)
     return [
@@ -39,13 +39,13 @@ def dominates(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def boxes(points: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
-    """Cells of the logarithmic grid; zero lies below all of them."""
+    """Compute the cells of the logarithmic grid; zero lies below all of them."""
     with np.errstate(divide="ignore"):
         return np.where(points > 0, np.floor(np.log(points) / np.log1p(epsilon)), -1)
 
 
 def random_points(rng: np.random.Generator, count: int, objectives: int) -> np.ndarray:
-    """Points around a front over two orders of magnitude: many trade off, some repeat, a few values are zero."""
+    """Draw points around a front over two orders of magnitude: many trade off, some repeat, a few values are zero."""
     points = np.exp(rng.uniform(0, 4, (count, objectives)))
     points *= np.prod(points, axis=1, keepdims=True) ** (-0.9 / objectives) * 40
     points[rng.random(points.shape) < 0.02] = 0.0

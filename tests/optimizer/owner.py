@@ -1,4 +1,4 @@
-"""A process that owns a pool of islands: says who its workers are, then waits to be killed."""
+"""A process that owns a pool of islands: prints the ids of its workers, then waits to be killed."""
 
 from __future__ import annotations
 

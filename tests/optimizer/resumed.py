@@ -1,4 +1,4 @@
-"""A fresh process that goes on with a search from a checkpoint, and says what it found."""
+"""A fresh process that continues a search from a checkpoint, and prints the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.optimizer.searches import frontier, search
 
 
 def told(result: Result) -> list[Any]:
-    """What of a result must repeat, as plain values: all but the seconds."""
+    """Return the parts of a result that must repeat, as plain values: all but the seconds."""
     history = [[p.evaluations, p.front, p.hypervolume, list(p.best), p.fraction] for p in result.history]
     rules = {name: list(counts) for name, counts in result.rules.items()}
     plans = [[name, cost] for name, cost in frontier(result)]

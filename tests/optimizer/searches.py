@@ -1,4 +1,4 @@
-"""Small searches that tests share, and what of a result must repeat."""
+"""Small searches that tests share, and the parts of a result that must repeat."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EIGHT = load_mesh("dgx-h100")
 def search(
     graph: Graph | None = None, *, evaluations: int = 3000, islands: int = 1, **options: Any
 ) -> Result:
-    """A search of the small attention graph on eight devices, unless told otherwise."""
+    """Search the small attention graph on eight devices, unless specified otherwise."""
     program = GRAPHS["attention"]() if graph is None else graph
     budget = options.pop("budget", Budget(evaluations=evaluations))
     return optimize(program, options.pop("mesh", EIGHT), budget=budget, islands=islands, **options)
 
 
 def frontier(result: Result) -> list[tuple[str, dict[str, float]]]:
-    """What must repeat: the plans, by name and by cost, in order."""
+    """Return the plans, which must repeat, by name and by cost, in order."""
     return [(plan.id, dict(plan.cost)) for plan in result.frontier]

@@ -1,4 +1,4 @@
-"""The epsilon archive: what it promises, against offers of which every one is remembered here."""
+"""Tests of the epsilon archive: its guarantees, checked against a record of all offered points."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_extremes_stay_when_the_archive_is_full(seed: int) -> None:
 
 @given(SEEDS, OBJECTIVES)
 def test_one_plan_per_box_besides_extremes(seed: int, objectives: int) -> None:
-    """The size of an archive is bounded by the grid, not by the number of offers."""
+    """Check that the size of an archive is bounded by the grid, not by the number of offered points."""
     points = random_points(np.random.default_rng(seed), 300, objectives)
     archive = empty(objectives)
 
@@ -90,7 +90,7 @@ def test_one_plan_per_box_besides_extremes(seed: int, objectives: int) -> None:
 
 @given(SEEDS)
 def test_plans_that_are_all_best_at_something_share_boxes_too(seed: int) -> None:
-    """Many plans move nothing or waste nothing; being one of them is no reason to stay."""
+    """Check plans that move nothing or waste nothing: they are many, and being one of them is no reason to stay."""
     points = random_points(np.random.default_rng(seed), 300, 3)
     points[:, 2] = 0.0
     archive = empty(3)

@@ -1,4 +1,4 @@
-"""Rules of third parties that misbehave are refused by name, and the search goes on with the others."""
+"""Tests that misbehaving rules of third parties are refused by name, and the search goes on with the others."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ X = tensor("x")
 
 
 def program() -> Graph:
-    """exp of softmax: something to expand, something to fuse."""
+    """Build exp of softmax: something to expand, something to fuse."""
     b = Sketch("program")
     x = b.tensor("x", 8, 16)
     return b.result(b.cell(("exp", INPUT), {b.op("softmax", x, axes=(1,)): "rc"}))
 
 
 def bad(name: str, right: Any = X, **changes: Any) -> Rule:
-    """A rule about softmax that does not keep a promise."""
+    """Build a rule about softmax that does not keep a promise."""
     return Rule(name, op("softmax", X), right, "Bad.", "a test", lambda size: program(), **changes)
 
 
@@ -48,7 +48,7 @@ def negated_twice(m: Match) -> CellForm:
 
 
 def least_of(depth: int) -> Any:
-    """The least of the operand and itself, over and over: 2 ** depth - 1 blocks."""
+    """Build the repeated minimum of the operand and itself: 2 ** depth - 1 blocks."""
     if depth == 0:
         return X
     labels = (dim_labels(2),) * 2

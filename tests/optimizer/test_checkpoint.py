@@ -1,4 +1,4 @@
-"""A search that is stopped at a checkpoint and goes on gives what it would have given: plans, counts, history."""
+"""Tests that a search continued from a checkpoint gives the uninterrupted results: plans, counts, history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVALUATIONS = 300_000
 
 
 class Watcher:
-    """Keeps every snapshot, and raises in the given one."""
+    """A callback that keeps every snapshot, and raises in the snapshot of the given number."""
 
     def __init__(self, raise_at: int | None = None) -> None:
         self.snapshots: list[Snapshot] = []
@@ -48,7 +48,7 @@ class Watcher:
 
 
 class Drained(Exception):
-    """What a caller may raise to end a search."""
+    """Error raised when a caller ends a search."""
 
 
 def watched(program: str, **options: Any) -> tuple[Result, Watcher]:
@@ -59,7 +59,7 @@ def watched(program: str, **options: Any) -> tuple[Result, Watcher]:
 
 @pytest.fixture(scope="module")
 def leftovers() -> tuple[Result, Watcher]:
-    """A search that tries structural moves and keeps some of what they lead to, with all its snapshots."""
+    """Run a search that tries structural moves and keeps some of their results; return it with all its snapshots."""
     return watched("observed", seed=2, islands=2, evaluations=EVALUATIONS, executor=InlineExecutor())
 
 

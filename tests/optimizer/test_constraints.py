@@ -1,4 +1,4 @@
-"""Constraints: written as people write them, refused with what is known, explained when nothing satisfies them."""
+"""Tests of constraints: written as by people, refused with what is known, explained if nothing satisfies them."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
 
 @pytest.mark.slow
 def test_the_nearest_plan_is_near() -> None:
-    """The search works on what is broken: the nearest plan needs no more than the smallest one there is."""
+    """Check that the search works on the violated bound: the nearest plan needs no more than the smallest one."""
     smallest = min(p.cost["peak_memory_bytes"] for p in search().frontier)
     shortfall = search("peak_memory_bytes<=100B").shortfall
     assert shortfall is not None
@@ -106,7 +106,7 @@ def test_the_nearest_plan_is_near() -> None:
 
 @pytest.mark.parametrize("unkept", ["time_s<=0", "time_s<=1ns"])
 def test_a_zero_bound_that_is_kept_is_not_blamed(unkept: str) -> None:
-    """Nothing moves in the nearest plan, so `traffic_bytes<=0` holds; the time is what cannot be had."""
+    """Check that `traffic_bytes<=0`, kept as nothing moves in the nearest plan, is not blamed; the time bound is."""
     shortfall = search("traffic_bytes<=0", unkept).shortfall
     assert shortfall is not None
     assert shortfall.constraint == parse_constraint(unkept)

@@ -1,4 +1,4 @@
-"""A plan's history step by step: costs that end at the plan's, effects that add up, and stale histories."""
+"""Tests of a plan's history step by step: costs that end at the plan's, effects that add up, and stale histories."""
 
 import pytest
 
@@ -20,7 +20,7 @@ EIGHT_SHAPE = MeshShape(EIGHT.axis_sizes)
 
 
 def plain(graph: Graph, moves: list[Move]) -> dict[str, float]:
-    """What the slow and obvious model says of a history's plan."""
+    """Return the costs of a history's plan by the slow reference cost model."""
     rewritten, placements = replay_plan(graph, moves, EIGHT_SHAPE)
     used = EIGHT.part(EIGHT_SHAPE.part(placements.devices).axes)
     return costs_of(plain_cost(rewritten, placements, EIGHT).vector(), used)
@@ -95,14 +95,14 @@ def test_a_history_of_nothing_is_the_program_as_it_was_handed_in() -> None:
 
 
 def layer() -> Graph:
-    """exp of softmax along rows."""
+    """Build exp of softmax along rows."""
     b = Sketch("layer")
     soft = b.op("softmax", b.tensor("x", 64, 32), site="soft", axes=(1,))
     return b.result(b.cell(("exp", INPUT), {soft: "rc"}))
 
 
 def test_a_move_is_left_out_with_those_that_build_on_it() -> None:
-    """The softmax is there again then, and computes on the devices on which its input is and its reader works."""
+    """Check that the softmax is there again, and computes on the devices where its input is and its reader works."""
     graph = layer()
     expansion = next(m for m in find(graph, RULES) if m.rule == "expand_softmax")
     spelled = apply_move(graph, expansion)

@@ -1,4 +1,4 @@
-"""Pure functions on fronts, against definitions carried out by brute force. Lower is better everywhere."""
+"""Tests of the pure functions on fronts, against brute-force definitions. Lower is better everywhere."""
 
 from itertools import product
 
@@ -14,7 +14,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def brute_volume(points: np.ndarray, reference: np.ndarray) -> float:
-    """The dominated share of the reference box, summed over the cells of the grid that the points span."""
+    """Compute the dominated share of the reference box, summed over the cells of the grid that the points span."""
     edges = [np.unique([0.0, *points[:, j][points[:, j] < r], r]) for j, r in enumerate(reference)]
     total = 0.0
     for corner in product(*(range(len(e) - 1) for e in edges)):

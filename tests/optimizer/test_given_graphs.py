@@ -1,4 +1,4 @@
-"""What comes in is not always what is searched: unobserved blocks go, shards become their program, points stay."""
+"""Tests of canonicalization: unobserved blocks are removed, shards become their program, sequence points stay."""
 
 from tapestry.costmodel.resources import plan_resources
 from tapestry.hardware import load_mesh

@@ -1,4 +1,4 @@
-"""A search begins with the program as an expert would have written it."""
+"""Tests that a search begins with the program as an expert would have written it."""
 
 from collections import Counter
 from typing import Any
@@ -10,7 +10,7 @@ from tapestry.teg.graph import Graph
 
 
 def spelled_out(layers: int) -> Graph:
-    """Layer norms and softmaxes written out, one after the other."""
+    """Build layer norms and softmaxes written out, one after the other."""
     p = tapestry.program()
     x: Any = p.input("x", row=6, column=8)
     for k in range(layers):

@@ -1,4 +1,4 @@
-"""Plans: what they cost is so, their moves replay, their names are stable, and structure changes too."""
+"""Tests of plans: their costs are right, their moves replay, their names are stable, and structure changes too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACEMENTS = {rule.name for rule in PLACEMENT} | {"set_option"}
 
 @pytest.fixture(scope="module", params=["dgx-h100", pytest.param("2x-dgx-h100", marks=pytest.mark.slow)])
 def found(request: pytest.FixtureRequest) -> Result:
-    """A search long enough for structural moves to enter the frontier."""
+    """Run a search long enough for structural moves to enter the frontier."""
     return search(mesh=load_mesh(request.param), evaluations=150_000, seed=1)
 
 
@@ -97,7 +97,7 @@ def test_the_knee_is_between_the_extremes(found: Result) -> None:
 
 
 def test_part_of_the_machine_may_stay_idle() -> None:
-    """The cheapest plans of a small graph leave devices idle, unless all have to work."""
+    """Check that the cheapest plans of a small graph leave devices idle, unless all have to work."""
     graph = GRAPHS["perceptron"]()
     objectives = ("time_s", "price_usd", "peak_memory_bytes")
     free = optimize(graph, EIGHT, objectives, budget=Budget(evaluations=3000), islands=1)

@@ -1,4 +1,4 @@
-"""Folding into parameters: what is left for every run is less, and the values are the same."""
+"""Tests of folding into parameters: less work remains for every run, and the values are the same."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_every_batch_normalisation_goes_into_its_convolution() -> None:
 
 
 def scaled(rows: int, role: str) -> Graph:
-    """`x w s` of a matrix `x` with so many rows; `s` is an input or a parameter."""
+    """Build `x w s` of a matrix `x` with so many rows; `s` is an input or a parameter."""
     b = tapestry.program()
     x, w = b.input("x", row=rows, k=4), b.parameter("w", k=4, out=5)
     s = b.input("s", out=5) if role == "input" else b.parameter("s", out=5)

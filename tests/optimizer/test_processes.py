@@ -1,4 +1,4 @@
-"""The pool of islands: it outlives its workers, they do not outlive it, and signals are its owner's business."""
+"""Tests of the pool of islands: it outlives its workers, they do not outlive it, and its owner handles signals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tapestry.optimizer import ProcessIslands
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits to be asked about does not."""
+    """Return whether a process runs; one that has ended and waits to be reaped does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -32,7 +32,7 @@ def are_gone(pids: set[int], within_s: float = 20.0) -> bool:
 
 
 def children_of(pid: int) -> set[int]:
-    """The living children of all threads of a process; threads may end while one looks."""
+    """Return the living children of all threads of a process; threads may end during the call."""
     found: set[int] = set()
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -41,7 +41,7 @@ def children_of(pid: int) -> set[int]:
 
 
 def command_of(pid: int) -> str:
-    """The command line of a process; empty where it has ended."""
+    """Return the command line of a process; empty where it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""

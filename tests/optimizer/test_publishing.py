@@ -1,4 +1,4 @@
-"""What is shown while a search runs: nothing is lost but to something better, and the number stays readable."""
+"""Tests of the front shown while a search runs: a point is lost only to a better one, and the number stays readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = np.zeros((0, 2))
 
 @st.composite
 def searches(draw: st.DrawFn) -> tuple[list[np.ndarray], int]:
-    """Fronts of a search one after the other, with many ties and zeros, and a limit."""
+    """Draw successive fronts of a search, with many ties and zeros, and a limit."""
     objectives = draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     steps = draw(st.integers(1, 6))
@@ -109,7 +109,7 @@ def test_nothing_comes_of_nothing() -> None:
 
 
 def test_a_front_shown_as_it_grows_is_about_as_good_as_one_chosen_at_the_end() -> None:
-    """A front that moves towards the origin in steps, with a few points of it found in each."""
+    """Check a front that moves towards the origin in steps, with a few points of it found in each."""
     rng = np.random.default_rng(7)
     found, shown, limit = np.zeros((0, 3)), np.zeros((0, 3)), 24
     for k in range(30):

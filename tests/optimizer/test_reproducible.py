@@ -1,4 +1,4 @@
-"""Same seed, islands and evaluations: the same frontier, on any executor; a timed run is repeated by its count."""
+"""Tests that the same seed, islands and evaluations give the same frontier on any executor, timed runs by count."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_processes_give_what_one_process_gives() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_fewer_workers_than_islands_give_the_same(workers: int) -> None:
-    """Epochs that wait for a worker start from the round's front, not from what came back meanwhile."""
+    """Check that epochs that wait for a worker start from the round's front, not from later results."""
     options = {"seed": 4, "islands": 6, "evaluations": 15 * EPOCH}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         assert repeats(search(executor=InlineExecutor(), **options), search(executor=pool, **options))
@@ -74,7 +74,7 @@ def test_a_timed_run_is_reproduced_by_its_evaluations(islands: int) -> None:
 
 
 class Watched(Executor):
-    """Runs inline, and counts what it is given."""
+    """An executor that runs inline, and counts its tasks."""
 
     def __init__(self) -> None:
         self.tasks = 0

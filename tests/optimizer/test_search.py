@@ -1,4 +1,4 @@
-"""What a search can be told: pins, rules, options, when to stop; and that it finds more than its seeds."""
+"""Tests of the arguments of a search: pins, rules, options, stopping; and that it finds more than its seeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER = load_mesh("2x-dgx-h100")
 
 
 def spec_at(plan: Any, site: str) -> str:
-    """In which spec the block at `site` leaves its tensor, or takes it if it is a sink."""
+    """Return the spec in which the block at `site` produces its tensor, or reads it if it is a sink."""
     block = plan.graph.by_site[site]
     strategy = plan.placements.of(block).strategy
     if block.outputs:
@@ -154,7 +154,7 @@ def test_every_placement_rule_is_used_and_some_improve() -> None:
 
 
 class Interrupted:
-    """Presses Ctrl-C in the given report of the given phase."""
+    """A callback that presses Ctrl-C in the given report of the given phase."""
 
     def __init__(self, after: int, phase: str = "searching") -> None:
         self.after, self.phase = after, phase
@@ -229,7 +229,7 @@ def test_boundary_options_hold_in_every_plan(option: dict[str, str], sites: str)
 
 @pytest.mark.slow
 def test_the_search_adds_to_its_seeds() -> None:
-    """Hypervolume of seeds, of a search without them and of both, before one reference: as the benchmark has it."""
+    """Compare hypervolumes of seeds, of a search without them and of both, with one reference, as in the benchmark."""
     graph = GRAPHS["attention"]()
     runs = {
         "seeds": search(graph, mesh=OTHER, search=False),

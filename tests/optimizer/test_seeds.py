@@ -1,4 +1,4 @@
-"""Seeds: legal plans, the abstract one first, and among them the patterns people would write."""
+"""Tests of seeds: legal plans, the abstract one first, and among them the patterns people would write."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_data_parallelism_is_among_the_seeds() -> None:
 
 
 def test_tensor_parallelism_is_among_the_seeds() -> None:
-    """Columns then rows: one reduction per layer and nothing else moves."""
+    """Check for columns then rows: one reduction per layer and nothing else moves."""
     space = PlanSpace(layers(1), load_mesh("dgx-h100"))
     seeds, costs = costs_by_seed(space)
     products = [space.gene_of[site] for site in ("up0", "down0")]

@@ -1,4 +1,4 @@
-"""Rewriting ahead of compilation: improvements are followed, one rule as long as it helps, within a limit."""
+"""Tests of the presearch: improvements are followed, one rule as long as it helps, within a limit."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ VIEWS = ("view_of_view", "identity_view", "concat_of_concat", "slice_of_concat")
 
 
 def four_heads() -> Graph:
-    """Four small products of one tensor: one wide product saves three launches."""
+    """Build four small products of one tensor: one wide product saves three launches."""
     b = Sketch("four_heads")
     x = b.tensor("x", 64, 512)
     heads = [b.contract("mk,kn->mn", x, b.tensor(n, 512, 64, role="parameter")) for n in "qkvg"]
@@ -76,7 +76,7 @@ def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
 
 
 def steps(count: int) -> Graph:
-    """States that a cheap cell makes one of the other; each is read by a wide cell of its own too."""
+    """Build states, each computed from the previous one by a cheap cell; each is read by a wide cell of its own too."""
     b = Sketch("steps")
     wide, state = b.tensor("wide", 1024, 256), b.tensor("state", 256)
     results = []
@@ -97,7 +97,7 @@ def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
 
 
 def test_memory_is_saved_in_all_layers_before_it_shows() -> None:
-    """Weights folded into a chain of products (slower) spare a tensor per layer; the peak sinks with the last one."""
+    """Check that weights folded into products (slower) spare a tensor per layer; the peak sinks with the last one."""
     b = Sketch("layers")
     x = b.tensor("x", 64, 512)
     for k in range(3):

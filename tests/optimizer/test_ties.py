@@ -1,4 +1,4 @@
-"""Ties: equal layers share genes, different surroundings do not; groups of dimensions run through the model."""
+"""Tests of ties: equal layers share genes, different contexts do not; groups of dimensions run through the model."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ EIGHT = load_mesh("dgx-h100")
 
 
 def classes(space: PlanSpace) -> dict[str, set[str]]:
-    """Sites tied to each site."""
+    """Return the sites tied to each site."""
     label = gene_ties(space).label
     sites = [b.site for b in space.blocks]
     return {

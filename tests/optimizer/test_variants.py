@@ -1,4 +1,4 @@
-"""Variants: best responses, children that inherit by site, archives that share a grid."""
+"""Tests of variants: best responses, children that inherit by site, archives that share a grid."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_child_inherits_by_site_and_answers_for_its_new_blocks(rule: str) -> N
 
 
 def same_survivors(parent: Variant, j: int, child: Variant, genes: Genes) -> bool:
-    """Whether all blocks of the child that the parent has too compute as in the parent's plan `j`."""
+    """Return whether all blocks of the child that the parent has too compute as in the parent's plan `j`."""
     before, after = (
         parent.space.placements(genes_at(parent.archive, j)).blocks,
         child.space.placements(genes).blocks,
@@ -133,7 +133,7 @@ def test_a_child_equal_to_its_parent_inherits_its_whole_front() -> None:
 
 
 def test_variants_of_a_machine_change_to_a_coarser_grid_together() -> None:
-    """Cells of two grids cannot be compared; a newcomer would drive out everything, or never enter."""
+    """Check that variants share a grid: cells of two differ; a newcomer drives out everything, or never enters."""
     on, other = machine(), machine("2x-dgx-h100")
     full, small = (variant_of("perceptron", on, n) for n in (0, 1))
     foreign = variant_of("perceptron", other, 2)

@@ -1,4 +1,4 @@
-"""Moves on gene arrays: legal whatever they do, counted by the hash, and each doing what it is called."""
+"""Tests of moves on gene arrays: always legal, counted by the hash, and each doing what its name says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Plan = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def start(space: PlanSpace, rng: np.random.Generator) -> tuple[Plan, np.ndarray]:
-    """A random plan in the archive's types, and its hash."""
+    """Draw a random plan in the archive's types, and its hash."""
     genes = random_genes(rng, space)
     plan = (genes.strategies.astype(np.int16), genes.prefetch.astype(np.int8), genes.regather.astype(np.int8))
     return plan, np.array([hash_plan(*plan)], np.uint64)
@@ -73,7 +73,7 @@ def test_rules_for_sources_touch_nothing_else(rng: np.random.Generator) -> None:
 
 
 def tensor_pairs(space: PlanSpace, genes: np.ndarray) -> np.ndarray:
-    """Per edge whether it needs a copy."""
+    """Return for each edge whether it needs a copy."""
     a = space.space
     made = a.spec_ids[a.made_offset[a.edge_tensor] + genes[a.made_gene[a.edge_tensor]], SPEC]
     need = a.spec_ids[a.edge_needed + genes[a.edge_slot], SPEC]
@@ -82,7 +82,7 @@ def tensor_pairs(space: PlanSpace, genes: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("rule", "end"), [(FOLLOW, "reader"), (LEAD, "maker")])
 def test_following_and_leading_remove_copies(rule: int, end: str, rng: np.random.Generator) -> None:
-    """Whoever changed has an edge without a copy afterwards: the one it was moved along."""
+    """Check that a changed gene has an edge without a copy afterwards: the one it was moved along."""
     space = PlanSpace(GRAPHS["perceptron"](), load_mesh("dgx-h100"))
     search, stream = search_space(space, tied=False), new_stream(rng)
     edges, slots = space.space, len(space.slots)

@@ -1,4 +1,4 @@
-"""Searches that start from plans of an earlier one: nothing of them is lost, and other machines take what fits."""
+"""Tests of searches that start from plans of an earlier one: no plan is lost, and other meshes take what fits."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def values(result: Result) -> np.ndarray:
 
 
 def worst_factor(front: np.ndarray, given: np.ndarray) -> float:
-    """The largest, over the given points, of the least factor by which one of the front is worse."""
+    """Return the largest, over the given points, of the least factor by which one of the front is worse."""
     factor = (front[None] + 1e-300) / (given[:, None] + 1e-300)
     return float(factor.max(axis=2).min(axis=1).max())
 
 
 @pytest.fixture(scope="module")
 def earlier() -> Result:
-    """A search that kept rewritten programs."""
+    """Run a search that keeps rewritten programs."""
     graph = GRAPHS["observed"]()
     return search(graph, seed=2, islands=2, evaluations=300_000, executor=InlineExecutor())
 
@@ -145,7 +145,7 @@ def test_what_was_asked_for_is_kept(earlier: Result) -> None:
 
 
 def variants_of(result_of: Callable[[Callable[[Snapshot], None]], Result]) -> list[tuple[Move, ...]]:
-    """The histories of a search's first variants."""
+    """Return the histories of a search's first variants."""
     snapshots: list[Snapshot] = []
     result_of(snapshots.append)
     return [variant.moves for variant in snapshots[0].checkpoint().variants]

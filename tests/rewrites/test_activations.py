@@ -1,4 +1,4 @@
-"""Activations that programs spell out are found again by saturation, whatever stands around them."""
+"""Tests that activations written out in programs are found by saturation, in any context."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ X = ("input", 0)
 
 
 def simplified(graph: Graph) -> list[Any]:
-    """The expressions of the cells of the saturated graph."""
+    """Return the expressions of the cells of the saturated graph."""
     done = saturate(graph, SATURATING).graph
     return [b.definition["expr"] for b in done.blocks if b.operator == "cell"]
 
@@ -118,7 +118,7 @@ def test_units_are_found_in_exported_networks(name: str, wanted: str) -> None:
 
 
 def test_a_training_steps_activation_is_named_where_its_parts_are_computed_again() -> None:
-    """The backward pass reads erf(x / sqrt(2)) too; after the moves both passes read x only."""
+    """Check a backward pass that reads erf(x / sqrt(2)) too; after the moves both passes read x only."""
     p = tapestry.program()
     x, dy = p.input("x", row=3, column=4), p.input("dy", row=3, column=4)
     bell = (x * math.sqrt(0.5)).erf() + 1

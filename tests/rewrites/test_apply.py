@@ -1,4 +1,4 @@
-"""Moves carried out: sites, program order, what goes and what stays, and moves that do not fit."""
+"""Tests of applied moves: sites, program order, removed and kept blocks, and moves that do not fit."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Gradients through attention in one block: of sinks and biases too, and beside blocks that need what it gives."""
+"""Tests of attention gradients in one block: of sinks and biases too, and beside blocks that need its results."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ CHANGE = ("sub", INPUT, ("mul", ("input", 1), ("input", 2)))
 
 
 def scores_and_gradient(b: Sketch) -> tuple[dict[str, str], str, str]:
-    """Operands, scores of two heads, and the gradient of their probabilities."""
+    """Return operands, scores of two heads, and the gradient of their probabilities."""
     x = {n: b.tensor(n, 2, s, 4) for n, s in (("q", 5), ("k", 6), ("v", 6), ("do", 5))}
     return x, b.contract("hsd,htd->hst", x["q"], x["k"]), b.contract("hsd,htd->hst", x["do"], x["v"])
 
@@ -26,7 +26,7 @@ def gradient_of_scores(b: Sketch, weights: str, gradient: str) -> str:
 
 
 def with_sink() -> Graph:
-    """A step of training as PyTorch traces it: a column of sinks beside the scores, zeros beside its gradient."""
+    """Build a step of training as PyTorch traces it: a column of sinks beside the scores, zeros beside its gradient."""
     b = Sketch("sink")
     x, scores, gradient = scores_and_gradient(b)
     column = b.view(b.tensor("sink", 2), unsqueezed((2,), (1, 2)).then(broadcast((2, 1, 1), (2, 5, 1))))
@@ -69,7 +69,7 @@ def test_the_gradient_of_a_bias_joins() -> None:
 
 
 def test_what_a_block_that_stays_reads_is_given() -> None:
-    """The centred gradient is read outside, so its maker stays beside the block that gives the sum it reads."""
+    """Check that the producer of the centered gradient, read outside, stays beside the block that sums it."""
     b = Sketch("staying")
     x, scores, gradient = scores_and_gradient(b)
     change = gradient_of_scores(b, b.op("softmax", scores, axes=(2,)), gradient)

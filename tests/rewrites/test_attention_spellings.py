@@ -1,4 +1,4 @@
-"""Attention as compilers and kernels spell it: whatever stands between the products, it is found and means the same."""
+"""Tests of attention as compilers and kernels write it: found with anything in between, with the same values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def exponentials(s: Any) -> Any:
 
 
 def later(e: Any) -> Any:
-    """Whether a key stands behind its query."""
+    """Return whether a key stands behind its query."""
     return e.coordinate("t") > e.coordinate("s")
 
 
@@ -51,7 +51,7 @@ def with_sink(p: Any, s: Any) -> Any:
 
 
 def unless_masked(p: Any, s: Any) -> Any:
-    """As PyTorch exports masks: rows all of whose scores are masked weigh nothing."""
+    """Compute softmax with masks as PyTorch exports them: rows all of whose scores are masked weigh nothing."""
     return p.where(s.max("t") == NOTHING, 0.0, s.softmax("t"))
 
 

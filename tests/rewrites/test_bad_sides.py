@@ -1,4 +1,4 @@
-"""Rules whose sides fail, or make what no program may hold, are stopped by name."""
+"""Tests that rules whose sides fail, or produce what no program may hold, are stopped by name."""
 
 from collections.abc import Callable
 from typing import Any

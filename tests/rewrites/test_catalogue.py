@@ -1,4 +1,4 @@
-"""The catalogue: names, near names."""
+"""Tests of the rule catalogue: names, near names."""
 
 import pytest
 

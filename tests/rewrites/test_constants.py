@@ -1,4 +1,4 @@
-"""Constants are folded to the end, and only constants: parameters may be exchanged."""
+"""Tests that constants are folded to the end, and only constants: parameters may be exchanged."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ SATURATING = [r for r in RULES if r.saturating]
 
 
 def chain(role: str, rows: int = 3) -> Graph:
-    """A transposed table times itself, its sums added to an input."""
+    """Build a transposed table times itself, its sums added to an input."""
     b = Sketch("chain")
     values = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
     table = b.source("table", values.shape, "float32", role, values)
@@ -65,5 +65,5 @@ def test_parameters_and_large_results_stay() -> None:
     ],
 )
 def test_constants_inside_an_expression_are_folded_but_no_float_is_lost(expr: Any, wanted: Any) -> None:
-    """What a float is multiplied by may be infinite; a number without a type of its own stays as it is."""
+    """Check that no float factor is folded away, as it may be infinite; an untyped number stays as it is."""
     assert canonical(expr, ("float32",)) == wanted

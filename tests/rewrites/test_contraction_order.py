@@ -1,4 +1,4 @@
-"""Orders of contraction: against every tree there is, against another project's optimum, and through the search."""
+"""Tests of contraction orders: against every tree, against another project's optimum, and through the search."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def network(text: str, **sizes: int) -> Network:
 
 
 def random_network(count: int, rng: np.random.Generator) -> Network:
-    """Operands of up to four names out of a few: shared by two, by many, or by nobody; some are seen outside."""
+    """Draw operands of up to four names out of a few: shared by two, by many, or by none; some are in the output."""
     names = LETTERS[: count + 2]
     labels = tuple(
         tuple(rng.permutation(list(names))[: rng.integers(0, min(5, len(names)))]) for _ in range(count)
@@ -109,14 +109,14 @@ def test_many_operands_get_an_order_no_worse_than_another_projects(seed: int) ->
 
 
 def transformed_integrals(n: int) -> Graph:
-    """Two-electron integrals in another basis: one einsum of five operands, four of them the same matrix."""
+    """Build two-electron integrals in another basis: one einsum of five operands, four of them the same matrix."""
     b = Sketch("transformed_integrals")
     integrals, c = b.tensor("integrals", n, n, n, n), b.tensor("c", n, n)
     return b.result(b.contract("pqrs,pi,qj,rk,sl->ijkl", integrals, c, c, c, c, site="y"))
 
 
 def flops(graph: Graph) -> int:
-    """Two per multiplication of a contraction of two; one more per further operand."""
+    """Count two flops per multiplication of a contraction of two; one more per further operand."""
     blocks = [b for b in graph.blocks if b.operator == "contract"]
     spaces = [b.definition.signature.index_range.shape for b in blocks if b.definition.signature]
     return sum(len(b.inputs) * math.prod(space) for b, space in zip(blocks, spaces, strict=True))

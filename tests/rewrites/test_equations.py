@@ -1,4 +1,4 @@
-"""Equations: names stand for groups of dimensions, numbers for numbers, the last cell may be part of a bigger one."""
+"""Tests of equations: names stand for groups of dimensions, numbers for numbers; the last cell may be larger."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LAYER_NORM = law(
 
 
 def rewritten(rule: Rule, graph: Graph) -> Graph:
-    """The graph after the rule's first move, which keeps its values."""
+    """Return the graph after the rule's first move; check that it keeps its values."""
     graph = saturate(graph, NORMALISING).graph
     moves = find(graph, [rule])
     assert moves

@@ -1,4 +1,4 @@
-"""Folding: scales and shifts of parameters leave the activations for the weights."""
+"""Tests of folding: scales and shifts of parameters move from the activations to the weights."""
 
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ def named(*names: str) -> list[Rule]:
 
 
 def folded(graph: Graph) -> Graph:
-    """Everything behind a convolution folded, one after the other."""
+    """Fold everything behind a convolution, one block after the other."""
     rules = named("fold_into_conv")
     while moves := find(graph, rules):
         places = {m.place: m for m in reversed(moves)}

@@ -1,4 +1,4 @@
-"""Right sides that make one fused block: what becomes of values others read, of late inputs, of fused blocks in it."""
+"""Tests of right sides that make one fused block: values that others read, late inputs, fused blocks in the match."""
 
 import tracemalloc
 from collections import Counter
@@ -25,7 +25,7 @@ PRODUCT = op("contract", rest("xs"))
 
 
 def epilogue(recomputes: bool = False) -> Rule:
-    """Every cell with one operand goes into the product before it."""
+    """Build a rule that fuses every cell with one operand into the product before it."""
     return Rule(
         name="epilogue",
         left=op("cell", PRODUCT),
@@ -37,7 +37,7 @@ def epilogue(recomputes: bool = False) -> Rule:
 
 
 def product(*others: str) -> Graph:
-    """tanh(x w), and what the product itself is also read by."""
+    """Build tanh(x w), and the other readers of the product."""
     b = Sketch("product")
     x, w = b.tensor("x", 3, 4), b.tensor("w", 4, 5)
     y = b.contract("mk,kn->mn", x, w, site="y")
@@ -98,7 +98,7 @@ def test_a_fused_block_in_the_match_gives_its_steps() -> None:
 
 
 def test_a_block_is_not_fused_around_one_that_needs_it() -> None:
-    """z reads y, and a softmax of y that stands outside: y cannot be in the block that makes z."""
+    """Check that y is not fused into the block of z: z reads y, and a softmax of y that stands outside."""
     b = Sketch("around")
     y = b.cell(TANH, {b.tensor("x", 4): "r"}, site="y")
     order = b.op("softmax", y, axes=(0,), site="order")
@@ -113,7 +113,7 @@ def test_a_block_is_not_fused_around_one_that_needs_it() -> None:
 
 
 def test_above_takes_what_lies_on_a_way_from_an_end_and_nothing_else() -> None:
-    """The product and the cells behind it; not the cell that makes the bias, nor what makes the product's operand."""
+    """Check that the product and later cells are fused, not the producers of the bias and the product's operand."""
     b = Sketch("above")
     x = b.cell(TANH, {b.tensor("x", 3, 4): "mk"}, site="in")
     bias = b.cell(("exp", INPUT), {b.tensor("v", 5): "n"}, site="bias")
@@ -186,7 +186,7 @@ def test_a_training_step_whose_fusions_are_all_made_means_the_same() -> None:
 
 
 class Long(Sizes):
-    """Every size of an example a given one."""
+    """Sizes of an example with every larger size set to one length."""
 
     def __init__(self, length: int) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class Long(Sizes):
 
 @pytest.mark.parametrize("name", ["fuse_attention", "fuse_attention_gradient"])
 def test_no_square_of_scores_is_ever_whole_in_a_fused_block(name: str) -> None:
-    """Only the block itself runs: its inputs and outputs grow with the length, all else stays below a constant."""
+    """Check the block's memory: its inputs and outputs grow with the length, all else stays below a constant."""
     graph = rule_named(name).example(Long(512))
     after = apply_move(graph, find(graph, [rule_named(name)])[0])
     block = next(b for b in after.blocks if b.operator == "fused")
@@ -214,12 +214,12 @@ def test_no_square_of_scores_is_ever_whole_in_a_fused_block(name: str) -> None:
 
 
 def body_square(graph: Graph, square: int) -> bool:
-    """Whether the program before has tensors of the square."""
+    """Return whether the program before the rewrite has tensors of the square."""
     return any(t.type.size_bytes >= square for t in graph.tensors.values())
 
 
 def test_attention_whose_scores_are_a_sum_of_products_is_one_block() -> None:
-    """Contents and rotated positions apart (multi-head latent attention), masked."""
+    """Check masked scores with contents and rotated positions apart (multi-head latent attention)."""
     b = Sketch("latent attention")
     q, k, v = (b.tensor(n, 2, s, 4) for n, s in (("q", 3), ("k", 5), ("v", 5)))
     turned_q, turned_k = b.tensor("turned_q", 2, 3, 2), b.tensor("turned_k", 5, 2)

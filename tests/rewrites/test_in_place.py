@@ -1,4 +1,4 @@
-"""In place: what the rules about updates of a part save, counted by the simulator."""
+"""Tests of in-place updates: the savings of the rules about updates of a part, counted by the simulator."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ WHOLE_BYTES = ROWS * COLUMNS * 4
 
 
 def peak_bytes(graph: Graph) -> int:
-    """The peak of a run on one node, in which every device does everything; its values are the program's."""
+    """Return the peak of a run on one node, all devices doing everything; check that its values are the program's."""
     program = expand(graph, Placements(), MeshShape(MESH.axis_sizes))
     inputs = random_inputs(graph, np.random.default_rng(0))
     run = simulate(program, MESH, inputs)

@@ -1,4 +1,4 @@
-"""Patterns against graphs: sharing, order of operands, any number of them, several roots, what may not match."""
+"""Tests of patterns against graphs: sharing, order and number of operands, several roots, forbidden matches."""
 
 from dataclasses import replace
 
@@ -21,13 +21,13 @@ X, W = tensor("x"), tensor("w")
 
 
 def rule(left: Op | tuple[Op, ...], **changes: object) -> Rule:
-    """A rule that only says where its left side fits."""
+    """Build a rule that only says where its left side matches."""
     right = tuple(X for _ in left) if isinstance(left, tuple) else X
     return Rule("here", left, right, "here", "a test", lambda size: Sketch("none").build(), **changes)  # type: ignore[arg-type]
 
 
 def cell(name: str, *inputs: Op) -> Op:
-    """A cell of one function of its inputs in order."""
+    """Build a cell of one function of its inputs in order."""
     return op("cell", *inputs, expr=(name, *(("input", k) for k in range(len(inputs)))))
 
 

@@ -1,4 +1,4 @@
-"""Contractions that share an operand are merged at once, however many they are; also through the search's lists."""
+"""Tests that any number of contractions that share an operand merge at once; also through the search's lists."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ PAIRS = rule_named("merge_contracts")
 
 
 def gates(count: int, shared: str = "state") -> Graph:
-    """So many products of one tensor; with "weight" it is the weights that all share."""
+    """Build so many products of one tensor; with "weight" it is the weights that all share."""
     b = Sketch("gates")
     common = b.tensor("common", 4, 5)
     others = [

@@ -1,4 +1,4 @@
-"""Rules on real models: values stay, saturation shrinks, moves of many layers are found and made at once."""
+"""Tests of rules on real models: values stay, saturation shrinks, moves of many layers are applied at once."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Moves as values."""
+"""Tests of moves as values."""
 
 import pytest
 

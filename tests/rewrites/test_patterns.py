@@ -1,4 +1,4 @@
-"""Patterns of expressions: chains fit in any order and brackets, and tell what stands between."""
+"""Tests of patterns of expressions: chains match in any order and brackets, and report the terms in between."""
 
 from tapestry.rewrites.patterns import A, Chain, chained, fits, instance, terms_of
 

@@ -1,4 +1,4 @@
-"""Passes, bounded repetition and staged pipelines: what is done, what is left over, what is left out."""
+"""Tests of passes, bounded repetition and staged pipelines: work done, work remaining, rules left out."""
 
 from pathlib import Path
 
@@ -20,14 +20,14 @@ X = tensor("x")
 
 
 def program() -> Graph:
-    """Two softmaxes in a row, and a cell."""
+    """Build two softmaxes in a row, and a cell."""
     b = Sketch("program")
     one = b.op("softmax", b.tensor("x", 3, 4), axes=(1,), site="one")
     return b.result(b.cell(("neg", INPUT), {b.op("softmax", one, axes=(0,), site="two"): "rc"}, site="minus"))
 
 
 def copying() -> Rule:
-    """A softmax of a copy, for ever."""
+    """Build a rule that makes a softmax the softmax of a copy, endlessly."""
     copy = op("view", X, given=lambda m: {"map": ((0, 1, 0), (1, 1, 0)), "shape": m.shape("x")})
     left = op("softmax", X, axes=(0,))
     return Rule("copying", left, op("softmax", copy, axes=(0,)), "Copies.", "a test", lambda size: program())

@@ -1,4 +1,4 @@
-"""Placement moves: legal plans only, histories that lead back, values that never change."""
+"""Tests of placement moves: legal plans only, histories that lead back, values that never change."""
 
 import numpy as np
 import pytest

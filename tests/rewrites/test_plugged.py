@@ -1,4 +1,4 @@
-"""What a rule of a plug-in is asked at the door."""
+"""Tests of the checks that a plug-in's rule must pass to be loaded."""
 
 from dataclasses import replace
 

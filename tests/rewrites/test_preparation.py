@@ -1,4 +1,4 @@
-"""An inference program in two parts: what depends on parameters only is computed once."""
+"""Tests of an inference program in two parts: values that depend on parameters only are computed once."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ GRAPHS = Path(__file__).resolve().parents[1] / "data" / "graphs"
 
 
 def assert_same(graph: Graph, parts: Prepared) -> None:
-    """Evaluating one part after the other gives what the undivided program gives."""
+    """Check that evaluating one part after the other gives the values of the undivided program."""
     for part in parts:
         check(part)
     inputs = random_inputs(graph, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Every block of a rewritten program knows the moves that made it, back to the blocks that were handed in."""
+"""Tests that every block of a rewritten program knows its moves, back to the blocks of the original program."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from tapestry.teg.graph import Graph
 
 
 def two_softmaxes() -> Graph:
-    """Two equal layers: exp of a softmax over a copy of an input."""
+    """Build two equal layers: exp of a softmax over a copy of an input."""
     b = Sketch("two_softmaxes")
     for site in ("a", "b"):
         copied = b.op("concat", b.tensor(f"{site}x", 3, 4), axis=0, site=f"{site}0")
@@ -55,7 +55,7 @@ def test_what_was_made_from_what_was_made_is_told_back_to_the_start() -> None:
 
 
 def histories(rule: Rule, rng: np.random.Generator):  # type: ignore[no-untyped-def]
-    """A few random moves from the rule's own example on, and the programs between them."""
+    """Draw a few random moves from the rule's own example on; return the programs between them and the moves."""
     graphs, moves = [rule.example(Sizes(rng))], list[Move]()
     for _ in range(6):
         found = find(graphs[-1], RULES)

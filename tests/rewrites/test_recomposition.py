@@ -1,4 +1,4 @@
-"""Spelled out operators are found again, over any dimensions and whatever stands around them."""
+"""Tests that decomposed operators are found again, over any dimensions and in any context."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SATURATING = [r for r in RULES if r.saturating]
 
 
 def recomposed(graph: Graph) -> Graph:
-    """The saturated graph after every recomposition, with the same values."""
+    """Return the saturated graph after every recomposition; check that it has the same values."""
     before = graph = saturate(graph, SATURATING).graph
     while moves := find(graph, RECOMPOSITION):
         graph = saturate(apply_all(graph, moves[:1]).graph, SATURATING).graph
@@ -31,7 +31,7 @@ def recomposed(graph: Graph) -> Graph:
 
 
 def operators(function: Callable[..., Any], **vectors: int) -> dict[str, int]:
-    """How often each operator is left of a program over x (a 3, b 4, c 5) and vectors."""
+    """Count each operator that is left of a program over x (a 3, b 4, c 5) and vectors."""
     p = tapestry.program()
     x = p.input("x", a=3, b=4, c=5)
     p.output("y", function(x, *(p.parameter(n, c=size) for n, size in vectors.items())))
@@ -160,7 +160,7 @@ def test_what_is_expanded_can_be_found_again(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_attention_with_a_sink_is_one_block_without_a_copy_of_its_scores(dtype: str) -> None:
-    """A logit per head joined to the scores, its probability dropped (gpt-oss, streaming models)."""
+    """Check a logit per head joined to the scores, with its probability dropped (gpt-oss, streaming models)."""
     p = tapestry.program()
     q, k, v = (
         p.input(n, dtype=dtype, h=2, d=4, **{t: s})
@@ -180,7 +180,7 @@ def test_attention_with_a_sink_is_one_block_without_a_copy_of_its_scores(dtype: 
 
 
 def test_the_gradient_of_a_sink_does_not_hide_the_attention() -> None:
-    """The sink's own probability is looked at too: maximum and sum of a row are computed once for both."""
+    """Check a sink whose own probability is read too: maximum and sum of a row are computed once for both."""
     p = tapestry.program()
     scores, sink = p.input("scores", h=2, s=6, t=7), p.parameter("sink", h=2)
     column = sink.unsqueeze(1, "s").unsqueeze(2, "t").broadcast_to(h=2, s=6, t=1)

@@ -1,4 +1,4 @@
-"""Blocks that differ in names of dimensions only: what is the same, and what is not."""
+"""Tests of blocks that differ in names of dimensions only: which are the same, and which are not."""
 
 from tapestry.rewrites import RULES, find, rule_named, saturate
 from tapestry.rewrites.sketch import Sketch

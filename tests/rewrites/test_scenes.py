@@ -1,4 +1,4 @@
-"""Equal surroundings are recognised, others are not, and what is recognised is what is found from nothing."""
+"""Tests of the context cache: equal contexts are recognized, and cached matches equal those found from scratch."""
 
 import gc
 from weakref import ref
@@ -16,7 +16,7 @@ from tests.rewrites.test_models import TWINS, model
 
 
 def layers(count: int, last: str = "exp", sizes: int = 3) -> Graph:
-    """Cells one after the other, two in each layer; the last one may be another function."""
+    """Build cells one after the other, two in each layer; the last one may be another function."""
     b = Sketch("layers")
     x = b.tensor("x", sizes)
     for k in range(count):
@@ -26,7 +26,7 @@ def layers(count: int, last: str = "exp", sizes: int = 3) -> Graph:
 
 
 def counting(asked: list[str]) -> Rule:
-    """A rule that notes where it is asked, and fits where a cell with two inputs makes the operand."""
+    """Build a rule that records where it is checked, and matches where a cell with two inputs produces the operand."""
 
     def guard(m: Match) -> bool:
         asked.append(m.roots[0].site)

@@ -1,4 +1,4 @@
-"""What the sharding rules are for: plans that did not exist before, counted by predictor and simulator alike."""
+"""Tests that the sharding rules reach plans that did not exist before, counted by predictor and simulator alike."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def on(*splits: Split, prefetch: tuple[int, ...] = ()) -> Placement:
 
 
 def counted(graph: Graph, blocks: dict[str, Placement]) -> tuple[int, int, int]:
-    """Makespan in ticks, peak and traffic in bytes: predicted, and the same counted by the simulator."""
+    """Predict makespan in ticks, peak and traffic in bytes; check that the simulator counts the same."""
     space, placements = PlanSpace(graph, MESH), Placements(blocks)
     cost = space.evaluate(space.genes_of(placements))
     run = simulate(expand(graph, placements, space.layout), MESH, dry=True)
@@ -37,7 +37,7 @@ def counted(graph: Graph, blocks: dict[str, Placement]) -> tuple[int, int, int]:
 
 
 def assert_runs_alike(before: Graph, after: Graph, blocks: dict[str, Placement]) -> None:
-    """The rewritten graph under its plan, on the simulator, gives what the program means."""
+    """Check that the rewritten graph under its plan, on the simulator, gives the values of the program."""
     inputs = random_inputs(before, np.random.default_rng(1))
     program = expand(after, Placements(blocks), PlanSpace(after, MESH).layout)
     outputs = simulate(program, MESH, inputs).outputs
@@ -51,7 +51,7 @@ def move_of(graph: Graph, rule: str, place: str = "", choice: str = "") -> Move:
 
 
 def product(m: int, k: int, n: int) -> Graph:
-    """`tanh(x w)`."""
+    """Build `tanh(x w)`."""
     b = Sketch("product")
     y = b.contract("mk,kn->mn", b.tensor("x", m, k), b.tensor("w", k, n, role="parameter"), site="y")
     return b.result(b.cell(("tanh", ("input", 0)), {y: "mn"}, site="z"))
@@ -116,7 +116,7 @@ def test_one_collective_instead_of_two() -> None:
 
 
 def _by_parts(graph: Graph) -> dict[str, Placement]:
-    """Whatever has the parts as a dimension is split along them."""
+    """Split every block that has the parts as a dimension along them."""
     found = {}
     for block in graph.blocks:
         sizes = [d.size for d in block.signature.dims] if block.signature else []

@@ -1,4 +1,4 @@
-"""Saturation ends, is the same each time, and stops rules that do not end."""
+"""Tests that saturation ends, is the same each time, and stops rules that do not end."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ SATURATING = [r for r in RULES if r.saturating]
 
 
 def messy() -> Graph:
-    """-(-x) as a chain over views, twice, beside something that nobody reads."""
+    """Build -(-x) as a chain over copies, twice, beside a block without readers."""
     b = Sketch("messy")
     x = b.tensor("x", 3, 4)
     for site in ("a", "b"):

@@ -1,4 +1,4 @@
-"""`rewrites.testing` says which promise a rule breaks; that it accepts good ones is what the contract test shows."""
+"""Tests that `rewrites.testing` says which promise a rule breaks; the contract test shows that it accepts good ones."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The command line in this process: arguments in; exit code, standard output and standard error out."""
+"""Fixtures that run the command line in this process: arguments in; exit code, standard output and error out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Run = Callable[..., Answer]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder of its own for each test."""
+    """Return a home folder of its own for each test."""
     folder = tmp_path / "home"
     monkeypatch.setenv("TAPESTRY_HOME", str(folder))
     monkeypatch.delenv("TAPESTRY_DATABASE_URL", raising=False)
@@ -49,14 +49,14 @@ def tapestry(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
-    """A small program as a TEG document."""
+    """Save a small program as a TEG document and return its path."""
     path = tmp_path / "two_layers.json"
     save(two_layers(), path)
     return path
 
 
 def complaint(answer: Answer, code: int = 2) -> str:
-    """The one line that a failed command says, and nothing else."""
+    """Return the one line that a failed command prints; check that it prints nothing else."""
     assert (answer.code, answer.out) == (code, "")
     lines = answer.err.splitlines()
     assert len(lines) == 1, answer.err

@@ -44,17 +44,17 @@ class Postgres:
         return Path(self._server.bin_path)
 
     def create(self, template: str = "template1") -> str:
-        """The URL of a new database, empty or like `template`."""
+        """Create a database, empty or like `template`, and return its URL."""
         name = f"test_{next(self._numbers)}"
         self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def create_with_tables(self) -> str:
-        """The URL of a new database that has our tables already."""
+        """Create a database that has our tables already, and return its URL."""
         return self.create(self._template)
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is still connected."""
+        """Remove a database, even with open connections."""
         name = url.partition("?")[0].rpartition("/")[2]
         self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
@@ -81,7 +81,7 @@ class Postgres:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server of this test process's own."""
+    """Run a PostgreSQL server of this test process's own."""
     # Not a folder of pytest's: other users may not look into those, and a socket's path must be short.
     server = Postgres(Path(tempfile.mkdtemp(prefix="tapestry-postgres-")))
     yield server
@@ -90,7 +90,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(params=KINDS)
 def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Makes databases without any table, and says their URLs; once with each kind of database."""
+    """Yield a function that creates databases without tables and returns their URLs; once per kind of database."""
     if request.param == "sqlite":
         numbers = itertools.count()
         yield lambda: f"sqlite:///{tmp_path / f'empty{next(numbers)}.db'}"
@@ -109,13 +109,13 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cal
 
 @pytest.fixture
 def empty_url(new_database: Callable[[], str]) -> str:
-    """The URL of a database of each kind without any table."""
+    """Return the URL of a database of each kind without any table."""
     return new_database()
 
 
 @pytest.fixture(params=KINDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database of each kind, empty of rows, to be opened with `Store`."""
+    """Yield the URL of a database of each kind, empty of rows, to be opened with `Store`."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'store.db'}"
         return

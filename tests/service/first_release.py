@@ -1,4 +1,4 @@
-"""A database as the first release made it and filled it, written with nothing but the first step's tables."""
+"""A database as the first release made and filled it, written with nothing but the first step's tables."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def eventually(what: Callable[[], T | None], seconds: float, said: str) -> T:
-    """The first result of `what` that is true, tried until then; a failure that says what was waited for."""
+    """Return the first result of `what` that is true; raise an AssertionError with `said` if there is none in time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found = what()
@@ -40,7 +40,7 @@ def eventually(what: Callable[[], T | None], seconds: float, said: str) -> T:
 
 
 class Service:
-    """`tapestry serve` on one port and one database, through as many processes as it takes."""
+    """A `tapestry serve` on one port and one database, through as many processes as it takes."""
 
     def __init__(
         self, database_url: str, log: Path, *options: str, python: str = sys.executable, folder: Path = ROOT
@@ -67,7 +67,9 @@ class Service:
         command += ["--database-url", self.database_url, *self._options]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TAPESTRY_API")}
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self._folder, stderr=log, stdout=log, env=environment)
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, stderr=log, stdout=log, env=environment
+            )
         eventually(self._answers, STARTING_S, f"the service answers; its log is {self._log}")
 
     def _answers(self) -> bool:
@@ -82,13 +84,13 @@ class Service:
         return self._log.read_text()
 
     def kill(self) -> None:
-        """SIGKILL to the server; its worker is left to itself."""
+        """Send SIGKILL to the server; its worker is left running."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code once it has ended; a server that was killed has one already."""
+        """Send SIGTERM and return the exit code once the server has ended; a killed server has one already."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -107,7 +109,7 @@ class Service:
         return response.json()
 
     def wait_for_run(self, run_id: str, seconds: float = 120.0) -> Any:
-        """The run when it has ended."""
+        """Wait until the run has ended and return it."""
 
         def ended() -> Any:
             run = self.get(f"/v1/runs/{run_id}")

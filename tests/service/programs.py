@@ -1,4 +1,4 @@
-"""A small program, and a search result made by hand: what the store and the command line are tried on."""
+"""A small program, and a search result made by hand, for tests of the store and the command line."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
 
 def two_layers(name: str = "two_layers", width: int = 64, with_weights: bool = False) -> Graph:
-    """`relu(x @ up) @ down`, `width` wide."""
+    """Build `relu(x @ up) @ down`, `width` wide."""
     b = GraphBuilder(name)
     x = b.source("x", (width, width), "float32")
     value = np.ones((width, 4 * width), np.float32) if with_weights else None
@@ -42,7 +42,7 @@ def two_layers(name: str = "two_layers", width: int = 64, with_weights: bool = F
 
 
 def plan_by_hand(graph: Graph, time_s: float, memory_bytes: int, split: str = "(gpu.0, -, -)") -> Plan:
-    """A plan with one sharded block and costs that are just said."""
+    """Build a plan with one sharded block and made-up costs."""
     placements = Placements({"y": Placement(parse_strategy(split), prefetch=(1, 0))})
     moves = (Move("reshard", "y", split), Move("prefetch", ("y", "hidden"), f"0:{memory_bytes}"))
     cost = {"time_s": time_s, "peak_memory_bytes": memory_bytes, "compute_flops": 2**60 + 1}
@@ -50,7 +50,7 @@ def plan_by_hand(graph: Graph, time_s: float, memory_bytes: int, split: str = "(
 
 
 def verified(plan: Plan) -> dict[str, object]:
-    """What verification says of a plan that keeps its promises."""
+    """Return the verification of a plan that keeps its promises."""
     memory = plan.cost["peak_memory_bytes"]
     return {
         "sharding": {"ok": True, "issues": []},
@@ -61,7 +61,7 @@ def verified(plan: Plan) -> dict[str, object]:
 
 
 def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
-    """A run with two plans, one of which was executed."""
+    """Build a run with two plans, one of which was executed."""
     frontier = (plan_by_hand(graph, 1e-3, 2**20), plan_by_hand(graph, 2e-3, 2**19, "(-, gpu.0, -)"))
     result = Result(
         graph=graph,

@@ -1,4 +1,4 @@
-"""What the tables of a database are, so that two databases can be compared."""
+"""Descriptions of the tables of a database, so that two databases can be compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Engine, inspect
 
 
 def description(engine: Engine) -> dict[str, dict[str, Any]]:
-    """Everything that the database itself says of its tables, without the order of columns."""
+    """Describe the tables as the database itself reports them, without the order of columns."""
     inspector = inspect(engine)
 
     def sorted_by_name(found: list[Any]) -> list[str]:

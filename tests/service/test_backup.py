@@ -1,4 +1,4 @@
-"""`tapestry backup`: one file that holds a moment of the database, made while others write."""
+"""Tests of `tapestry backup`: one file that holds a moment of the database, made while others write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.service.programs import NOON, finished_run, two_layers
 
 
 def add_graphs(engine: Engine, first: int, count: int) -> None:
-    """Some rows in one transaction: a copy holds all of them or none."""
+    """Add some rows in one transaction: a copy holds all of them or none."""
     with writing(engine).begin() as connection:
         for number in range(first, first + count):
             connection.execute(

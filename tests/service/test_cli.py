@@ -1,4 +1,4 @@
-"""The command line as a whole: help, catalogues, documentation, and how it ends."""
+"""Tests of the command line as a whole: help, catalogues, documentation, and exit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    """Every command, those of two words under both."""
+    """Return every command, those of two words under both."""
     return {
         f"{name} {action}".strip(): parser
         for name, command in choices(build_parser()).items()

@@ -1,4 +1,4 @@
-"""Whatever a user can type wrong is one line, exit code 2, and nothing half-written."""
+"""Tests that any wrong input of a user gives one line, exit code 2, and nothing half-written."""
 
 from __future__ import annotations
 

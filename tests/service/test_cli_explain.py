@@ -1,4 +1,4 @@
-"""`tapestry explain`: stored plans and plans of files, step by step or block by block; what does not fit is said."""
+"""Tests of `tapestry explain`: stored plans and plans of files, step by step or block by block; errors are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIMIZE = (
 
 @pytest.fixture
 def found(tapestry: Run, document: Path) -> dict[str, Any]:
-    """A stored run, as `optimize --json` prints it."""
+    """Run `optimize --json` and return the stored run that it prints."""
     answer = tapestry("optimize", document, *OPTIMIZE)
     assert answer.code == 0, answer.err
     return dict(answer.json)

@@ -1,4 +1,4 @@
-"""Programs that are sharded already, and Loom documents, at the command line."""
+"""Tests of programs that are sharded already, and Loom documents, at the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tapestry layout`: what is said of a layout, what is drawn, and what is refused."""
+"""Tests of `tapestry layout`: descriptions, drawings, and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METAL = (
 
 
 def test_sizes_and_places_are_told(tapestry: Run) -> None:
-    """The document's example: rows of 53 over 3 cores are 18 per core, columns of 63 over 2 are 32."""
+    """Check the document's example: rows of 53 over 3 cores are 18 per core, columns of 63 over 2 are 32."""
     told = tapestry("layout", "describe", METAL, "--at", "20,33", "--offset", "1023", "--json").json
     assert (told["shape"], told["physical_shape"]) == ([53, 63], [96, 64])
     assert (told["buffer_count"], told["buffer_elements"], told["size_bytes"]) == (6, 1024, 12288)
@@ -56,7 +56,7 @@ def test_every_example_is_described_and_drawn(tapestry: Run, notation, tmp_path:
 
 
 def test_a_drawing_shows_slots_padding_and_the_borders_of_tiles(tapestry: Run) -> None:
-    """XLA's own picture: f32[3,5] in tiles of 2 x 2."""
+    """Check XLA's own picture: f32[3,5] in tiles of 2 x 2."""
     text = "f32[3,5]{1,0:T(2,2)}"
     assert tapestry("layout", "draw", text).out.splitlines() == [
         "      0  1  2  3  4  5",
@@ -71,7 +71,7 @@ def test_a_drawing_shows_slots_padding_and_the_borders_of_tiles(tapestry: Run) -
 
 
 def test_a_swizzle_moves_runs_of_elements(tapestry: Run) -> None:
-    """Sw<1,1,2>: bit 3 of the offset is added to bit 1, so runs of two change places in every other row."""
+    """Check Sw<1,1,2>: bit 3 of the offset is added to bit 1, so runs of two change places in every other row."""
     out = tapestry("layout", "draw", "ptr[16b] o Sw<1,1,2> o _0 o (_4,_4):(_4,_1)").out.splitlines()
     assert [re.findall(r"\d+", line.partition(":")[2]) for line in out if ":" in line] == [
         ["0", "1", "2", "3"], ["4", "5", "6", "7"], ["10", "11", "8", "9"], ["14", "15", "12", "13"],

@@ -1,4 +1,4 @@
-"""The command line as people run it: processes, Ctrl-C, and the demo."""
+"""Tests of the command line as people run it: processes, Ctrl-C, and the demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tapestry rewrite`: moves are listed, applied and written; what cannot be is said in one line."""
+"""Tests of `tapestry rewrite`: moves are listed, applied and written; errors are one line."""
 
 from __future__ import annotations
 

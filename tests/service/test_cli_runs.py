@@ -1,4 +1,4 @@
-"""Searching, storing, showing and simulating from the command line, on a small program and in this process."""
+"""Tests of searching, storing, showing and simulating from the command line, on a small program and in this process."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_simulate_checks_whose_plan_it_is(tapestry: Run, document: Path, tmp_pat
 
 
 def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -> None:
-    """Waiting, searching and failed: what the service has in hand is seen from the command line too."""
+    """Check that waiting, searching and failed runs of the service are seen from the command line too."""
     store = Store(f"sqlite:///{home / 'tapestry.db'}")
     graph_id = store.graphs.save(two_layers(), NOON).id
     mesh = mesh_to_document(load_mesh("dgx-h100"))

@@ -1,4 +1,4 @@
-"""Two frontiers side by side: figures worked out by hand, and the command that prints them."""
+"""Tests of two frontiers side by side: figures worked out by hand, and the command that prints them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_compared(
 
 @pytest.fixture
 def searched(tapestry: Run, document: Path) -> str:
-    """A stored run of a small program."""
+    """Run a search of a small program that is stored, and return its id."""
     return optimized(tapestry, document, "--evaluations", "3000")
 
 

@@ -1,4 +1,4 @@
-"""Opening a database: what can be wrong is one line that names it."""
+"""Tests of opening a database: every error is one line that names it."""
 
 from __future__ import annotations
 

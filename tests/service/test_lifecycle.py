@@ -1,4 +1,4 @@
-"""The life of a job: every status with every event, and what is said of steps that cannot be."""
+"""Tests of the lifecycle of a job: every status with every event, and the errors of impossible steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases come up to date by themselves: empty ones, those of older releases, with many openers at once."""
+"""Tests that databases are migrated automatically: empty ones, those of older releases, with many openers at once."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def opened(url: str) -> Iterator[Engine]:
 
 
 def open_and_close(url: str) -> list[str]:
-    """What a process does that starts: at the module's level, so that another process can do it."""
+    """Open and close a database as a starting process does; at module level, so that another process can."""
     with opened(url) as engine, engine.connect() as connection:
         return list(connection.scalars(select(VERSIONS.c.version_num)))
 
 
 def migrated(url: str) -> Engine:
-    """An empty database after all steps one by one."""
+    """Return an empty database after all steps one by one."""
     engine = create_engine(url)
     with engine.begin() as connection:
         upgrade(connection, None)
@@ -227,7 +227,7 @@ def test_openers_in_many_processes_take_turns(empty_url: str) -> None:
 
 
 def test_an_opener_waits_for_the_turn_of_another(empty_url: str) -> None:
-    """Not by chance: another process holds the turn, gives it back, and only then are there tables."""
+    """Check that tables appear only after another process, which holds the lock, releases it."""
     other = create_engine(empty_url)
     with other.connect() as connection, ThreadPoolExecutor(1) as pool:
         if other.dialect.name == "postgresql":

@@ -1,4 +1,4 @@
-"""Readable figures, and the correlation that a frontier is judged by."""
+"""Tests of readable figures, and of the correlation by which a frontier is evaluated."""
 
 from __future__ import annotations
 

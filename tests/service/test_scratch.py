@@ -1,4 +1,4 @@
-"""Temporary files of servers and workers: in a folder of their own, which nobody leaves behind for good."""
+"""Tests of temporary files of servers and workers: in a folder of their own, which is always removed in the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def owner_in(place: Path) -> tuple[subprocess.Popen[str], Path]:
-    """A process that has a scratch folder, and the folder."""
+    """Start a process that has a scratch folder; return the process and the folder."""
     command = [sys.executable, "-c", OWNER, str(place)]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""What checks say of a frontier as a whole: counts, suspects, and the plans that are not trusted for them."""
+"""Tests of the checks of a frontier as a whole: counts, suspects, and the plans not trusted because of them."""
 
 from __future__ import annotations
 

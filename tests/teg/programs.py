@@ -21,7 +21,7 @@ DATA_TYPES = (
 
 
 def small_program() -> Graph:
-    """`y = relu(x @ w)`, and a counter whose next value is carried: eight blocks, `w` with its values."""
+    """Build `y = relu(x @ w)`, and a counter whose next value is carried: eight blocks, `w` with its values."""
     b = GraphBuilder("small")
     x = b.source("x", (4, 6), "float32")
     w = b.source("w", (6, 3), "float32", "parameter", np.arange(18, dtype=np.float32).reshape(6, 3))
@@ -37,7 +37,7 @@ def small_program() -> Graph:
 
 
 def cell(b: GraphBuilder, expr: tuple[object, ...], tensor: str, *, site: str) -> tuple[str, ...]:
-    """An element-wise block over one tensor."""
+    """Add an elementwise block over one tensor."""
     shape, dtype = b.tensors[tensor].type
     names = tuple(f"d{k}" for k in range(len(shape)))
     dims = tuple(zip(names, shape, strict=True))
@@ -45,14 +45,14 @@ def cell(b: GraphBuilder, expr: tuple[object, ...], tensor: str, *, site: str) -
 
 
 def values_of(kind: TensorType, seed: int) -> np.ndarray:
-    """Repeatable values of any element type, read-only as the graph keeps them."""
+    """Build repeatable values of any element type."""
     raw = np.random.default_rng(seed).integers(0, 2 if kind.dtype == "bool" else 50, kind.shape)
     return raw.astype(getattr(ml_dtypes, kind.dtype, kind.dtype))
 
 
 @st.composite
 def programs(draw: st.DrawFn) -> Graph:
-    """Random programs of a dozen blocks: cells, contractions, views, reductions, values of all element types."""
+    """Draw random programs of a dozen blocks: cells, contractions, views, reductions, values of all element types."""
     b = GraphBuilder(draw(st.sampled_from(["", "a program", "Größe \U0001f9f5 \"quoted\" 'too'"])))
     shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     tensors = [b.source("x", shape, "float32")]

@@ -1,4 +1,4 @@
-"""Cost tables: fixed amounts and steps, priced for any part of an index space."""
+"""Tests of cost tables: fixed amounts and steps, priced for any part of an index space."""
 
 import pytest
 

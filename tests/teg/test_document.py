@@ -1,4 +1,4 @@
-"""Documents: what comes back is the same object, what is malformed is said with its place."""
+"""Tests of documents: they round-trip to the same object, and malformed ones are reported with the position."""
 
 import copy
 import gzip
@@ -36,7 +36,7 @@ attribute_values = st.recursive(
 
 
 def explicit_program() -> Graph:
-    """Two parts of a cell on two devices, the second after the first."""
+    """Build two parts of a cell on two devices, the second after the first."""
     b = GraphBuilder("explicit")
     x = b.source("x", (4,), "bfloat16")
     cell(b, ("neg", ("input", 0)), x, site="y")
@@ -56,7 +56,7 @@ def assert_same(found: Graph, graph: Graph) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """What a tool leaves of JSON that knows one kind of number: whole floats lose their point."""
+    """Return JSON as left by a tool that knows one kind of number: whole floats lose their point."""
     if isinstance(value, dict):
         return {k: rounded(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -379,7 +379,7 @@ def test_given_an_attribute_that_json_cannot_carry_then_writing_says_so(value: A
 
 
 def spoilt(**changes: Any) -> Graph:
-    """The small program with one definition changed."""
+    """Build the small program with one definition changed."""
     graph = small_program()
     b = graph.blocks[2]
     parts = {"operator": b.operator, "attributes": b.definition.attributes, "signature": b.signature}

@@ -1,4 +1,4 @@
-"""Whatever happens to a document, reading and validating answer with issues and never with a traceback."""
+"""Tests that reading and validating any damaged document answers with issues and never with a traceback."""
 
 import copy
 import gzip

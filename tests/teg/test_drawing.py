@@ -1,4 +1,4 @@
-"""Drawings: DOT text with every block and every edge."""
+"""Tests of drawings: DOT text with every block and every edge."""
 
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawing import to_dot

@@ -12,7 +12,7 @@ from tapestry.teg.zspace import ZRange
 
 
 def perceptron() -> Graph:
-    """x[4, 6] w[6, 5] + b[5], with the weights stored transposed and seen through a view."""
+    """Build x[4, 6] w[6, 5] + b[5], with the weights stored transposed and seen through a view."""
     g = GraphBuilder("perceptron")
     x = g.source("x", (4, 6), "float32")
     stored = g.source("w", (5, 6), "float32", "parameter")
@@ -88,7 +88,7 @@ def test_a_failing_block_is_named():
 
 
 def test_values_are_freed_after_their_last_reader(monkeypatch):
-    """A chain of 50 blocks never holds more than its running value and the next."""
+    """Check that a chain of 50 blocks never holds more than its running value and the next."""
     g = GraphBuilder("chain")
     value = g.source("x", (8,), "float32")
     for k in range(50):
@@ -119,7 +119,7 @@ def test_values_are_freed_after_their_last_reader(monkeypatch):
 
 
 def test_a_block_with_an_index_range_reads_exactly_its_boxes(rng):
-    """Given a convolution's second half as its own block, its input the clipped rows 3 to 8."""
+    """Check a convolution's second half as its own block, its input the clipped rows 3 to 8."""
     attrs = attributes(strides=(1,), pads=(1, 1), dilations=(1,), groups=1)
     types = (TensorType((1, 2, 8), "float32"), TensorType((3, 2, 3), "float32"))
     definition, outputs = define("conv", attrs, types)

@@ -1,4 +1,4 @@
-"""Graphs: what their hash sees, and how they change."""
+"""Tests of graphs: what their hash depends on, and how they change."""
 
 import pickle
 import time
@@ -15,7 +15,7 @@ from tests.teg.programs import cell, programs, small_program
 
 
 def with_block(graph: Graph, position: int, **changes: object) -> Graph:
-    """The graph with one block changed."""
+    """Return the graph with one block changed."""
     b = graph.blocks[position]
     parts = {
         "site": b.site,
@@ -31,7 +31,7 @@ def with_block(graph: Graph, position: int, **changes: object) -> Graph:
 
 
 def renamed(graph: Graph) -> Graph:
-    """The graph with other names for everything that nobody outside can see."""
+    """Return the graph with other names for everything that cannot be observed from outside."""
     seen = {b.site for b in (*graph.sources, *graph.sinks)}
     sites = {b.site: b.site if b.site in seen else f"other {b.site}" for b in graph.blocks}
     tensors = {t: f"tensor of {t}" for t in graph.tensors}

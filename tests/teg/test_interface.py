@@ -1,4 +1,4 @@
-"""User shapes outside, factors inside."""
+"""Tests of user shapes outside and factors inside a graph."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Equal nodes are one object, and only equal nodes are."""
+"""Tests that equal nodes are one object, and only equal nodes are."""
 
 import copy
 import gc

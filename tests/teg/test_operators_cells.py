@@ -16,7 +16,7 @@ X, Y, C = ("input", 0), ("input", 1), ("input", 2)
 
 
 def hurwitz_zeta(s: float, q: float) -> float:
-    """Sums of powers, the rest by Euler and Maclaurin (Abramowitz and Stegun 23.1.30)."""
+    """Compute sums of powers, the rest by Euler and Maclaurin (Abramowitz and Stegun 23.1.30)."""
     n = q + 30
     terms = sum((q + k) ** -s for k in range(30))
     rest = n ** (1 - s) / (s - 1) + n**-s / 2
@@ -25,7 +25,7 @@ def hurwitz_zeta(s: float, q: float) -> float:
 
 
 def digamma(x: float) -> float:
-    """The asymptotic series far out (Abramowitz and Stegun 6.3.18), reached by the recurrence."""
+    """Compute the asymptotic series far out (Abramowitz and Stegun 6.3.18), reached by the recurrence."""
     steps = [x + k for k in range(30)]
     y = x + 30
     series = sum(b / y**n for n, b in ((2, 1 / 12), (4, -1 / 120), (6, 1 / 252), (8, -1 / 240)))
@@ -33,7 +33,7 @@ def digamma(x: float) -> float:
 
 
 def splitmix(seed: int, counter: int) -> int:
-    """64 bits by the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), on unbounded integers."""
+    """Compute 64 bits by the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), on unbounded integers."""
     word, golden = 2**64 - 1, 0x9E3779B97F4A7C15
 
     def mixed(z: int) -> int:
@@ -131,7 +131,7 @@ ON_INTEGERS = ("bit_", "shift_", "popcount", "count_", "random_")
 
 
 def cell(expr, *inputs, dtype=None, index=None):
-    """The expression over inputs of one common shape with dimensions d0, d1, ..."""
+    """Evaluate the expression over inputs of one common shape with dimensions d0, d1, ..."""
     shape = inputs[0].shape
     names = tuple(f"d{k}" for k in range(len(shape)))
     attrs = attributes(

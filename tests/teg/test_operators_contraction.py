@@ -26,7 +26,7 @@ def contracted(labels, output, *inputs):
 
 
 def naive(labels, output, *inputs):
-    """The sum over all names, point by point."""
+    """Compute the sum over all names, point by point."""
     sizes = {
         n: s for names, a in zip(labels, inputs, strict=True) for n, s in zip(names, a.shape, strict=True)
     }

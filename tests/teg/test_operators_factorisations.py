@@ -1,4 +1,4 @@
-"""Factors multiply to what was factorised."""
+"""Tests that factors multiply to the factorized matrix."""
 
 import numpy as np
 import pytest

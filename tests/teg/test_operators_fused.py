@@ -1,4 +1,4 @@
-"""Fused blocks: index space, meaning in small parts, work, what is refused."""
+"""Tests of fused blocks: index space, meaning in small parts, work, refusals."""
 
 import tracemalloc
 
@@ -45,7 +45,7 @@ def test_index_dimensions_are_those_that_all_products_and_outputs_share() -> Non
 
 
 def attention(length: int) -> tuple[Graph, int]:
-    """Attention of two heads of 16, fused; and what its inputs and output take."""
+    """Build fused attention of two heads of 16; return it with the bytes of its inputs and output."""
     b = GraphBuilder("attention")
     shape = (2, length, 16)
     q, k, v = (b.source(name, shape, "float32") for name in "qkv")

@@ -1,4 +1,4 @@
-"""Aligned gathers, scatters, scans and orderings against numpy's and the definition's own words."""
+"""Tests of aligned gathers, scatters, scans and orderings against numpy's and the definition's own words."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tapestry.teg.zspace import ZRange
 
 
 def run(operator, inputs, **attrs):
-    """The whole block, and its definition with the output's type."""
+    """Run the whole block; return its value, and its definition with the output's type."""
     types = [TensorType(a.shape, a.dtype.name) for a in inputs]
     definition, outputs = define(operator, attributes(**attrs), types)
     return run_block(definition, None, inputs, outputs)[0], definition, outputs

@@ -17,7 +17,7 @@ def apply(operator, attrs, *inputs, index=None):
 
 
 def taps(position, kernel, strides, dilations, lows):
-    """Per tap of the window at an output position: the tap and the input coordinate (padding included)."""
+    """Yield each tap of the window at an output position, with the input coordinate (padding included)."""
     for tap in product(*map(range, kernel)):
         yield (
             tap,
@@ -33,7 +33,7 @@ def inside(where, sizes):
 
 
 def naive_conv(x, w, strides, lows, dilations, groups, counts):
-    """The sum of ONNX Conv, point by point."""
+    """Compute the sum of ONNX Conv, point by point."""
     result = np.zeros((x.shape[0], w.shape[0], *counts))
     per_group_in, per_group_out = w.shape[1], w.shape[0] // groups
     for n, o, *position in product(*map(range, result.shape)):
@@ -104,7 +104,7 @@ def test_pooling_takes_every_tap_of_a_window(kind, included, kernel, strides, pa
 
 
 def test_a_shard_reads_its_rows_and_the_halo_clipped_to_the_tensor(rng):
-    """The worked case of the design: 56 rows, 3 x 3 stride 2, output rows in chunks of 4."""
+    """Check the worked case of the design: 56 rows, 3 x 3 stride 2, output rows in chunks of 4."""
     attrs = attributes(strides=(2, 2), pads=(1, 1, 1, 1), dilations=(1, 1), groups=1)
     types = (TensorType((16, 128, 56, 56), "float32"), TensorType((128, 128, 3, 3), "float32"))
     definition, outputs = define("conv", attrs, types)

@@ -1,4 +1,4 @@
-"""What an operator of a plug-in is asked at the door."""
+"""Tests of the checks that a plug-in's operator must pass to be loaded."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Plug-ins: what fits is let in, what breaks or clashes is left out by name, and nothing is raised."""
+"""Tests of plug-ins: valid ones are loaded, broken or clashing ones are left out by name, and nothing is raised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tapestry.teg.plugins import Group, Loaded, Refused, load, once, require, re
 
 @dataclass(frozen=True)
 class Thing:
-    """What the plug-ins of these tests bring along."""
+    """A member that the plug-ins of these tests supply."""
 
     name: str
     others: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ THINGS = Group(
 
 @dataclass(frozen=True)
 class Entry:
-    """What `importlib.metadata` gives for one entry point."""
+    """An entry point as `importlib.metadata` returns it."""
 
     name: str
     offer: Any

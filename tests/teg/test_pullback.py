@@ -1,4 +1,4 @@
-"""Ranges pulled back: tight for every selector, and enough for every program."""
+"""Tests of ranges pulled back: tight for every selector, and enough for every program."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_a_selectors_ranges_are_the_boxes_around_what_it_selects(operator, data)
 @settings(max_examples=15)
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_nothing_else_of_the_inputs_matters(operator, data, seed):
-    """Everything outside of the ranges is changed, and the part of the result is not."""
+    """Check that the part of the result stays the same when everything outside of the ranges is changed."""
     drawn, rng = GENERATORS[operator](data.draw), np.random.default_rng(seed)
     definition, outputs = define(operator, drawn.attributes, drawn.inputs)
     arrays, others = (operands_of(catalogue()[operator], drawn, rng) for _ in range(2))
@@ -96,7 +96,7 @@ def test_whole_programs(seed, data):
 
 
 def test_a_chain_of_selectors_is_one_map():
-    """Written down by hand: every other column backwards, repeated, padded around and joined with itself."""
+    """Check ranges written by hand: every other column backwards, repeated, padded around and joined with itself."""
     with tapestry.program() as p:
         x = p.input("x", 4, 10)
         y = x[:, ::-2].repeat(1, 2).pad({1: (3, 0)})

@@ -1,4 +1,4 @@
-"""Random numbers by seed and coordinate: the same in every shard, and random enough."""
+"""Tests of random numbers by seed and coordinate: the same in every shard, and random enough."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ COUNT = 1 << 18
 
 
 def test_the_first_numbers_never_change():
-    """Programs are repeatable across machines and versions."""
+    """Check that programs are repeatable across machines and versions."""
     assert random_bits(0, np.arange(3)).tolist() == [
         4295609322031115183,
         9735418304920043012,

@@ -1,4 +1,4 @@
-"""Sequence points: happens-before, roots of visibility; and what is pruned because nobody observes it."""
+"""Tests of sequence points: happens-before, roots of visibility; and the pruning of unobserved blocks."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from tests.teg.programs import cell
 
 
 def ordered() -> Graph:
-    """`late` happens after everything `early` is made of; `unseen` is only looked at by the point, `lost` by nobody."""
+    """Build a program: `late` is after all that produces `early`; only the point reads `unseen`, nothing `lost`."""
     b = GraphBuilder("ordered")
     x = b.source("x", (4,), "float32", names=("batch",))
     (early,) = cell(b, ("neg", ("input", 0)), x, site="early")

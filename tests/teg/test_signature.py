@@ -1,4 +1,4 @@
-"""Index spaces and the rows of their projections."""
+"""Tests of index spaces and the rows of their projections."""
 
 import pytest
 from hypothesis import given

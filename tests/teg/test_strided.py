@@ -1,4 +1,4 @@
-"""Views by offset and strides see what numpy's views see."""
+"""Tests that views by offset and strides see what numpy's views see."""
 
 import numpy as np
 import pytest

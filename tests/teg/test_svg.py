@@ -1,4 +1,4 @@
-"""Pictures: every box and arrow is there, nothing overlaps, names cannot inject markup."""
+"""Tests of pictures: every box and arrow is there, nothing overlaps, names cannot inject markup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 def chain(length: int, name: str = "chain", site: str = "x") -> Graph:
-    """`length` layers of two cells over one source."""
+    """Build `length` layers of two cells over one source."""
     b = GraphBuilder(name)
     tensor = b.source(site, (4,), "float32", names=("row",))
     for k in range(length):

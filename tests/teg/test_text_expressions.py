@@ -1,4 +1,4 @@
-"""Small expressions as text: computed as programs, never executed."""
+"""Tests of small expressions as text: computed as programs, never executed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Validation: every breach is found, with its place in the document and the cure."""
+"""Tests of validation: every violation is found, with its position in the document and the fix."""
 
 import copy
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def found(graph: Graph) -> list[tuple[str, str]]:
 
 
 def spoilt(*spoils: Spoil) -> Graph:
-    """The small program after changes to its document, where the paths of issues point."""
+    """Build the small program after changes to its document, where the paths of issues point."""
     document = copy.deepcopy(to_document(small_program()))
     for spoil in spoils:
         spoil(document)
@@ -308,7 +308,7 @@ def test_given_a_stride_that_leaves_a_margin_then_a_crop_is_asked_for() -> None:
 
 
 def windows(size: int) -> Definition:
-    """A convolution over `size` elements with windows of 3, stride 2, padded by 1 on both sides."""
+    """Build a convolution over `size` elements with windows of 3, stride 2, padded by 1 on both sides."""
     b = GraphBuilder("windows")
     x = b.source("x", (1, 1, size), "float32")
     w = b.source("w", (1, 1, 3), "float32", "parameter")

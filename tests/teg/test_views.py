@@ -1,4 +1,4 @@
-"""Chains of views are one view of their root, whichever way numpy would say it."""
+"""Tests that chains of views are one view of their root, for any equivalent numpy spelling."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from tapestry.teg.zspace import ZRange
 
 
 class Chain(NamedTuple):
-    """A root, the steps taken from it, their composition, and what numpy makes of them."""
+    """A root, the steps taken from it, their composition, and numpy's result."""
 
     root: np.ndarray
     steps: tuple[ViewMap, ...]

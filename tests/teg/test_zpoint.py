@@ -1,4 +1,4 @@
-"""Points of discrete spaces: dominance, added and reordered dimensions, names."""
+"""Tests of points of discrete spaces: dominance, added and reordered dimensions, names."""
 
 import pytest
 

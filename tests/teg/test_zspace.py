@@ -1,4 +1,4 @@
-"""Boxes and projections against brute force: the set of points says what is right."""
+"""Tests of boxes and projections against brute force over the set of points."""
 
 from itertools import product
 
@@ -27,7 +27,7 @@ def box_pairs(draw: st.DrawFn) -> tuple[ZRange, ZRange]:
 
 @st.composite
 def projections(draw: st.DrawFn) -> tuple[IndexProjection, ZRange]:
-    """A projection with coefficients of mixed signs and an index range for it."""
+    """Draw a projection with coefficients of mixed signs and an index range for it."""
     index = draw(boxes())
     rank = draw(st.integers(0, 3))
     rows = draw(st.tuples(*[st.tuples(*[st.integers(-3, 3)] * index.rank)] * rank))

@@ -1,4 +1,4 @@
-"""`python -m tests.vectors FILE...`: run the cases of vector files; exit 1 if one fails."""
+"""A script that runs the cases of vector files, `python -m tests.vectors FILE...`; exit 1 if one fails."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
-"""One adapter per kind of case: it converts the arguments, calls the product, converts the answer.
+"""Adapters for each kind of case, which convert the arguments, call the product, and convert the answer.
 
-An adapter gets a case's input and what is asked: the keys of the expectation, with the coordinates that some
+An adapter gets a case's input and the request: the keys of the expectation, with the coordinates that some
 kinds keep there. It computes nothing itself.
 """
 

@@ -51,7 +51,7 @@ def shown(found: Strided) -> Values:
 
 
 def result(change: Callable[..., Strided], by_function: bool = False) -> Adapter:
-    """Layouts in, a layout out; `by_function` answers as asked if it is the same function."""
+    """Build an adapter from layouts to a layout; `by_function` answers as requested if it is the same function."""
 
     def adapter(v: Values, asked: Values) -> Values:
         found = change(v)

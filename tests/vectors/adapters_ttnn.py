@@ -24,7 +24,7 @@ def page_of(v: Values) -> ttnn.PageConfig:
 
 
 def grid_of(found: Any) -> Any:
-    """A core grid in any of the forms cases use; what is none is passed on, for the product to refuse."""
+    """Parse a core grid in any of the forms cases use; other values are passed on, for the product to refuse."""
     if isinstance(found, dict) and {"x", "y"} <= found.keys():
         return ttnn.CoreGrid(found["x"], found["y"])
     if found == "CoreRangeSet":
@@ -38,7 +38,7 @@ def grid_of(found: Any) -> Any:
 
 
 def cores_of(v: Values) -> ttnn.CoreRangeSet:
-    """The cores of a case: a number of them, a grid, ranges; the test grid if it names none."""
+    """Return the cores of a case: a number of them, a grid, ranges; the test grid if it names none."""
     if v.get("num_cores"):
         order = v.get("row_wise", True)
         return ttnn.first_cores(v["num_cores"], grid_of(v.get("grid_size")) or TEST_GRID, row_wise=order)
@@ -88,7 +88,7 @@ def tensor_layout(v: Values, _: Values) -> Values:
 
 
 def banks_of(v: Values, buffer: ttnn.BufferType) -> tuple[int, int]:
-    """Alignment and number of banks: tt-metal's tests take Wormhole's (L1 of 64 cores, 12 DRAM banks)."""
+    """Return alignment and number of banks: tt-metal's tests take Wormhole's (L1 of 64 cores, 12 DRAM banks)."""
     alignment, count = (16, 64) if buffer is ttnn.BufferType.L1 else (32, 12)
     return v.get("page_alignment", alignment), v.get("num_banks", count)
 

@@ -21,7 +21,7 @@ METHODS = {
 
 
 def either(v: Values, *names: str) -> Any:
-    """The first of several spellings of an input that a case has."""
+    """Return the first of several spellings of an input that a case has; None if it has none."""
     return next((v[name] for name in names if v.get(name) is not None), None)
 
 

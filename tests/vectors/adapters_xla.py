@@ -46,7 +46,7 @@ def layout_of(v: Values, rank: int = 0) -> xla.LayoutFields:
 
 
 def shape_of(v: Values | str) -> xla.ArrayShape | xla.TupleShape:
-    """A shape from fields, from its text, or a tuple from its elements."""
+    """Build a shape from fields, from its text, or a tuple from its elements."""
     if isinstance(v, str):
         return xla.parse_shape(v)
     if "tuple" in v or "tuple_shapes" in v:
@@ -177,7 +177,7 @@ def compared(v: Values, _: Values) -> Values:
 
 
 def bare(v: Values) -> bool:
-    """Whether a case's shape says nothing of a layout."""
+    """Return whether a case's shape says nothing of a layout."""
     return not any(v.get(key) is not None for key in ("minor_to_major", "layout", "tiles", "dim_level_types"))
 
 

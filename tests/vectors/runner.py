@@ -1,4 +1,4 @@
-"""Running vector cases: what a file holds, how an answer is compared, what is said about it."""
+"""A runner of vector cases: loading a file, comparing an answer, reporting the result."""
 
 import json
 import math
@@ -15,7 +15,7 @@ DISPUTED = Path(__file__).parent / "disputed.json"
 
 
 class Verdict(NamedTuple):
-    """What became of a case: `outcome` is passed, failed or disputed."""
+    """The result of a case: `outcome` is passed, failed or disputed."""
 
     id: str
     outcome: str
@@ -24,10 +24,10 @@ class Verdict(NamedTuple):
 
 
 def load(path: Path) -> list[Values]:
-    """The cases of a file.
+    """Load the cases of a file.
 
     Raises:
-        ValueError: it is no list of cases.
+        ValueError: it is not a list of cases.
     """
     cases = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(cases, list) or not all(
@@ -38,7 +38,7 @@ def load(path: Path) -> list[Values]:
 
 
 def run(case: Values, adapters: Mapping[str, Adapter], disputed: Mapping[str, str]) -> Verdict:
-    """One case against the product; a disputed case that fails is not a failure, its proof is shown."""
+    """Run one case against the product; a disputed case that fails is not a failure, its proof is shown."""
     verdict = _judged(case, adapters)
     if verdict.outcome == "failed" and verdict.id in disputed:
         return verdict._replace(outcome="disputed", actual=disputed[verdict.id])
@@ -46,7 +46,7 @@ def run(case: Values, adapters: Mapping[str, Adapter], disputed: Mapping[str, st
 
 
 def disputes(path: Path = DISPUTED) -> dict[str, str]:
-    """The proof, by id, that a case's expectation is wrong."""
+    """Load the proof, by id, that a case's expectation is wrong."""
     return {entry["id"]: entry["proof"] for entry in json.loads(path.read_text(encoding="utf-8"))}
 
 
@@ -78,7 +78,7 @@ def _differences(wanted: Values, answer: Values) -> Iterator[str]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality of JSON values; floats to nine digits, numbers never equal to booleans."""
+    """Return whether JSON values are equal; floats to nine digits, numbers never equal to booleans."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, float) or isinstance(b, float):

@@ -1,4 +1,4 @@
-"""All cases of our folder pass, and the program that runs them tells the truth."""
+"""Tests that all cases of our folder pass, and that the program that runs them reports the truth."""
 
 import json
 from pathlib import Path

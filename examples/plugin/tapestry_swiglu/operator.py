@@ -28,7 +28,7 @@ GATE_FLOPS = 15.0
 
 
 def _sizes(labels: Any, inputs: Sequence[TensorType]) -> dict[str, int]:
-    """The size of every name; the two weights are of one type, and every name has one size."""
+    """Return the size of every name; raise ValueError unless the weights have one type and every name one size."""
     x, gate, up = inputs
     if gate != up or x.dtype != gate.dtype or not is_float(x.dtype):
         raise ValueError(f"expected floats of one type, and weights of one shape, not {list(inputs)}")
@@ -45,7 +45,7 @@ def _sizes(labels: Any, inputs: Sequence[TensorType]) -> dict[str, int]:
 
 
 def _infer(attrs: Attributes, inputs: Sequence[TensorType]) -> Inferred:
-    """silu(x gate) * (x up), contracted as the labels say."""
+    """Infer the signature and type of silu(x gate) * (x up), contracted as the labels specify."""
     given = settings(attrs, ("labels", "output"))
     expect_inputs(inputs, ("x", "gate", "up"))
     sizes, output = _sizes(given["labels"], inputs), given["output"]
@@ -79,7 +79,7 @@ def _evaluate(definition: Definition, _: ZRange, operands: Sequence[Operand]) ->
 
 
 def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[TensorType]) -> Work:
-    """Both contractions and the gate, per element of the result; the matrix unit sees the summed names as k."""
+    """Compute the work of both contractions and the gate, per element of the result; the summed names are the k."""
     (x_names, _w), output = definition["labels"], definition["output"]
     sizes = _sizes(definition["labels"], inputs)
     summed = math.prod(size for name, size in sizes.items() if name not in output)
@@ -90,7 +90,7 @@ def _work(definition: Definition, inputs: Sequence[TensorType], _: Sequence[Tens
 def _example(
     text: str, x: tuple[int, ...], weight: tuple[int, ...], dtype: str = "float32"
 ) -> OperatorExample:
-    """Labels and output from einsum's text with one letter per name."""
+    """Build an example whose labels and output come from einsum's text with one letter per name."""
     left, right = text.split("->")
     labels = tuple(tuple(part) for part in left.split(","))
     kinds = (TensorType(x, dtype), TensorType(weight, dtype), TensorType(weight, dtype))

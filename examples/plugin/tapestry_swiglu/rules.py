@@ -1,4 +1,4 @@
-"""Rules about `swiglu`: found where a program spells it out, spelled out where a search wants its parts."""
+"""Rules about `swiglu`: recognition where a program spells it out, expansion where a search wants its parts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Labels = tuple[str, ...]
 
 
 def _contraction(weight: Any, prefix: str) -> Op:
-    """A contraction of x with a weight, read by the cell alone."""
+    """Build the pattern of a contraction of x with a weight, read by the cell alone."""
     labels, output = attr(f"{prefix}_labels"), attr(f"{prefix}_output")
     return op("contract", X, weight, labels=labels, output=output).commutative().only_here()
 
 
 def _factors(expr: Any) -> tuple[Any, ...]:
-    """The factors of a product, however it is bracketed."""
+    """Return the factors of a product, however it is bracketed."""
     return (*_factors(expr[1]), *_factors(expr[2])) if expr[0] == "mul" else (expr,)
 
 
 def _gate(m: Match) -> int | None:
-    """Which of the cell's two operands is the gate; None where the cell computes something else."""
+    """Find the cell's operand that is the gate, one of two; None where the cell computes something else."""
     found = sorted(map(repr, _factors(m["expr"])))
     for i, j in ((0, 1), (1, 0)):
         gate, up = ("input", i), ("input", j)
@@ -40,7 +40,7 @@ def _gate(m: Match) -> int | None:
 
 
 def _renamed(m: Match) -> tuple[tuple[Labels, ...], Labels]:
-    """Labels and output of the second contraction, in the names of the first."""
+    """Return labels and output of the second contraction, in the names of the first."""
     (x, w), (other_x, other_w) = m["a_labels"], m["b_labels"]
     names = dict(zip((*other_x, *other_w), (*x, *w), strict=True))
     labels = tuple(tuple(names[n] for n in part) for part in m["b_labels"])
@@ -48,7 +48,7 @@ def _renamed(m: Match) -> tuple[tuple[Labels, ...], Labels]:
 
 
 def _is_swiglu(m: Match) -> bool:
-    """Both contractions do the same to dimensions, and the cell multiplies them element by element."""
+    """Return whether both contractions do the same to dimensions and the cell gates one by the other, elementwise."""
     dtypes = {m.dtype("x"), m.dtype("a"), m.result().dtype}
     if m.type("a") != m.type("b") or len(dtypes) > 1 or not is_float(m.dtype("x")):
         return False
@@ -59,13 +59,13 @@ def _is_swiglu(m: Match) -> bool:
 
 
 def _attributes(m: Match) -> Mapping[str, Any]:
-    """The result's dimensions stand in the order in which the cell writes them."""
+    """Return the operator's attributes, with the result's dimensions in the order in which the cell writes them."""
     written = dict(zip(m["labels"][0], m["a_output"], strict=True))
     return {"labels": m["a_labels"], "output": tuple(written[name] for name, _ in m["dims"])}
 
 
 def _weights(m: Match) -> Sequence[str]:
-    """Gate first."""
+    """Return the two weights, the gate first."""
     return (m["a"], m["b"]) if _gate(m) == 0 else (m["b"], m["a"])
 
 

@@ -1,4 +1,4 @@
-"""The plug-in keeps the promises that Tapestry's own operators and rules keep."""
+"""Tests that the plug-in satisfies the contracts of Tapestry's own operators and rules."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ Tiler = object
 def by_mode(
     layout: Strided, tiler: tuple[Tiler, ...], change: Callable[[Strided, Tiler], Strided]
 ) -> Strided:
-    """Applies a tuple of tilers to the first modes of a layout and keeps the rest."""
+    """Apply a tuple of tilers to the first modes of a layout and keep the rest."""
     modes = layout.modes
     if len(tiler) > len(modes):
         raise LayoutError(f"Too many modes in tiler: {len(tiler)} for the rank {len(modes)} of {layout}")
@@ -51,7 +51,7 @@ def by_mode(
 
 
 def coalesce(layout: Strided, profile: Tiler = ZERO) -> Strided:
-    """The same function with as few modes as possible; a tuple `profile` coalesces within each of its leaves."""
+    """Reduce a layout to the fewest modes of an equal function; a tuple `profile` coalesces within its leaves."""
     if isinstance(profile, tuple):
         return by_mode(layout, profile, lambda l, p: l if isinstance(p, Underscore) else coalesce(l, p))
     shape, stride = leaves(layout.shape), leaves(layout.stride)
@@ -59,7 +59,7 @@ def coalesce(layout: Strided, profile: Tiler = ZERO) -> Strided:
 
 
 def coalesced_beyond(layout: Strided, profile: Term) -> Strided:
-    """`coalesce_x`: coalesced so that the function is kept outside the domain too (an outer extent of 1 stays)."""
+    """Compute `coalesce_x`: coalesced, with the function kept outside the domain too (an outer extent of 1 stays)."""
     if isinstance(profile, tuple):
         return by_mode(
             layout,
@@ -73,7 +73,7 @@ def coalesced_beyond(layout: Strided, profile: Term) -> Strided:
 
 
 def _merged(shape: tuple[Term, ...], stride: tuple[Term, ...], outermost: Term) -> Strided:
-    """Merges neighbours from the back: s0:d0 and s1:d1 become s0*s1:d0 where s0*d0 == d1 is statically known."""
+    """Merge neighbors from the back: s0:d0 and s1:d1 become s0*s1:d0 where s0*d0 == d1 is statically known."""
     shapes, strides = [outermost], [stride[-1]]
     for extent, step in zip(reversed(shape[:-1]), reversed(stride[:-1]), strict=True):
         if constant(extent, 1):
@@ -92,14 +92,14 @@ def _merged(shape: tuple[Term, ...], stride: tuple[Term, ...], outermost: Term) 
 
 
 def filtered(layout: Strided, profile: Tiler = ZERO) -> Strided:
-    """`filter`: coalesced without modes of static stride 0 or extent 1."""
+    """Compute `filter`: coalesced without modes of static stride 0 or extent 1."""
     if isinstance(profile, tuple):
         return by_mode(layout, profile, lambda l, p: l if isinstance(p, Underscore) else filtered(l, p))
     return coalesce(layout.zeros_filtered)
 
 
 def coalesced_shape(shape: Term) -> Term:
-    """A shape with neighbouring static extents multiplied, and neighbouring dynamic ones."""
+    """Multiply neighboring static extents of a shape, and neighboring dynamic ones."""
     extents = leaves(shape)
     merged: list[Term] = [extents[0]]
     for extent in extents[1:]:
@@ -111,7 +111,7 @@ def coalesced_shape(shape: Term) -> Term:
 
 
 def composition(a: Strided, b: Tiler) -> Strided:
-    """The layout R with R(c) = A(B(c)) on every coordinate of B; a tuple composes mode by mode and drops the rest.
+    """Compute the layout R with R(c) = A(B(c)) at every coordinate of B; a tuple composes by mode and drops the rest.
 
     B may have basis strides, which pick a mode of A. Raises `LayoutError` ("Stride Divisibility Condition", "Shape
     Divisibility Condition") where integers, static or not, show that composing mode by mode is not that function.
@@ -148,7 +148,7 @@ def _composed(a: Strided, shape: Term, stride: Term) -> Strided:
 
 
 def _composed_flat(a: Strided, rest: Integer, step: Integer) -> Strided:
-    """A flat layout after one mode `rest:step`: walk A's modes, skipping `step` elements and taking `rest`."""
+    """Compose a flat layout with one mode `rest:step`: walk A's modes, skipping `step` elements and taking `rest`."""
     shapes: list[Term] = []
     strides: list[Term] = []
     modes = a.modes
@@ -181,7 +181,7 @@ def _composed_flat(a: Strided, rest: Integer, step: Integer) -> Strided:
 
 
 def complement(layout: Strided, cotarget: Term | None = None) -> Strided:
-    """The ordered layout of what `layout` does not reach, up to `cotarget` elements (its own codomain if None).
+    """Compute the ordered layout of elements not reached by `layout`, up to `cotarget` (its own codomain if None).
 
     Raises `LayoutError` for a layout that is not injective, and for dynamic strides of more than one mode.
     """

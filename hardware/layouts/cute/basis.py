@@ -1,4 +1,4 @@
-"""Strides that are no integers: basis elements `E<0,1>` and arithmetic tuples, an integer module.
+"""Non-integer strides: basis elements `E<0,1>` and arithmetic tuples, an integer module.
 
 Source: NVIDIA/cutlass include/cute/numeric/arithmetic_tuple.hpp and media/docs/cpp/cute/0z_tma_tensors.md. A basis
 element is an infinite tuple with one entry that is not zero; `5*E<0,1>` prints `5@1@0`, innermost mode first.
@@ -52,7 +52,7 @@ Term: TypeAlias = int | Static | ScaledBasis | ArithmeticTuple | tuple["Term", .
 
 
 def term(value: object) -> Term:
-    """The value if it can be computed with; `LayoutError` for layouts, iterators and `_`."""
+    """Return the value if it can be computed with; raise `LayoutError` for layouts, iterators and `_`."""
     if isinstance(value, tuple):
         return tuple(map(term, value))
     if isinstance(value, int | Static | ScaledBasis | ArithmeticTuple):
@@ -61,26 +61,26 @@ def term(value: object) -> Term:
 
 
 def text(term: Term) -> str:
-    """A term as CuTe prints it: `((_128,_64),2)`, `_1@0`."""
+    """Format a term as CuTe prints it: `((_128,_64),2)`, `_1@0`."""
     if isinstance(term, tuple):
         return f"({','.join(map(text, term))})"
     return str(term)
 
 
 def basis(*modes: int) -> ScaledBasis:
-    """The normalised basis element `E<modes...>`."""
+    """Build the normalized basis element `E<modes...>`."""
     return ScaledBasis(ONE, modes)
 
 
 def basis_like(shape: Term, modes: tuple[int, ...] = ()) -> Term:
-    """`make_basis_like`: for each leaf of a shape the basis element of its place."""
+    """Compute `make_basis_like`: for each leaf of a shape the basis element of its position."""
     if isinstance(shape, tuple):
         return tuple(basis_like(part, (*modes, place)) for place, part in enumerate(shape))
     return ScaledBasis(ONE, modes)
 
 
 def as_arithmetic(term: Term) -> Term:
-    """`as_arithmetic_tuple`: a basis element spelled out with zeros, a tuple made addable; an integer stays."""
+    """Compute `as_arithmetic_tuple`: a basis element spelled out with zeros, a tuple made addable; an integer stays."""
     if isinstance(term, ScaledBasis):
         spelled: Term = term.value
         for mode in reversed(term.modes):
@@ -92,7 +92,7 @@ def as_arithmetic(term: Term) -> Term:
 
 
 def as_coordinate(term: Term) -> Term:
-    """A term as a plain coordinate: arithmetic tuples and basis elements become nested tuples."""
+    """Convert a term to a plain coordinate: arithmetic tuples and basis elements become nested tuples."""
     spelled = as_arithmetic(term)
     if isinstance(spelled, ArithmeticTuple):
         return tuple(map(as_coordinate, spelled.items))
@@ -100,7 +100,7 @@ def as_coordinate(term: Term) -> Term:
 
 
 def plus(a: Term, b: Term) -> Term:
-    """`a + b`: integers, basis elements of compatible hierarchies, arithmetic tuples (the shorter zero-extended).
+    """Compute `a + b`: integers, basis elements of compatible hierarchies, arithmetic tuples (shorter zero-extended).
 
     The sum of two basis elements is always an arithmetic tuple. Raises `LayoutError` where CuTe does not compile: a
     number that is not a static zero added to a tuple, two plain tuples.
@@ -124,12 +124,12 @@ def plus(a: Term, b: Term) -> Term:
 
 
 def summed(terms: Iterable[Term], start: Term = ZERO) -> Term:
-    """The sum of terms, left to right, from `start`."""
+    """Sum terms, left to right, from `start`."""
     return reduce(plus, terms, start)
 
 
 def _addable(term: Term, beside: Term) -> Term:
-    """A basis element spelled out; a plain tuple beside an arithmetic one made arithmetic."""
+    """Spell out a basis element; make a plain tuple arithmetic if the other operand is arithmetic."""
     if isinstance(term, tuple):
         return ArithmeticTuple(term) if isinstance(beside, ArithmeticTuple | ScaledBasis) else term
     return as_arithmetic(term)
@@ -140,7 +140,7 @@ def _extended(term: ArithmeticTuple, length: int) -> tuple[Term, ...]:
 
 
 def negative(term: Term) -> Term:
-    """`-term`, entry by entry."""
+    """Compute `-term`, entry by entry."""
     if isinstance(term, int | Static):
         return negated(term)
     if isinstance(term, ScaledBasis):
@@ -153,7 +153,7 @@ def negative(term: Term) -> Term:
 
 
 def minus(a: Term, b: Term) -> Term:
-    """`a - b`; a plain tuple counts as an arithmetic one beside one."""
+    """Compute `a - b`; a plain tuple counts as arithmetic if the other operand is."""
     if isinstance(a, ArithmeticTuple) and isinstance(b, tuple):
         return minus(a, ArithmeticTuple(b))
     if constant(a, 0) and isinstance(b, ArithmeticTuple):
@@ -162,7 +162,7 @@ def minus(a: Term, b: Term) -> Term:
 
 
 def times(a: Term, b: Term) -> Term:
-    """`a * b`: integers, or an integer and an element of the module, which it scales entry by entry."""
+    """Compute `a * b`: integers, or an integer and an element of the module, which it scales entry by entry."""
     if isinstance(a, int | Static) and isinstance(b, int | Static):
         return multiplied(a, b)
     scale, element = (a, b) if isinstance(a, int | Static) else (b, a)
@@ -177,7 +177,7 @@ def times(a: Term, b: Term) -> Term:
 
 
 def magnitude(term: Term) -> Term:
-    """`abs` of an integer or of a basis element's value."""
+    """Compute `abs` of an integer or of a basis element's value."""
     if isinstance(term, ScaledBasis):
         return ScaledBasis(absolute(term.value), term.modes)
     if isinstance(term, int | Static):
@@ -186,7 +186,7 @@ def magnitude(term: Term) -> Term:
 
 
 def divided_up(term: Term, divisor: Integer) -> Term:
-    """`ceil_div` of an integer or of a basis element's value by an integer."""
+    """Compute `ceil_div` of an integer or of a basis element's value by an integer."""
     if isinstance(term, ScaledBasis):
         return ScaledBasis(rounded_up(term.value, divisor), term.modes)
     if isinstance(term, int | Static):
@@ -195,7 +195,7 @@ def divided_up(term: Term, divisor: Integer) -> Term:
 
 
 def equal(a: Term, b: Term) -> Integer:
-    """`a == b` as CuTe decides it: static where the types decide, else dynamic; bases differ unless modes agree."""
+    """Compare `a == b` as CuTe does: static where the types decide, else dynamic; bases differ unless modes agree."""
     if isinstance(a, int | Static) and isinstance(b, int | Static):
         return combined(a, b, lambda x, y: int(x == y))
     if isinstance(a, ScaledBasis) and isinstance(b, ScaledBasis):

@@ -1,4 +1,4 @@
-"""Whether a composition mode by mode is that of the functions: no sum of B's modes carries across A's extents."""
+"""A check that composition mode by mode is that of the functions: no sum of B's modes carries across A's extents."""
 
 from tapestry.hardware.layouts.cute.basis import Term, as_coordinate
 from tapestry.hardware.layouts.cute.integers import Static, number
@@ -10,7 +10,7 @@ MOST_CHECKED = 1 << 12
 
 
 def check_carries(a: Strided, b: Strided, found: Strided) -> None:
-    """Refuses `found` unless it is A(B(c)) everywhere; `a` is flat, integers count by value, static or not.
+    """Raise `LayoutError` unless `found` is A(B(c)) everywhere; `a` is flat, integers count by value, static or not.
 
     Where divisibility does not show it, up to `MOST_CHECKED` coordinates are compared; larger layouts are trusted.
     """
@@ -29,7 +29,7 @@ def check_carries(a: Strided, b: Strided, found: Strided) -> None:
 
 
 def _divisible(extents: list[int], modes: list[tuple[int, int]]) -> bool:
-    """Whether modes (stride, extent) nest in each other and each splits A's extents without remainder.
+    """Return whether modes (stride, extent) nest in each other and each splits A's extents without remainder.
 
     Then, at any product E of leading extents, modes of larger strides are multiples of E, and those of smaller ones
     stay below E together: nothing carries.
@@ -57,5 +57,5 @@ def _splits(extents: list[int], step: int, rest: int) -> bool:
 
 
 def _plain(image: Term) -> Term:
-    """An image without the difference of static and dynamic integers."""
+    """Convert an image to plain integers, without the difference of static and dynamic ones."""
     return each_leaf(as_coordinate(image), lambda leaf: number(integer(leaf)))

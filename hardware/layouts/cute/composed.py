@@ -1,4 +1,4 @@
-"""Swizzles, and layouts that a swizzle follows: `Sw<3,4,3> o _0 o (8,64):(64,1)`.
+"""Swizzles, and their compositions with layouts: `Sw<3,4,3> o _0 o (8,64):(64,1)`.
 
 Source: NVIDIA/cutlass include/cute/swizzle.hpp, swizzle_layout.hpp and layout_composed.hpp.
 """
@@ -47,16 +47,16 @@ class Swizzle:
 
     @property
     def size(self) -> int:
-        """Offsets after which the pattern repeats."""
+        """The number of offsets after which the pattern repeats."""
         return 1 << (self.bits + self.base + abs(self.shift))
 
     def of(self, offset: int) -> int:
-        """The swizzled offset; its own inverse."""
+        """Return the swizzled offset; the function is its own inverse."""
         taken = offset & self.sources
         return offset ^ (taken >> self.shift if self.shift >= 0 else taken << -self.shift)
 
     def __call__(self, offset: Integer) -> Integer:
-        """The swizzled offset, static if the offset is."""
+        """Return the swizzled offset, static if the offset is."""
         return Static(self.of(offset.value)) if isinstance(offset, Static) else self.of(offset)
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Swizzle:
 
 
 def swizzle_of(sources: int, targets: int) -> Swizzle:
-    """`make_swizzle<Y, Z>`: the swizzle with two given masks of equally many neighbouring bits."""
+    """Compute `make_swizzle<Y, Z>`: the swizzle with two masks of equally many neighboring bits."""
     if sources.bit_count() != targets.bit_count():
         raise LayoutError(f"Number of bits in Y and Z don't match: {sources:#b} and {targets:#b}")
     if not sources:
@@ -78,7 +78,7 @@ def swizzle_of(sources: int, targets: int) -> Swizzle:
 
 
 def merged(first: Swizzle, second: Swizzle) -> Swizzle:
-    """The composition of two swizzles of one shift."""
+    """Compose two swizzles of one shift."""
     if first.shift != second.shift:
         raise LayoutError(f"Can only merge swizzles of the same shift, got {first} and {second}")
     return swizzle_of(first.sources ^ second.sources, first.targets ^ second.targets)
@@ -93,7 +93,7 @@ class Composed:
     inner: "Strided | Composed"
 
     def __call__(self, coordinate: Term) -> Term:
-        """The image of a coordinate."""
+        """Return the image of a coordinate."""
         offset = plus(self.offset, self.inner(coordinate))
         return self.outer(integer(offset)) if isinstance(self.outer, Swizzle) else self.outer(offset)
 
@@ -112,12 +112,12 @@ class Composed:
 
     @property
     def rank(self) -> int:
-        """Modes at the top."""
+        """The number of modes at the top."""
         return self.inner.rank
 
     @property
     def size(self) -> Integer:
-        """Coordinates of the domain."""
+        """The number of coordinates of the domain."""
         return self.inner.size
 
     @property
@@ -126,32 +126,32 @@ class Composed:
         return self.inner.cosize
 
     def on_inner(self, change: Callable[[Strided], Strided]) -> "Composed":
-        """The same with the inner layout changed: dividing, repeating, coalescing act on the domain."""
+        """Change the inner layout and keep the rest: dividing, repeating, coalescing act on the domain."""
         inner = self.inner.on_inner(change) if isinstance(self.inner, Composed) else change(self.inner)
         return Composed(self.outer, self.offset, inner)
 
     def slice(self, coordinate: object, start: Term = ZERO) -> "Composed":
-        """The modes that `_` keeps, the rest (`start` elements of the domain's layout) gone into the offset."""
+        """Keep the modes marked `_` and add the rest (`start` elements of the domain's layout) to the offset."""
         if isinstance(self.inner, Composed):
             return Composed(self.outer, self.offset, self.inner.slice(coordinate, start))
         return Composed(self.outer, added(self.offset, integer(start)), self.inner.slice(coordinate))
 
 
 def swizzled(swizzle: Swizzle, offset: Integer, layout: Strided | Composed) -> Strided | Composed:
-    """`composition(swizzle, offset, layout)`; a swizzle of no bits at offset `_0` is left out."""
+    """Compute `composition(swizzle, offset, layout)`; a swizzle of no bits at offset `_0` is left out."""
     if not swizzle.bits and constant(offset, 0) and isinstance(layout, Strided):
         return layout
     return Composed(swizzle, offset, layout)
 
 
 def upcast_swizzle(swizzle: Swizzle, factor: int) -> Swizzle:
-    """The swizzle of elements `factor` times as large (a power of two)."""
+    """Return the swizzle of elements `factor` times as large (a power of two)."""
     base = swizzle.base - _log2(factor)
     return Swizzle(max(swizzle.bits + min(base, 0), 0), max(base, 0), swizzle.shift)
 
 
 def downcast_swizzle(swizzle: Swizzle, factor: int) -> Swizzle:
-    """The swizzle of elements `factor` times as small (a power of two)."""
+    """Return the swizzle of elements `factor` times as small (a power of two)."""
     return Swizzle(swizzle.bits, swizzle.base + _log2(factor), swizzle.shift)
 
 

@@ -1,7 +1,7 @@
 """Coordinates into shapes: natural, one-dimensional and partial ones, and the compact strides that number a shape.
 
 Source: NVIDIA/cutlass include/cute/stride.hpp. One-dimensional coordinates count colexicographically: the first mode
-runs fastest, and the last mode takes whatever is left.
+runs fastest, and the last mode takes the remainder.
 """
 
 from itertools import chain
@@ -25,7 +25,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 
 def index_of(coordinate: Term, shape: Term, stride: Term) -> Term:
-    """`crd2idx`: the inner product of a coordinate with strides, each integer first split over the shape it meets.
+    """Compute `crd2idx`: the inner product of a coordinate with strides, integers first split over their shape.
 
     Raises `LayoutError` if the coordinate is deeper than the shape or of another rank.
     """
@@ -57,7 +57,7 @@ def _spread(coordinate: Integer, shape: tuple[Term, ...], stride: tuple[Term, ..
 
 
 def linear_index(coordinate: Term, shape: Term) -> Integer:
-    """`crd2idx(c, shape)`: the one-dimensional coordinate of a coordinate."""
+    """Compute `crd2idx(c, shape)`: the one-dimensional coordinate of a coordinate."""
     coordinate = opened(coordinate)
     if not isinstance(coordinate, tuple):
         return integer(coordinate)
@@ -79,7 +79,7 @@ def _like(shape: Term, coordinate: Term) -> Term:
 
 
 def coordinate_of(index: Term, shape: Term) -> Term:
-    """`idx2crd(i, shape)`: a one-dimensional coordinate as the natural one of a shape; the last mode is unbounded."""
+    """Compute `idx2crd(i, shape)`: a one-dimensional coordinate as a shape's natural one; the last mode unbounded."""
     if isinstance(index, tuple):
         return tuple(coordinate_of(i, s) for i, s in zip(*same_rank(index, shape), strict=True))
     if isinstance(shape, tuple):
@@ -88,7 +88,7 @@ def coordinate_of(index: Term, shape: Term) -> Term:
 
 
 def strided_coordinate_of(index: Term, shape: Term, stride: Term) -> Term:
-    """`idx2crd(i, shape, stride)`: (i / stride) % shape in every mode, for compact layouts."""
+    """Compute `idx2crd(i, shape, stride)`: (i / stride) % shape in every mode, for compact layouts."""
     if isinstance(shape, tuple):
         parts = index if isinstance(index, tuple) else (index,) * len(shape)
         if not isinstance(stride, tuple):
@@ -102,7 +102,7 @@ def strided_coordinate_of(index: Term, shape: Term, stride: Term) -> Term:
 
 
 def converted(coordinate: Term, source: Term, target: Term) -> Term:
-    """`crd2crd`: a coordinate of one shape as the coordinate of another of the same size."""
+    """Compute `crd2crd`: a coordinate of one shape as the coordinate of another of the same size."""
     if isinstance(coordinate, tuple) and isinstance(source, tuple) and isinstance(target, tuple):
         same_rank(coordinate, target)
         pairs = zip(*same_rank(coordinate, source), target, strict=True)
@@ -111,7 +111,7 @@ def converted(coordinate: Term, source: Term, target: Term) -> Term:
 
 
 def compact(shape: Term, start: Term = ONE, leftmost: bool = True) -> Term:
-    """`compact_major`: the strides of a shape stored without gaps, leftmost mode fastest (or rightmost).
+    """Compute `compact_major`: the strides of a shape stored without gaps, leftmost mode fastest (or rightmost).
 
     A static extent of 1 gets the stride `_0`. A tuple `start` gives each mode its own start.
     """
@@ -132,7 +132,7 @@ def _compact(shape: Term, current: Integer, leftmost: bool) -> tuple[Term, Integ
 
 
 def compact_in_order(shape: Term, order: Term) -> Term:
-    """`compact_order`: gapless strides, modes of lower order faster; dynamic orders count as large, left to right."""
+    """Compute `compact_order`: gapless strides, lower orders faster; dynamic orders count as large, left to right."""
     sizes = [product(part) for part in leaves(_like(shape, order))]
     orders = [integer(leaf) for leaf in leaves(order)]
     highest = max((number(o) for o in orders if isinstance(o, Static)), default=0)

@@ -23,7 +23,7 @@ NAMED_BITS = (
 
 
 def bits_of(dtype: str) -> int:
-    """Bits of an element by its name: `f16`, `bfloat16`, `int4_t`, `half_t`, `float`."""
+    """Return the bits of an element by its name: `f16`, `bfloat16`, `int4_t`, `half_t`, `float`."""
     named = dict(NAMED_BITS).get(dtype)
     digits = re.search(r"\d+", dtype)
     if named is None and (digits is None or not 1 <= int(digits.group()[:4]) <= 128):

@@ -1,4 +1,4 @@
-"""Expressions as CuTe's tests and documentation write them in C++: `5*E<1>{} + make_coord(1,_2{})`, `it[c]`, `A(_,1)`.
+"""Expressions in the C++ of CuTe's tests and documentation: `5*E<1>{} + make_coord(1,_2{})`, `it[c]`, `A(_,1)`.
 
 A recursive-descent parser that computes as it reads: operators with C++'s precedence, calls, templates, braces,
 methods, and names bound by `auto a = ...;`. Functions are the records of `functions.FUNCTIONS`.
@@ -43,7 +43,7 @@ _COMPARISONS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
 
 
 def evaluate(text: str) -> object:
-    """The value of an expression, or of the last of several statements; `str` of it is what CuTe prints.
+    """Evaluate an expression, or statements, of which the last gives the value; `str` of it is what CuTe prints.
 
     Raises `LayoutError` with the character for malformed text, and with CuTe's wording for what does not compile.
     """
@@ -53,20 +53,20 @@ def evaluate(text: str) -> object:
 
 
 def evaluated_text(text: str) -> str:
-    """The value of an expression as CuTe prints it."""
+    """Evaluate an expression and format its value as CuTe prints it."""
     return shown(evaluate(text))
 
 
 @dataclass
 class Evaluation:
-    """One text being read; `bound` holds the names it declared."""
+    """The evaluation of one text; `bound` holds the names it declared."""
 
     reader: Reader
     bound: dict[str, object] = field(default_factory=dict)
     depth: int = 0
 
     def program(self) -> object:
-        """Statements separated by semicolons; the value of the last."""
+        """Evaluate statements separated by semicolons; return the value of the last."""
         value: object = None
         while True:
             declared = _DECLARATION.match(self.reader.text, self.reader.place)
@@ -83,7 +83,7 @@ class Evaluation:
         return value
 
     def expression(self) -> object:
-        """An expression of any precedence; nesting is bounded."""
+        """Evaluate an expression of any precedence; nesting is bounded."""
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
             raise self.reader.expected(f"at most {DEEPEST_NESTING} levels of nesting")
@@ -92,7 +92,7 @@ class Evaluation:
         return bounded(value)
 
     def conjunction(self) -> object:
-        """`a && b || c`."""
+        """Evaluate `a && b || c`."""
         value = self.equality()
         while operator := self.reader.taken(r"&&|\|\|"):
             other = self.equality()
@@ -101,7 +101,7 @@ class Evaluation:
         return value
 
     def equality(self) -> object:
-        """`a == b`, `a != b`."""
+        """Evaluate `a == b`, `a != b`."""
         value = self.relation()
         while operator := self.reader.taken("==|!="):
             same = compared(value, self.relation())
@@ -109,7 +109,7 @@ class Evaluation:
         return value
 
     def relation(self) -> object:
-        """`a < b` and its kin."""
+        """Evaluate `a < b` and the other order comparisons."""
         value = self.sum()
         while operator := self.reader.taken("<=|>=|<(?!<)|>(?!>)"):
             compare = dict(_COMPARISONS)[operator]
@@ -117,7 +117,7 @@ class Evaluation:
         return value
 
     def sum(self) -> object:
-        """`a + b - c`."""
+        """Evaluate `a + b - c`."""
         value = self.product()
         while operator := self.reader.taken(r"\+(?!\+)|-(?!-)"):
             other = self.product()
@@ -125,7 +125,7 @@ class Evaluation:
         return value
 
     def product(self) -> object:
-        """`a * b / c % d`."""
+        """Evaluate `a * b / c % d`."""
         value = self.unary()
         while operator := self.reader.taken(r"\*|/|%"):
             other = self.unary()
@@ -136,7 +136,7 @@ class Evaluation:
         return value
 
     def unary(self) -> object:
-        """`-a`, `+a`, `!a`, `*iterator`."""
+        """Evaluate `-a`, `+a`, `!a`, `*iterator`."""
         operators = []
         while operator := self.reader.taken(r"-|\+|!(?!=)|\*"):
             operators.append(operator)
@@ -151,7 +151,7 @@ class Evaluation:
         return value
 
     def postfix(self) -> object:
-        """A primary followed by `(c)`, `[c]` or `.method(...)`."""
+        """Evaluate a primary followed by `(c)`, `[c]` or `.method(...)`."""
         value = self.primary()
         while opening := self.reader.taken(r"\(|\[|\."):
             if opening == ".":
@@ -165,7 +165,7 @@ class Evaluation:
         return value
 
     def arguments(self, closing: str, name: str) -> list[object]:
-        """Expressions up to a closing bracket."""
+        """Evaluate expressions up to a closing bracket."""
         values: list[object] = []
         while not self.reader.taken(closing):
             if values:
@@ -174,7 +174,7 @@ class Evaluation:
         return values
 
     def primary(self) -> object:
-        """A literal, a parenthesised expression, a bound name, a static integer, a type or a function."""
+        """Evaluate a literal, a parenthesized expression, a bound name, a static integer, a type or a function."""
         reader = self.reader
         if digits := reader.taken(r"\d+(?![\w.])|\d+(?=_c\b|[uUlL]+\b)"):
             static = reader.taken("_c|[uUlL]+") == "_c"
@@ -191,7 +191,7 @@ class Evaluation:
         return self.named(name)
 
     def named(self, name: str) -> object:
-        """What a name stands for, with its template arguments and its own."""
+        """Evaluate a name with its template arguments and its arguments."""
         if name in self.bound:
             return self.bound[name]
         if name in ("_", "X", "Underscore"):
@@ -213,7 +213,7 @@ class Evaluation:
     def called(
         self, function: Function, name: str, templates: tuple[object, ...], given: list[object]
     ) -> object:
-        """A function applied, its number of arguments checked."""
+        """Apply a function, after checking its number of arguments."""
         if not function.fewest <= len(given) <= function.most:
             wanted = (
                 f"{function.fewest}" if function.fewest == function.most else f"{function.fewest} or more"
@@ -229,7 +229,7 @@ class Evaluation:
         return function.meaning(templates, given)
 
     def templates(self) -> tuple[object, ...]:
-        """Template arguments up to `>`: integers and types, which stand for their values."""
+        """Parse template arguments up to `>`: integers and types, which stand for their values."""
         values: list[object] = []
         while not self.reader.taken(">"):
             if values:
@@ -238,7 +238,7 @@ class Evaluation:
         return tuple(values)
 
     def template(self) -> object:
-        """One template argument: an integer, possibly negative or in another base, or a type."""
+        """Parse one template argument: an integer, possibly negative or in another base, or a type."""
         reader = self.reader
         if digits := reader.taken(r"-?0[xX][0-9a-fA-F]{1,16}|-?0b[01']{1,64}|-?\d+"):
             return int(digits.replace("'", ""), 0) if re.match("-?0[xXb]", digits) else reader.whole(digits)
@@ -258,12 +258,12 @@ class Evaluation:
         return function.meaning(templates, [])
 
     def braces(self) -> None:
-        """`{}` or `()` after a type without arguments, if there."""
+        """Skip `{}` or `()` after a type without arguments, if there."""
         self.reader.taken(r"\{\s*\}")
 
 
 def bounded(value: object) -> object:
-    """The value; `LayoutError` if it is too deep, has more than 4096 entries or holds integers beyond 64 bits."""
+    """Return the value; raise `LayoutError` if too deep, over 4096 entries or with integers beyond 64 bits."""
     waiting: list[tuple[object, int]] = [(value, 0)]
     seen = 0
     while waiting:
@@ -287,14 +287,14 @@ def bounded(value: object) -> object:
 
 
 def added(a: object, b: object) -> object:
-    """`a + b`; an iterator moves."""
+    """Compute `a + b`; an iterator moves."""
     if isinstance(a, CountingIterator | CoordinateIterator | Pointer):
         return a.moved(term(b))
     return plus(term(a), term(b))
 
 
 def compared(a: object, b: object) -> Integer:
-    """`a == b`: terms, layouts, swizzles."""
+    """Compare `a == b`: terms, layouts, swizzles."""
     if isinstance(a, Strided) and isinstance(b, Strided):
         return equal((a.shape, a.stride), (b.shape, b.stride))
     if isinstance(a, Strided | Composed | Swizzle) or isinstance(b, Strided | Composed | Swizzle):
@@ -303,14 +303,14 @@ def compared(a: object, b: object) -> Integer:
 
 
 def dereferenced(value: object) -> object:
-    """`*iterator`."""
+    """Evaluate `*iterator`."""
     if isinstance(value, CountingIterator | CoordinateIterator | Pointer):
         return value.value
     raise LayoutError(f"expected an iterator to dereference, got {shown(value)}")
 
 
 def applied(value: object, given: list[object], bracket: bool) -> object:
-    """`layout(c, ...)`, `tensor(c, ...)`, `tensor[c]`, `iterator[c]`, `swizzle(x)`."""
+    """Evaluate `layout(c, ...)`, `tensor(c, ...)`, `tensor[c]`, `iterator[c]`, `swizzle(x)`."""
     if not given:
         raise LayoutError(f"expected a coordinate for {shown(value)}")
     coordinate = given[0] if len(given) == 1 else tuple(given)
@@ -328,7 +328,7 @@ def applied(value: object, given: list[object], bracket: bool) -> object:
 
 
 def sliced_layout(layout: Strided | Composed, coordinate: object) -> Strided | Composed:
-    """`layout(_, 1)`."""
+    """Evaluate `layout(_, 1)`."""
     if isinstance(layout, Strided):
         return layout.slice(coordinate)
     tensor = ImplicitTensor(CountingIterator(0), layout).slice(coordinate)

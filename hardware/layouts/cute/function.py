@@ -1,4 +1,4 @@
-"""A function of expressions as a value, and how its arguments are checked."""
+"""Functions of expressions as values, with checks of their arguments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Given = list[object]
 
 @dataclass(frozen=True)
 class Function:
-    """One function or type: its names, its meaning over (template arguments, arguments), and how many it takes.
+    """A function or type: its names, its meaning over (template arguments, arguments), and its number of arguments.
 
     `templated`: `<...>` may follow, with exactly `parameters` entries unless None; `constant`: a type, which stands
     for its value without arguments.
@@ -33,31 +33,31 @@ class Function:
 
 
 def a_layout(value: object) -> Strided:
-    """The value if it is a layout without a swizzle; a shape's compact layout is not made up."""
+    """Return the value if it is a layout without a swizzle; a shape is not completed to its compact layout."""
     if isinstance(value, Strided):
         return value
     raise LayoutError(f"expected a layout, got {shown(value)}")
 
 
 def a_tensor(value: object) -> ImplicitTensor:
-    """The value if it is a tensor."""
+    """Return the value if it is a tensor; raise `LayoutError` otherwise."""
     if isinstance(value, ImplicitTensor):
         return value
     raise LayoutError(f"expected a tensor, got {shown(value)}")
 
 
 def shape_of(value: object) -> Term:
-    """The shape of a layout or tensor; a term is its own."""
+    """Return the shape of a layout or tensor; a term is its own."""
     return value.shape if isinstance(value, Strided | Composed | ImplicitTensor) else term(value)
 
 
 def places(templates: Templates) -> tuple[int, ...]:
-    """Template arguments as integers."""
+    """Convert template arguments to integers."""
     return tuple(number(integer(t)) for t in templates)
 
 
 def plain(name: str, meaning: Callable[..., object], count: int, most: int | None = None) -> Function:
-    """A function of terms only."""
+    """Build a function of terms only."""
     return Function(
         (name,), lambda _, given: meaning(*map(term, given)), count, count if most is None else most
     )

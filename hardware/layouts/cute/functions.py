@@ -1,4 +1,4 @@
-"""The functions and types that expressions may name, as records; families in files of their own are added up here."""
+"""The functions and types that expressions may name, as records; families in files of their own are collected here."""
 
 from tapestry.hardware.layouts.cute.function import Function
 from tapestry.hardware.layouts.cute.functions_layouts import LAYOUT_FUNCTIONS

@@ -1,4 +1,4 @@
-"""Functions that make, take apart and combine layouts; those of tensors act on their layouts."""
+"""Functions that build, split and combine layouts; those of tensors act on their layouts."""
 
 from collections.abc import Callable
 
@@ -56,7 +56,7 @@ def _ordered(_: Templates, given: Given) -> Strided:
 
 
 def _on_layout(change: Callable[..., Strided]) -> Callable[[Templates, Given], object]:
-    """A change of a layout that also acts within a swizzle and on a tensor's layout."""
+    """Extend a change of a layout so that it also acts within a swizzle and on a tensor's layout."""
 
     def meaning(_: Templates, given: Given) -> object:
         value, rest = given[0], given[1:]

@@ -1,4 +1,4 @@
-"""Functions that measure layouts and tuples, and take, put together or reorder their modes."""
+"""Functions that measure layouts and tuples, and select, concatenate or reorder their modes."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ def _get(templates: Templates, given: Given) -> object:
 
 
 def _entry(value: object, path: tuple[int, ...]) -> object:
-    """The entry of a tuple of anything (layouts of a tiler, say)."""
+    """Return the entry at `path` of a tuple of anything (layouts of a tiler, say)."""
     for place in path:
         if not isinstance(value, tuple) or not 0 <= place < len(value):
             raise LayoutError(f"Index out of range: {place} of {shown(value)}")

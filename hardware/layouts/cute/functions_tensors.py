@@ -1,4 +1,4 @@
-"""Iterators, tensors and what prints them."""
+"""Functions that build iterators and tensors and print them."""
 
 from tapestry.hardware.layouts.cute.basis import term
 from tapestry.hardware.layouts.cute.composed import Composed

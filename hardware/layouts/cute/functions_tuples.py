@@ -140,7 +140,7 @@ def _basis_get(_: Templates, given: Given) -> Term:
 
 
 def _known(truth: bool, *terms: Term) -> Integer:
-    """A truth value, static if all integers are."""
+    """Return a truth value, static if all integers are."""
     return (
         Static(int(truth))
         if all(isinstance(leaf, Static) for t in terms for leaf in leaves(t))

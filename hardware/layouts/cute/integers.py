@@ -30,59 +30,59 @@ ZERO, ONE = Static(0), Static(1)
 
 
 def number(x: Integer) -> int:
-    """The value of an integer, static or not."""
+    """Return the value of an integer, static or not."""
     return x.value if isinstance(x, Static) else x
 
 
 def constant(x: object, value: int) -> bool:
-    """Whether `x` is the static integer `value`."""
+    """Return whether `x` is the static integer `value`."""
     return isinstance(x, Static) and x.value == value
 
 
 def combined(a: Integer, b: Integer, operation: Callable[[int, int], int]) -> Integer:
-    """An operation on two integers: static if both are."""
+    """Apply an operation to two integers; the result is static if both are."""
     result = operation(number(a), number(b))
     return Static(result) if isinstance(a, Static) and isinstance(b, Static) else result
 
 
 def added(a: Integer, b: Integer) -> Integer:
-    """`a + b`."""
+    """Compute `a + b`."""
     return combined(a, b, lambda x, y: x + y)
 
 
 def subtracted(a: Integer, b: Integer) -> Integer:
-    """`a - b`."""
+    """Compute `a - b`."""
     return combined(a, b, lambda x, y: x - y)
 
 
 def multiplied(a: Integer, b: Integer) -> Integer:
-    """`a * b`; a static zero absorbs a dynamic operand."""
+    """Compute `a * b`; a static zero absorbs a dynamic operand."""
     return ZERO if constant(a, 0) or constant(b, 0) else combined(a, b, lambda x, y: x * y)
 
 
 def multiplied_up(numbers: Iterable[Integer]) -> Integer:
-    """The product of integers, `_1` of none."""
+    """Compute the product of integers, `_1` of none."""
     found = list(numbers)
     start: Integer = found[0] if found else ONE
     return reduce(multiplied, found[1:], start)
 
 
 def truncated(x: int, y: int) -> int:
-    """The quotient of C, rounded toward zero; `LayoutError` for a zero divisor."""
+    """Compute the quotient of C, rounded toward zero; raise `LayoutError` for a zero divisor."""
     if y == 0:
         raise LayoutError(f"expected a divisor other than 0, got {x} / 0")
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 
 def divided(a: Integer, b: Integer) -> Integer:
-    """`a / b` of C; a static zero divided by a dynamic integer stays static."""
+    """Compute `a / b` of C; a static zero divided by a dynamic integer stays static."""
     if constant(a, 0) and not isinstance(b, Static):
         return ZERO
     return combined(a, b, truncated)
 
 
 def remainder(a: Integer, b: Integer) -> Integer:
-    """`a % b` of C, with the sign of `a`."""
+    """Compute `a % b` of C, with the sign of `a`."""
     if (constant(a, 0) and not isinstance(b, Static)) or (
         isinstance(b, Static) and abs(b.value) == 1 and not isinstance(a, Static)
     ):
@@ -91,36 +91,36 @@ def remainder(a: Integer, b: Integer) -> Integer:
 
 
 def rounded_up(a: Integer, b: Integer) -> Integer:
-    """`ceil_div(a, b)`: (a + b - 1) / b."""
+    """Compute `ceil_div(a, b)`: (a + b - 1) / b."""
     return divided(subtracted(added(a, b), ONE), b)
 
 
 def negated(x: Integer) -> Integer:
-    """`-x`."""
+    """Compute `-x`."""
     return Static(-x.value) if isinstance(x, Static) else -x
 
 
 def absolute(x: Integer) -> Integer:
-    """`abs(x)`."""
+    """Compute `abs(x)`."""
     return Static(abs(x.value)) if isinstance(x, Static) else abs(x)
 
 
 def sign(x: Integer) -> Integer:
-    """`signum(x)`: -1, 0 or 1."""
+    """Compute `signum(x)`: -1, 0 or 1."""
     found = (number(x) > 0) - (number(x) < 0)
     return Static(found) if isinstance(x, Static) else found
 
 
 def smaller(a: Integer, b: Integer) -> Integer:
-    """`min(a, b)`: static only if both are."""
+    """Compute `min(a, b)`: static only if both are."""
     return combined(a, b, min)
 
 
 def larger(a: Integer, b: Integer) -> Integer:
-    """`max(a, b)`: static only if both are."""
+    """Compute `max(a, b)`: static only if both are."""
     return combined(a, b, max)
 
 
 def common_divisor(a: Integer, b: Integer) -> Integer:
-    """`gcd(a, b)`, not negative."""
+    """Compute `gcd(a, b)`, not negative."""
     return combined(a, b, gcd)

@@ -1,4 +1,4 @@
-"""Inverses of layouts, and what two layouts have in common.
+"""Inverses of layouts, and the common part of two layouts.
 
 Source: NVIDIA/cutlass include/cute/layout.hpp.
 """
@@ -22,7 +22,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 
 def right_inverse(layout: Strided) -> Strided:
-    """The largest R with layout(R(i)) == i for all i < size(R); dynamic strides are left out."""
+    """Compute the largest R with layout(R(i)) == i for all i < size(R); dynamic strides are left out."""
     shapes, strides, before = _simple(layout)
     known = [k for k, d in enumerate(strides) if isinstance(d, Static)]
     found: list[tuple[Integer, Integer]] = [(ONE, ZERO)]
@@ -35,7 +35,7 @@ def right_inverse(layout: Strided) -> Strided:
 
 
 def left_inverse(layout: Strided) -> Strided:
-    """The L with L(layout(i)) == i for all i of an injective layout (a quasi-inverse of others).
+    """Compute the L with L(layout(i)) == i for all i of an injective layout (a quasi-inverse of others).
 
     Raises `LayoutError` for dynamic strides and where the gaps do not divide ("Left inverse divisibility condition").
     """
@@ -57,7 +57,7 @@ def left_inverse(layout: Strided) -> Strided:
 
 
 def _simple(layout: Strided) -> tuple[list[Integer], list[Integer], list[Integer]]:
-    """Extents, strides, and the product of the extents before, of the coalesced modes."""
+    """Return the extents, strides, and the product of the extents before, of the coalesced modes."""
     simple = coalesce(layout)
     shapes = [integer(s) for s in wrapped(simple.shape)]
     strides = [integer(d) for d in wrapped(simple.stride)]
@@ -68,7 +68,7 @@ def _simple(layout: Strided) -> tuple[list[Integer], list[Integer], list[Integer
 
 
 def _by_stride(places: list[int], strides: list[Integer]) -> list[int]:
-    """Places sorted by stride through exchanges, which settles ties as CuTe does."""
+    """Sort positions by stride through exchanges, which settles ties as CuTe does."""
     order = list(places)
     for i in range(len(order)):
         for j in range(i + 1, len(order)):
@@ -78,7 +78,7 @@ def _by_stride(places: list[int], strides: list[Integer]) -> list[int]:
 
 
 def max_common_layout(a: Strided, b: Strided) -> Strided:
-    """The layout R of the most contiguous elements in both: a(R(i)) == i and b(R(i)) == i."""
+    """Compute the layout R of the most contiguous elements in both: a(R(i)) == i and b(R(i)) == i."""
     inverse = right_inverse(b)
     first = coalesce(composition(a, inverse)).modes[0]
     if isinstance(first.shape, Static) and constant(first.stride, 1):
@@ -87,7 +87,7 @@ def max_common_layout(a: Strided, b: Strided) -> Strided:
 
 
 def max_common_vector(a: Strided, b: Strided) -> Integer:
-    """How many contiguous elements correspond in both layouts."""
+    """Count the contiguous elements that correspond in both layouts."""
     first = coalesce(composition(a, right_inverse(b))).modes[0]
     if isinstance(first.shape, Static) and constant(first.stride, 1):
         return first.shape
@@ -95,7 +95,7 @@ def max_common_vector(a: Strided, b: Strided) -> Integer:
 
 
 def nullspace(layout: Strided) -> Strided:
-    """The layout of the coordinates that strides of static 0 send to 0."""
+    """Compute the layout of the coordinates that strides of static 0 send to 0."""
     shapes, strides = leaves(layout.shape), leaves(layout.stride)
     steps = leaves(compact(shapes))
     kept = [k for k, d in enumerate(strides) if constant(d, 0)]

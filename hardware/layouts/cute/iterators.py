@@ -1,4 +1,4 @@
-"""What a tensor's layout moves: numbers counted, coordinates of the TMA, and pointers.
+"""The iterators that a tensor's layout moves: counted numbers, coordinates of the TMA, and pointers.
 
 Source: NVIDIA/cutlass include/cute/pointer_base.hpp and numeric/arithmetic_tuple.hpp.
 """
@@ -21,12 +21,12 @@ class CountingIterator:
         return f"counting_iter({self.start})"
 
     def moved(self, offset: Term) -> "CountingIterator":
-        """The iterator `offset` further."""
+        """Return the iterator `offset` further."""
         return CountingIterator(self.start + number(integer(offset)))
 
     @property
     def value(self) -> Term:
-        """What `*iterator` is."""
+        """The value of `*iterator`."""
         return self.start
 
 
@@ -40,12 +40,12 @@ class CoordinateIterator:
         return f"ArithTuple{self.coordinate}"
 
     def moved(self, offset: Term) -> "CoordinateIterator":
-        """The iterator with a coordinate, a basis element or a static 0 added."""
+        """Return the iterator with a coordinate, a basis element or a static 0 added."""
         return CoordinateIterator(plus(self.coordinate, offset))
 
     @property
     def value(self) -> Term:
-        """What `*iterator` is."""
+        """The value of `*iterator`."""
         return self.coordinate
 
 
@@ -61,12 +61,12 @@ class Pointer:
         return f"{self.space + '_' if self.space else ''}ptr[{self.bits}b]"
 
     def moved(self, offset: Term) -> "Pointer":
-        """The pointer `offset` elements further."""
+        """Return the pointer `offset` elements further."""
         return Pointer(self.bits, self.space, self.start + number(integer(offset)))
 
     @property
     def value(self) -> Term:
-        """Nothing is stored here: refused."""
+        """A value that does not exist: nothing is stored here, so `LayoutError` is raised."""
         raise LayoutError(f"expected an implicit iterator (counting_iter, ArithTuple), got {self}")
 
 
@@ -74,7 +74,7 @@ Iterator = CountingIterator | CoordinateIterator | Pointer
 
 
 def coordinate_iterator(*parts: Term) -> CoordinateIterator:
-    """`make_inttuple_iter`: one tuple, or the entries of one (the documentation's form)."""
+    """Compute `make_inttuple_iter`: one tuple, or the entries of one (the documentation's form)."""
     found = as_arithmetic(parts[0] if len(parts) == 1 else tuple(parts))
     if not isinstance(found, ArithmeticTuple | int) and not hasattr(found, "value"):
         raise LayoutError("expected a tuple of integers")

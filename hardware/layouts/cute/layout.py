@@ -33,7 +33,7 @@ MOST_AXES = 32
 class CuteLayout(Layout):
     """A layout of integer strides over elements of `element_bits` bits.
 
-    `shape` holds the sizes of the top modes; `space` is "", "gmem", "smem" or "rmem". Raises `LayoutError` for basis
+    `shape` holds the sizes of the top modes; `space` is "", "gmem", "smem" or "rmem". `LayoutError` is raised for basis
     strides, negative strides, extents below 1, and codomains beyond 2^63 - 1.
     """
 
@@ -77,33 +77,33 @@ class CuteLayout(Layout):
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
-        """One row: the buffer."""
+        """The shape of the buffer, one row."""
         return (self.buffer_elements,)
 
     @property
     def buffer_count(self) -> int:
-        """One pointer, one buffer."""
+        """The number of buffers: one pointer, one buffer."""
         return 1
 
     @cached_property
     def buffer_elements(self) -> int:
-        """Slots up to the largest offset, a swizzle's last period filled up."""
+        """The number of slots up to the largest offset, a swizzle's last period filled up."""
         end = self.start + number(self.inner.cosize)
         period = self._swizzle.size if self._swizzle else 1
         return -(-end // period) * period
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """The elements alone, as CuTe prints its layouts: what lies between them has no coordinates."""
+        """The shape of the elements alone, as CuTe prints its layouts: slots between them have no coordinates."""
         return self.shape
 
     def picture_offsets(self, places: Indices) -> Indices:
-        """Offsets (n,) of the elements at places (n, rank)."""
+        """Return the offsets (n,) of the elements at places (n, rank)."""
         return self._offsets(places)
 
     @cached_property
     def _leaves(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """(extent, stride, coordinate step) of every leaf after coalescing, by dimension, first leaf fastest."""
+        """The (extent, stride, coordinate step) of every leaf after coalescing, by dimension, first leaf fastest."""
         found = []
         for mode in self.inner.modes:
             step, parts = 1, []
@@ -115,7 +115,7 @@ class CuteLayout(Layout):
         return tuple(found)
 
     def _offsets(self, coords: Indices) -> Indices:
-        """Offsets (n,) of coordinates (n, rank)."""
+        """Compute the offsets (n,) of coordinates (n, rank)."""
         found = np.full(len(coords), self.start, dtype=np.int64)
         for dimension, parts in enumerate(self._leaves):
             rest = coords[:, dimension]
@@ -127,7 +127,7 @@ class CuteLayout(Layout):
         return self._swizzled(found)
 
     def _swizzled(self, offsets: Indices) -> Indices:
-        """Offsets through the swizzle, which is its own inverse."""
+        """Apply the swizzle, which is its own inverse, to offsets."""
         swizzle = self._swizzle
         if swizzle is None:
             return offsets
@@ -136,19 +136,19 @@ class CuteLayout(Layout):
 
     @cached_property
     def _nested(self) -> bool:
-        """Whether every stride reaches beyond all that smaller strides can: offsets then split by division."""
+        """True if every stride reaches beyond all that smaller strides can: offsets then split by division."""
         return _reaches_beyond((d, s) for parts in self._leaves for s, d, _ in parts if s > 1)
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes of slots without an element; elements that share a slot (stride 0) count once."""
+        """The bytes of slots without an element; elements that share a slot (stride 0) count once."""
         moving = [(d, s) for parts in self._leaves for s, d, _ in parts if s > 1 and d > 0]
         apart = _reaches_beyond(moving)
         occupied = prod(s for _, s in moving) if apart else int(np.count_nonzero(self._table >= 0))
         return self.size_bytes - -(-occupied * self.element_bits // 8)
 
     def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) at offsets (n,) and which are real; of aliases the first in C order."""
+        """Compute coordinates (n, rank) at offsets (n,) and which of them are real; of aliases the first in C order."""
         if not self._nested:
             return self._looked_up(offsets)
         rest = self._swizzled(offsets) - self.start
@@ -168,7 +168,7 @@ class CuteLayout(Layout):
 
     @cached_property
     def _table(self) -> Indices:
-        """For each slot the C-order index of the first element in it, -1 for padding."""
+        """The C-order index of the first element in each slot, -1 for padding."""
         if max(self.buffer_elements, self.element_count) > LARGEST_TABLE:
             raise LayoutError(f"expected at most {LARGEST_TABLE} slots to invert strides that interleave")
         table = np.full(self.buffer_elements, -1, dtype=np.int64)
@@ -176,7 +176,7 @@ class CuteLayout(Layout):
         return table
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
-        """The buffer (1, buffer_elements); `LayoutError` where elements that share a slot differ."""
+        """Pack an array to the buffer (1, buffer_elements); raise `LayoutError` if elements sharing a slot differ."""
         if len(self._axes) > MOST_AXES:
             return super().pack(array, fill)
         self._expect(array, self.shape, "array")
@@ -187,7 +187,7 @@ class CuteLayout(Layout):
         return self._permuted(buffer).reshape(1, -1)
 
     def unpack(self, buffers: Buffers) -> Buffers:
-        """The array (shape) in a buffer (1, buffer_elements)."""
+        """Unpack the array (shape) from a buffer (1, buffer_elements)."""
         if len(self._axes) > MOST_AXES:
             return super().unpack(buffers)
         self._expect(buffers, (1, self.buffer_elements), "buffers")
@@ -202,11 +202,11 @@ class CuteLayout(Layout):
 
     @property
     def _axes(self) -> tuple[int, ...]:
-        """Extents of all leaves, slowest first within each dimension."""
+        """The extents of all leaves, slowest first within each dimension."""
         return tuple(s for parts in self._leaves for s, _, _ in reversed(parts))
 
     def _view(self, buffer: Buffers) -> Buffers:
-        """The elements in a buffer as an array with an axis for each leaf."""
+        """View the elements in a buffer as an array with an axis for each leaf."""
         steps = tuple(d * buffer.itemsize for parts in self._leaves for _, d, _ in reversed(parts))
         return as_strided(buffer[self.start :], self._axes, steps)
 
@@ -215,7 +215,7 @@ class CuteLayout(Layout):
 
 
 def _reaches_beyond(leaves: Iterable[tuple[int, int]]) -> bool:
-    """Whether each (stride, extent) steps over all that those with smaller strides reach."""
+    """Return whether each (stride, extent) steps over all that those with smaller strides reach."""
     reach = 0
     for stride, extent in sorted(leaves):
         if stride <= reach:
@@ -225,7 +225,7 @@ def _reaches_beyond(leaves: Iterable[tuple[int, int]]) -> bool:
 
 
 def parse(text: str, dtype: str | None = None) -> CuteLayout:
-    """The layout of `ptr[16b] o shape:stride`, `f16 shape:stride` or `shape:stride` (elements of `dtype`, f32 if None).
+    """Parse `ptr[16b] o shape:stride`, `f16 shape:stride` or `shape:stride` (elements of `dtype`, f32 if None).
 
     A swizzle may stand before it: `smem_ptr[16b] o Sw<3,4,3> o _0 o (8,64):(64,1)`. Raises `LayoutError` with the
     character and what was expected.
@@ -249,7 +249,7 @@ def parse(text: str, dtype: str | None = None) -> CuteLayout:
 
 
 def _refuse_implicit(text: str) -> None:
-    """Refuse a tensor of coordinates or counts, which CuTe prints alike but keeps in no memory."""
+    """Raise `LayoutError` for a tensor of coordinates or counts, which CuTe prints alike but keeps in no memory."""
     reader = Reader(text)
     if reader.taken("ArithTuple|counting_iter"):
         tensor = parse_tensor(text)
@@ -268,10 +268,10 @@ def _named_bits(name: str, place: int) -> int:
 
 
 def bound(layout: Strided | Composed, element_bits: int, space: str = "") -> CuteLayout:
-    """A layout over elements of `element_bits` bits."""
+    """Build a layout over elements of `element_bits` bits."""
     return CuteLayout(sizes(layout.shape), element_bits, layout, space)
 
 
 def sizes(shape: Term) -> tuple[int, ...]:
-    """The sizes of a shape's top modes."""
+    """Return the sizes of a shape's top modes."""
     return tuple(number(product(mode)) for mode in wrapped(shape))

@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 
 def method_of(value: object, name: str, templates: tuple[object, ...], given: list[object]) -> object:
-    """`value.name<templates>(given)`; `LayoutError` if the value has no such method."""
+    """Evaluate `value.name<templates>(given)`; raise `LayoutError` if the value has no such method."""
     if isinstance(value, ScaledBasis) and name == "value":
         return value.value
     if isinstance(value, ImplicitTensor):
@@ -81,7 +81,7 @@ def _composed_method(layout: Composed, name: str) -> object:
 
 
 def part(whole: Term, path: tuple[object, ...]) -> Term:
-    """`get<I, ...>`: the part of a term that a path of positions leads to."""
+    """Compute `get<I, ...>`: the part of a term that a path of positions leads to."""
     for step in path:
         place = step.value if isinstance(step, Static) else step
         parts = wrapped(whole)

@@ -1,4 +1,4 @@
-"""Layouts of the same memory with elements of another size, and what tiles a shape evenly.
+"""Layouts of the same memory with elements of another size, and tilers that divide a shape evenly.
 
 Source: NVIDIA/cutlass include/cute/layout.hpp (upcast, downcast, max_alignment, domain_distribute, make_layout_like).
 """
@@ -38,7 +38,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 
 def upcast(layout: Strided, factor: int) -> Strided:
-    """The layout of elements `factor` times as large: contiguous modes shrink, other strides are divided.
+    """Compute the layout of elements `factor` times as large: contiguous modes shrink, other strides are divided.
 
     Raises `LayoutError` ("Divisibility condition") where neither of a static stride and the factor divides the other.
     """
@@ -60,7 +60,7 @@ def upcast(layout: Strided, factor: int) -> Strided:
 
 
 def downcast(layout: Strided, factor: int) -> Strided:
-    """The layout of elements `factor` times as small: contiguous modes grow, other strides are multiplied.
+    """Compute the layout of elements `factor` times as small: contiguous modes grow, other strides are multiplied.
 
     Raises `LayoutError` ("Downcast requires adjacent elements") without a static stride of 1.
     """
@@ -78,7 +78,7 @@ def _downcast(layout: Strided, factor: Static) -> Strided:
 
 
 def recast(layout: Strided, old_bits: int, new_bits: int) -> Strided:
-    """`recast_layout`: the layout in elements of `new_bits` of what is laid out in elements of `old_bits`."""
+    """Compute `recast_layout`: a layout of elements of `old_bits` in elements of `new_bits`."""
     divisor = number(common_divisor(old_bits, new_bits))
     larger, smaller = new_bits // divisor, old_bits // divisor
     raised = upcast(layout, larger) if larger > 1 else layout
@@ -86,7 +86,7 @@ def recast(layout: Strided, old_bits: int, new_bits: int) -> Strided:
 
 
 def upcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
-    """`upcast` of a layout, swizzled or not."""
+    """Apply `upcast` to a layout, swizzled or not."""
     if isinstance(layout, Strided):
         return upcast(layout, factor)
     outer = layout.outer
@@ -95,7 +95,7 @@ def upcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
 
 
 def downcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
-    """`downcast` of a layout, swizzled or not."""
+    """Apply `downcast` to a layout, swizzled or not."""
     if isinstance(layout, Strided):
         return downcast(layout, factor)
     outer = layout.outer
@@ -104,7 +104,7 @@ def downcast_any(layout: Strided | Composed, factor: int) -> Strided | Composed:
 
 
 def max_alignment(layout: Strided) -> Integer:
-    """The largest N for which `upcast(layout, N)` holds, judged by static integers."""
+    """Find the largest N for which `upcast(layout, N)` holds, by static integers only."""
     flat = coalesce(layout)
     shape = each_leaf(flat.shape, lambda s: s if isinstance(s, Static) else ONE)
     stride = each_leaf(flat.stride, lambda d: d if isinstance(d, Static) else ZERO)
@@ -117,7 +117,7 @@ def max_alignment(layout: Strided) -> Integer:
 
 
 def domain_distribute(shape: Term, count: Integer) -> Strided:
-    """A layout of `count` elements spread over a shape, each extent taking the common divisor it can."""
+    """Spread a layout of `count` elements over a shape, each extent taking the common divisor it can."""
     extents = leaves(shape)
     taken: list[Term] = []
     for extent in extents:
@@ -127,7 +127,7 @@ def domain_distribute(shape: Term, count: Integer) -> Strided:
 
 
 def evenly_divides(shape: Term, tiler: object) -> bool:
-    """Whether a tiler divides a shape without rest."""
+    """Return whether a tiler divides a shape without remainder."""
     if isinstance(tiler, tuple):
         parts = wrapped(shape)
         return len(tiler) <= len(parts) and all(map(evenly_divides, parts, tiler))
@@ -136,12 +136,12 @@ def evenly_divides(shape: Term, tiler: object) -> bool:
 
 
 def layout_like(layout: Strided) -> Strided:
-    """`make_layout_like`: the gapless layout of the same shape whose strides are ordered alike; static 0s stay."""
+    """Compute `make_layout_like`: a gapless layout of the same shape, its strides ordered alike; static 0s stay."""
     shape = zeros_filtered(layout.stride, layout.shape)
     return Strided(layout.shape, compact_in_order(shape, layout.stride))
 
 
 def paired(a: Strided, b: Strided) -> Strided:
-    """`zip(a, b)`: the modes of two layouts of one rank, pairwise."""
+    """Compute `zip(a, b)`: the modes of two layouts of one rank, pairwise."""
     same_rank(a.shape, b.shape)
     return joined(joined(pair) for pair in zip(a.modes, b.modes, strict=True))

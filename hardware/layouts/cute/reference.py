@@ -15,12 +15,12 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 
 def static(term: Term) -> Term:
-    """A term with every integer static."""
+    """Return a term with every integer static."""
     return each_leaf(term, lambda leaf: Static(number(integer(leaf))))
 
 
 def prefix_product(shape: Term, start: Term = 1) -> Term:
-    """The exclusive prefix product of a shape's leaves, extents of 1 included, with the shape's hierarchy."""
+    """Compute the exclusive prefix product of a shape's leaves, extents of 1 included, with the shape's hierarchy."""
     if isinstance(start, tuple):
         return tuple(prefix_product(s, i) for s, i in zip(*same_rank(shape, start), strict=True))
     if not isinstance(shape, tuple):
@@ -33,12 +33,12 @@ def prefix_product(shape: Term, start: Term = 1) -> Term:
 
 
 def layout_of(shape: Term, stride: Term | None = None) -> Strided:
-    """A layout of static integers; compact, first mode fastest, without strides."""
+    """Build a layout of static integers; compact, first mode fastest, without strides."""
     return Strided(static(shape), static(prefix_product(shape) if stride is None else stride))
 
 
 def coordinate_of(index: Term, shape: Term, stride: Term | None = None) -> Term:
-    """`idx2crd`: (index // stride) % shape in every mode, the last one too."""
+    """Compute `idx2crd`: (index // stride) % shape in every mode, the last one too."""
     steps = prefix_product(shape) if stride is None else stride
     if isinstance(shape, tuple):
         parts = index if isinstance(index, tuple) else (index,) * len(shape)
@@ -52,7 +52,7 @@ def coordinate_of(index: Term, shape: Term, stride: Term | None = None) -> Term:
 
 
 def complement(layout: Strided, cotarget: int = 1) -> Strided:
-    """The ordered layout of what is not reached below `cotarget`; `LayoutError` where images collide."""
+    """Compute the ordered layout of offsets not reached below `cotarget`; raise `LayoutError` if images collide."""
     shapes: list[int] = []
     strides: list[int] = []
     reached = 1
@@ -70,7 +70,7 @@ def complement(layout: Strided, cotarget: int = 1) -> Strided:
 
 
 def right_inverse(layout: Strided) -> Strided:
-    """The R with layout(R(i)) == i, up to the first stride that does not continue the ones before."""
+    """Compute the R with layout(R(i)) == i, up to the first stride that does not continue the ones before."""
     shapes: list[int] = []
     strides: list[int] = []
     reached = 1
@@ -86,12 +86,12 @@ def right_inverse(layout: Strided) -> Strided:
 
 
 def left_inverse(layout: Strided) -> Strided:
-    """The right inverse of the layout together with its complement."""
+    """Compute the right inverse of the layout together with its complement."""
     return right_inverse(joined((layout, complement(layout))))
 
 
 def _sorted_modes(layout: Strided) -> list[tuple[int, int, int]]:
-    """(stride, extent, product of the extents before) of every leaf, by stride."""
+    """Return (stride, extent, product of the extents before) of every leaf, by stride."""
     shape, stride = (static(tuple(leaves(t))) for t in (layout.shape, layout.stride))
     before = leaves(prefix_product(shape))
     triples = zip(leaves(stride), leaves(shape), before, strict=True)

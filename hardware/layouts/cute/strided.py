@@ -37,7 +37,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 class Strided:
     """The function from coordinates of `shape` to the inner product with `stride`.
 
-    Strides are integers or basis elements. Raises `LayoutError` unless both have the same hierarchy.
+    Strides are integers or basis elements. `LayoutError` is raised unless both have the same hierarchy.
     """
 
     shape: Term
@@ -53,22 +53,22 @@ class Strided:
         return f"{text(self.shape)}:{text(self.stride)}"
 
     def __call__(self, coordinate: Term) -> Term:
-        """The image of a coordinate, natural, one-dimensional or partial."""
+        """Return the image of a coordinate, natural, one-dimensional or partial."""
         return index_of(coordinate, self.shape, self.stride)
 
     @property
     def rank(self) -> int:
-        """Modes at the top."""
+        """The number of modes at the top."""
         return rank(self.shape)
 
     @property
     def depth(self) -> int:
-        """Levels of the hierarchy; 0 of a single integer."""
+        """The number of levels of the hierarchy; 0 for a single integer."""
         return depth(self.shape)
 
     @property
     def size(self) -> Integer:
-        """Coordinates of the domain."""
+        """The number of coordinates of the domain."""
         return product(self.shape)
 
     @property
@@ -91,56 +91,56 @@ class Strided:
 
     @property
     def modes(self) -> "tuple[Strided, ...]":
-        """Each top mode as a layout; a single integer is its own mode."""
+        """The top modes, each as a layout; a single integer is its own mode."""
         return tuple(map(Strided, wrapped(self.shape), wrapped(self.stride)))
 
     @property
     def flat(self) -> "Strided":
-        """The same function of depth one at most."""
+        """The equal function of depth one at most."""
         return Strided(flat(self.shape), flat(self.stride))
 
     @property
     def zeros_filtered(self) -> "Strided":
-        """With extent 1 wherever the stride is a static 0."""
+        """The layout with extent 1 wherever the stride is a static 0."""
         return Strided(zeros_filtered(self.stride, self.shape), self.stride)
 
     def slice(self, coordinate: object) -> "Strided":
-        """The modes that `_` keeps."""
+        """Return the modes that `_` keeps."""
         return Strided(sliced(coordinate, self.shape), sliced(coordinate, self.stride))
 
     def dice(self, coordinate: object) -> "Strided":
-        """The modes that `_` does not keep."""
+        """Return the modes that `_` does not keep."""
         return Strided(sliced(coordinate, self.shape, False), sliced(coordinate, self.stride, False))
 
 
 def joined(layouts: "tuple[Strided, ...] | Iterator[Strided]") -> Strided:
-    """`make_layout(a, b, ...)`: each layout a mode of the result."""
+    """Compute `make_layout(a, b, ...)`: each layout is a mode of the result."""
     parts = tuple(layouts)
     return Strided(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
 
 
 def columnwise(shape: Term) -> Strided:
-    """The gapless layout of a shape, first mode fastest (CuTe's default)."""
+    """Build the gapless layout of a shape, first mode fastest (CuTe's default)."""
     return Strided(shape, compact(shape))
 
 
 def rowwise(shape: Term) -> Strided:
-    """The gapless layout of a shape, last mode fastest."""
+    """Build the gapless layout of a shape, last mode fastest."""
     return Strided(shape, compact(shape, leftmost=False))
 
 
 def ordered(shape: Term, order: Term) -> Strided:
-    """`make_ordered_layout`: the gapless layout of a shape, modes of lower order faster."""
+    """Compute `make_ordered_layout`: the gapless layout of a shape, modes of lower order faster."""
     return Strided(shape, compact_in_order(shape, order))
 
 
 def identity(shape: Term) -> Strided:
-    """`make_identity_layout`: maps each coordinate to itself."""
+    """Compute `make_identity_layout`: the layout that maps each coordinate to itself."""
     return Strided(shape, basis_like(shape))
 
 
 def extended(layout: Strided, length: int, extra: Strided | None = None) -> Strided:
-    """`append<N>`: modes `extra` (or `_1:_0`) behind, up to rank `length`."""
+    """Compute `append<N>`: modes `extra` (or `_1:_0`) behind, up to rank `length`."""
     extra = extra or Strided(ONE, ZERO)
     missing = length - layout.rank
     if missing < 0:
@@ -152,13 +152,13 @@ def extended(layout: Strided, length: int, extra: Strided | None = None) -> Stri
 
 
 def same_function(a: Strided, b: Strided) -> bool:
-    """Whether two layouts have one size and one image at every one-dimensional coordinate."""
+    """Return whether two layouts have one size and one image at every one-dimensional coordinate."""
     sizes = _count(a), _count(b)
     return sizes[0] == sizes[1] and all(_plain(a(k)) == _plain(b(k)) for k in range(sizes[0]))
 
 
 def _plain(image: Term) -> Term:
-    """An image without the difference of static and dynamic integers."""
+    """Convert an image to plain integers, without the difference of static and dynamic ones."""
     return each_leaf(as_coordinate(image), lambda leaf: number(integer(leaf)))
 
 

@@ -33,7 +33,7 @@ MOST_PRINTED = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ImplicitTensor:
-    """`iterator o layout`: the element at a coordinate is the iterator moved by the coordinate's image."""
+    """A tensor `iterator o layout`: the element at a coordinate is the iterator moved by the coordinate's image."""
 
     iterator: Iterator
     layout: Strided | Composed
@@ -42,11 +42,11 @@ class ImplicitTensor:
         return f"{self.iterator} o {self.layout}"
 
     def __call__(self, coordinate: Term) -> Term:
-        """The element at a coordinate."""
+        """Return the element at a coordinate."""
         return self.iterator.moved(self.layout(coordinate)).value
 
     def slice(self, coordinate: object) -> "ImplicitTensor":
-        """The modes that `_` keeps; the iterator moves by the rest."""
+        """Keep the modes marked `_`; the iterator moves by the rest."""
         start = self.inner(_grounded(coordinate))
         if isinstance(self.layout, Composed):
             return ImplicitTensor(self.iterator, self.layout.slice(coordinate, start))
@@ -63,30 +63,30 @@ class ImplicitTensor:
         return self.layout.shape
 
     def at(self, coordinate: object) -> "ImplicitTensor | Term":
-        """The element at a coordinate, or the slice if it has an underscore."""
+        """Return the element at a coordinate, or the slice if it has an underscore."""
         return self.slice(coordinate) if has_underscore(coordinate) else self(coordinate)  # type: ignore[arg-type]
 
     def relaid(self, change: Callable[[Strided], Strided]) -> "ImplicitTensor":
-        """The same iterator with its layout changed (divided, composed, flattened)."""
+        """Return a tensor of this iterator with its layout changed (divided, composed, flattened)."""
         if isinstance(self.layout, Composed):
             return ImplicitTensor(self.iterator, self.layout.on_inner(change))
         return ImplicitTensor(self.iterator, change(self.layout))
 
 
 def _grounded(coordinate: object) -> Term:
-    """A coordinate with a static 0 for every underscore."""
+    """Replace every underscore of a coordinate by a static 0."""
     if isinstance(coordinate, tuple):
         return tuple(map(_grounded, coordinate))
     return ZERO if isinstance(coordinate, Underscore) else coordinate  # type: ignore[return-value]
 
 
 def identity_tensor(shape: Term) -> ImplicitTensor:
-    """`make_identity_tensor`: the tensor of its own coordinates."""
+    """Compute `make_identity_tensor`: the tensor of its own coordinates."""
     return ImplicitTensor(CoordinateIterator(zero_coordinate(shape)), identity(shape))
 
 
 def zero_coordinate(shape: Term) -> Term:
-    """The origin of a shape, static, as an iterator holds it."""
+    """Return the origin of a shape, static, as an iterator holds it."""
     return _arithmetic(each_leaf(shape, lambda _: ZERO))
 
 
@@ -95,7 +95,7 @@ def _arithmetic(term: Term) -> Term:
 
 
 def inner_partition(tensor: ImplicitTensor, tiler: Tiler, coordinate: object) -> ImplicitTensor:
-    """The tile at a coordinate of the rests (CuTe's `local_tile` and `inner_partition`)."""
+    """Return the tile at a coordinate of the rests (CuTe's `local_tile` and `inner_partition`)."""
     tiled = tensor.relaid(lambda layout: zipped_divide(layout, tiler))
     tile, rest = wrapped(tiled.shape)
     kept = _padded(coordinate, rank(rest)) if isinstance(coordinate, tuple) else coordinate
@@ -103,7 +103,7 @@ def inner_partition(tensor: ImplicitTensor, tiler: Tiler, coordinate: object) ->
 
 
 def outer_partition(tensor: ImplicitTensor, tiler: Tiler, coordinate: object) -> ImplicitTensor:
-    """The element at a coordinate of the tile, through all rests."""
+    """Return the element at a coordinate of the tile, through all rests."""
     tiled = tensor.relaid(lambda layout: zipped_divide(layout, tiler))
     tile, rest = wrapped(tiled.shape)
     kept = _padded(coordinate, rank(tile)) if isinstance(coordinate, tuple) else coordinate
@@ -113,7 +113,7 @@ def outer_partition(tensor: ImplicitTensor, tiler: Tiler, coordinate: object) ->
 def local_tile(
     tensor: ImplicitTensor, tiler: Tiler, coordinate: object, projection: object = None
 ) -> ImplicitTensor:
-    """The tile of a tensor at a coordinate; a projection `(_1, X, _1)` drops modes of the tiler and the coordinate."""
+    """Return the tensor's tile at a coordinate; a projection `(_1, X, _1)` drops modes of tiler and coordinate."""
     if projection is not None:
         tiler, coordinate = diced(projection, tiler), diced(projection, coordinate)
     return inner_partition(tensor, tiler, coordinate)
@@ -122,7 +122,7 @@ def local_tile(
 def local_partition(
     tensor: ImplicitTensor, tile: Strided, index: Integer, projection: object = None
 ) -> ImplicitTensor:
-    """What of a tensor belongs to the thread `index` of a layout of threads."""
+    """Return the partition of a tensor that belongs to the thread `index` of a layout of threads."""
     if projection is not None:
         tile = tile.dice(projection)
     flat_shape = tuple(map(product, wrapped(tile.shape)))
@@ -134,7 +134,7 @@ def local_partition(
 
 
 def diced(projection: object, value: object) -> object:
-    """What of a tuple of anything is paired with a projection's entries other than `X`."""
+    """Return the entries of a tuple of anything that are paired with a projection's entries other than `X`."""
     if not (isinstance(projection, tuple) and isinstance(value, tuple) and len(projection) == len(value)):
         raise LayoutError(f"Mismatched Ranks: projection {shown(projection)} does not fit {shown(value)}")
     return tuple(v for p, v in zip(projection, value, strict=True) if not isinstance(p, Underscore))
@@ -151,7 +151,8 @@ def _padded(coordinate: tuple[object, ...], length: int) -> tuple[object, ...]:
 
 
 def printed(tensor: ImplicitTensor, header: bool = True) -> str:
-    """`print_tensor`: the header and the elements of ranks 1 to 4, as CuTe lays them out, without the last newline.
+    """Format as `print_tensor`: the header and the elements of ranks 1 to 4, in CuTe's form, without the last
+    newline.
 
     Raises `LayoutError` for more than 2^16 elements.
     """
@@ -177,7 +178,7 @@ def _lines(tensor: ImplicitTensor) -> list[str]:
 
 
 def rows(tensor: ImplicitTensor) -> list[list[str]]:
-    """The elements of a tensor of rank 1 or 2 as texts, row by row."""
+    """Format the elements of a tensor of rank 1 or 2 as texts, row by row."""
     extents = [number(product(mode)) for mode in wrapped(tensor.shape)]
     if len(extents) == 1:
         return [[text(tensor(m))] for m in range(extents[0])]
@@ -187,12 +188,12 @@ def rows(tensor: ImplicitTensor) -> list[list[str]]:
 
 
 def padded(value: Term) -> str:
-    """`pretty_print`: an integer in five columns, anything else after two blanks."""
+    """Format as `pretty_print` does: an integer in five columns, anything else after two blanks."""
     return f"{value:5d}" if isinstance(value, int) else f"  {text(value)}"
 
 
 def print_layout(layout: Strided | Composed) -> str:
-    """`print_layout`: a layout of rank 2 as a table of its images."""
+    """Format as `print_layout`: a layout of rank 2 as a table of its images."""
     if layout.rank != 2:
         raise LayoutError(f"expected a layout of rank 2, got {layout}")
     row_count, column_count = (number(product(mode)) for mode in wrapped(layout.shape))
@@ -208,7 +209,7 @@ def print_layout(layout: Strided | Composed) -> str:
 
 
 def image(layout: Strided | Composed, coordinate: Term) -> int:
-    """The image of a coordinate as a plain integer."""
+    """Return the image of a coordinate as a plain integer."""
     found = layout(coordinate)
     if isinstance(found, int | Static):
         return number(found)

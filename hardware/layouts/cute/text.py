@@ -1,4 +1,4 @@
-"""Reading CuTe's printed texts: terms like `((_128,_64),2)` and `_1@0`, layouts `shape:stride`, iterators, tensors."""
+"""Parsing of CuTe's texts: terms like `((_128,_64),2)` and `_1@0`, layouts `shape:stride`, iterators, tensors."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LARGEST_INTEGER = (1 << 63) - 1
 
 @dataclass
 class Reader:
-    """A text and the place reached in it; refusals name the character."""
+    """A text and the position reached in it; errors name the character."""
 
     text: str
     place: int = 0
@@ -29,7 +29,7 @@ class Reader:
             raise LayoutError(f"expected at most {LONGEST_TEXT} characters, got {len(self.text)}")
 
     def expected(self, what: str) -> LayoutError:
-        """The refusal that says what was expected here."""
+        """Build the error that reports the expected text at this position."""
         rest = self.text[self.place : self.place + 20]
         return LayoutError(
             f"at character {self.place}: expected {what}, got {rest!r}"
@@ -38,7 +38,7 @@ class Reader:
         )
 
     def taken(self, pattern: str) -> str | None:
-        """What a pattern matches here after blanks, passing over it; None if it does not match."""
+        """Match a pattern here after blanks and advance past it; None if it does not match."""
         blanks = re.compile(r"\s*", re.ASCII).match(self.text, self.place)
         start = blanks.end() if blanks else self.place
         found = re.compile(pattern, re.ASCII).match(self.text, start)
@@ -48,7 +48,7 @@ class Reader:
         return found.group()
 
     def need(self, pattern: str, what: str) -> str:
-        """What a pattern matches here; a refusal if it does not."""
+        """Match a pattern here; raise `LayoutError` if it does not match."""
         found = self.taken(pattern)
         if found is None:
             self.taken("")
@@ -56,24 +56,24 @@ class Reader:
         return found
 
     def finish(self) -> None:
-        """Refuses anything left over."""
+        """Raise `LayoutError` if text is left over."""
         self.taken("")
         if self.place != len(self.text):
             raise self.expected("the end of the text")
 
     def whole(self, digits: str) -> int:
-        """The value of digits, bounded to 64 bits."""
+        """Return the value of digits, bounded to 64 bits."""
         if len(digits) > 20 or abs(int(digits)) > LARGEST_INTEGER:
             raise LayoutError(f"at character {self.place - len(digits)}: expected an integer of 64 bits")
         return int(digits)
 
     def number(self) -> Integer:
-        """`4`, `-4`, `_4` or `_-4`."""
+        """Parse `4`, `-4`, `_4` or `_-4`."""
         digits = self.need(r"_?-?\d+", "an integer like 4 or _4")
         return Static(self.whole(digits[1:])) if digits[0] == "_" else self.whole(digits)
 
     def leaf(self) -> Term:
-        """An integer, or a scaled basis element `5@1@0` (innermost mode first)."""
+        """Parse an integer, or a scaled basis element `5@1@0` (innermost mode first)."""
         value, modes = self.number(), []
         while self.taken("@"):
             modes.append(self.whole(self.need(r"\d+", "the mode of a basis element")))
@@ -82,7 +82,7 @@ class Reader:
         return ScaledBasis(value, tuple(reversed(modes))) if modes else value
 
     def term(self, depth: int = 0) -> Term:
-        """A leaf or a tuple of terms."""
+        """Parse a leaf or a tuple of terms."""
         if self.taken(r"\("):
             if depth == DEEPEST_NESTING:
                 raise self.expected(f"at most {DEEPEST_NESTING} levels of parentheses")
@@ -95,7 +95,7 @@ class Reader:
         return self.leaf()
 
     def coordinate(self, depth: int = 0) -> object:
-        """A term in which `_` may stand for a whole mode."""
+        """Parse a term in which `_` may stand for a whole mode."""
         if self.taken(r"\("):
             if depth == DEEPEST_NESTING:
                 raise self.expected(f"at most {DEEPEST_NESTING} levels of parentheses")
@@ -108,13 +108,13 @@ class Reader:
         return KEEP if self.taken(r"_(?![-\d])") else self.leaf()
 
     def layout(self) -> Strided:
-        """`shape:stride`, both terms of one hierarchy."""
+        """Parse `shape:stride`, both terms of one hierarchy."""
         shape = self.term()
         self.need(":", "':' between the shape and the stride")
         return Strided(shape, self.term())
 
     def any_layout(self) -> Strided | Composed:
-        """`shape:stride`, or `Sw<B,M,S> o offset o shape:stride`."""
+        """Parse `shape:stride`, or `Sw<B,M,S> o offset o shape:stride`."""
         if not self.taken(r"Sw\s*<"):
             return self.layout()
         bits, base, shift = self._three()
@@ -131,7 +131,7 @@ class Reader:
         return values[0], values[1], values[2]
 
     def iterator(self) -> Iterator:
-        """`counting_iter(42)`, `ArithTuple(0,_0)`, a bare coordinate `(0,_0)`, or a pointer `gmem_ptr[16b](...)`."""
+        """Parse `counting_iter(42)`, `ArithTuple(0,_0)`, a coordinate `(0,_0)`, or a pointer `gmem_ptr[16b](...)`."""
         if self.taken(r"counting_iter\("):
             start = self.number()
             self.need(r"\)", "')'")
@@ -144,14 +144,14 @@ class Reader:
         return CoordinateIterator(as_arithmetic(self.term()))
 
     def tensor(self) -> ImplicitTensor:
-        """`iterator o layout`."""
+        """Parse `iterator o layout`."""
         start = self.iterator()
         self.need("o", "'o' between the iterator and the layout")
         return ImplicitTensor(start, self.any_layout())
 
 
 def parse_term(text: str) -> Term:
-    """The shape, stride or coordinate that a text says."""
+    """Parse the text of a shape, stride or coordinate."""
     reader = Reader(text)
     term = reader.term()
     reader.finish()
@@ -159,7 +159,7 @@ def parse_term(text: str) -> Term:
 
 
 def parse_coordinate(text: str) -> object:
-    """The coordinate that a text says; `_` keeps a mode."""
+    """Parse the text of a coordinate; `_` keeps a mode."""
     reader = Reader(text)
     found = reader.coordinate()
     reader.finish()
@@ -167,7 +167,7 @@ def parse_coordinate(text: str) -> object:
 
 
 def parse_strided(text: str) -> Strided:
-    """The layout that `shape:stride` says."""
+    """Parse the text `shape:stride` of a layout."""
     reader = Reader(text)
     layout = reader.layout()
     reader.finish()
@@ -175,7 +175,7 @@ def parse_strided(text: str) -> Strided:
 
 
 def parse_any_layout(text: str) -> Strided | Composed:
-    """The layout, swizzled or not, that a text says."""
+    """Parse the text of a layout, swizzled or not."""
     reader = Reader(text)
     layout = reader.any_layout()
     reader.finish()
@@ -183,7 +183,7 @@ def parse_any_layout(text: str) -> Strided | Composed:
 
 
 def parse_iterator(text: str) -> Iterator:
-    """The iterator that a text says."""
+    """Parse the text of an iterator."""
     reader = Reader(text)
     iterator = reader.iterator()
     reader.finish()
@@ -191,7 +191,7 @@ def parse_iterator(text: str) -> Iterator:
 
 
 def parse_tensor(text: str) -> ImplicitTensor:
-    """The tensor that `iterator o layout` says."""
+    """Parse the text `iterator o layout` of a tensor."""
     reader = Reader(text)
     tensor = reader.tensor()
     reader.finish()

@@ -1,4 +1,4 @@
-"""Dividing a layout by a tile, and repeating a tile: logical, zipped, tiled, flat, blocked and raked.
+"""Division of a layout by a tile, and repetition of a tile: logical, zipped, tiled, flat, blocked and raked.
 
 Source: NVIDIA/cutlass include/cute/layout.hpp and media/docs/cpp/cute/02_layout_algebra.md.
 """
@@ -20,7 +20,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 
 def logical_divide(layout: Strided, tiler: Tiler) -> Strided:
-    """The layout as (tile, rest): what the tiler points at, and how it repeats; a tuple divides mode by mode."""
+    """Divide the layout into (tile, rest): the tiler's elements, and their repetition; a tuple divides mode by mode."""
     if isinstance(tiler, tuple):
         return by_mode(layout, tiler, logical_divide)
     if isinstance(tiler, Underscore):
@@ -30,22 +30,22 @@ def logical_divide(layout: Strided, tiler: Tiler) -> Strided:
 
 
 def zipped_divide(layout: Strided, tiler: Tiler) -> Strided:
-    """`logical_divide` with all tiles in the first mode and all rests in the second."""
+    """Compute `logical_divide` with all tiles in the first mode and all rests in the second."""
     return _unzipped(logical_divide(layout, tiler), tiler)
 
 
 def tiled_divide(layout: Strided, tiler: Tiler) -> Strided:
-    """`zipped_divide` with the rests as modes of their own."""
+    """Compute `zipped_divide` with the rests as modes of their own."""
     return _opened(zipped_divide(layout, tiler), first=False)
 
 
 def flat_divide(layout: Strided, tiler: Tiler) -> Strided:
-    """`zipped_divide` with tiles and rests as modes of their own."""
+    """Compute `zipped_divide` with tiles and rests as modes of their own."""
     return _opened(zipped_divide(layout, tiler), first=True)
 
 
 def logical_product(block: Strided, tiler: Tiler) -> Strided:
-    """The block, and how it is repeated by the tiler; a tuple multiplies mode by mode."""
+    """Compute the block and its repetition by the tiler; a tuple multiplies mode by mode."""
     if isinstance(tiler, tuple):
         return by_mode(block, tiler, logical_product)
     if isinstance(tiler, Underscore):
@@ -56,34 +56,34 @@ def logical_product(block: Strided, tiler: Tiler) -> Strided:
 
 
 def zipped_product(block: Strided, tiler: Tiler) -> Strided:
-    """`logical_product` with all blocks in the first mode and all repetitions in the second."""
+    """Compute `logical_product` with all blocks in the first mode and all repetitions in the second."""
     return _unzipped(logical_product(block, tiler), tiler)
 
 
 def tiled_product(block: Strided, tiler: Tiler) -> Strided:
-    """`zipped_product` with the repetitions as modes of their own."""
+    """Compute `zipped_product` with the repetitions as modes of their own."""
     return _opened(zipped_product(block, tiler), first=False)
 
 
 def flat_product(block: Strided, tiler: Tiler) -> Strided:
-    """`zipped_product` with blocks and repetitions as modes of their own."""
+    """Compute `zipped_product` with blocks and repetitions as modes of their own."""
     return _opened(zipped_product(block, tiler), first=True)
 
 
 def blocked_product(block: Strided, tiler: Strided) -> Strided:
-    """The block repeated so that each mode runs through the block first: ((block, tiler), ...)."""
+    """Repeat the block so that each mode runs through the block first: ((block, tiler), ...)."""
     inner, outer = _paired_product(block, tiler)
     return _zipped(inner, outer)
 
 
 def raked_product(block: Strided, tiler: Strided) -> Strided:
-    """The block repeated and interleaved, each mode through the tiler first: ((tiler, block), ...)."""
+    """Repeat and interleave the block, each mode through the tiler first: ((tiler, block), ...)."""
     inner, outer = _paired_product(block, tiler)
     return _zipped(outer, inner)
 
 
 def tile_to_shape(block: Strided, target: Term, order: Term | None = None) -> Strided:
-    """The block repeated to fill a target shape, modes of lower `order` first (the first mode by default).
+    """Repeat the block to fill a target shape, modes of lower `order` first (the first mode by default).
 
     Raises `LayoutError` if the block has more modes or its extents do not divide the target's.
     """
@@ -118,7 +118,7 @@ def _spread(term: Term, first: bool) -> Term:
 
 
 def _parts(term: Term) -> tuple[Term, ...]:
-    """The modes of a term; a single mode stays as it is, wrapped or not, as `_` keeps it in a slice."""
+    """Return the modes of a term; a single mode stays as it is, wrapped or not, as `_` keeps it in a slice."""
     return term if isinstance(term, tuple) and len(term) != 1 else (term,)
 
 

@@ -1,8 +1,9 @@
-"""Descriptors of Hopper's tensor memory accelerator: what tensor a TMA instruction sees, and which are allowed.
+"""Descriptors of Hopper's tensor memory accelerator: the tensor that a TMA instruction addresses, and the limits on
+it.
 
 Sources: NVIDIA CUDA driver API, `cuTensorMapEncodeTiled` (limits); NVIDIA/cutlass
 include/cute/atom/copy_traits_sm90_tma.hpp (from a layout) and copy_traits_sm90_tma_swizzle.hpp (swizzles).
-Dimensions stand innermost first, as in the descriptor.
+Dimensions are innermost first, as in the descriptor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,7 +73,7 @@ FILLS = ("zero", "nan")
 
 
 def swizzle_mode(name: str) -> SwizzleMode:
-    """A swizzle mode by its name."""
+    """Return the swizzle mode of this name."""
     for mode in SWIZZLE_MODES:
         if mode.name == name:
             return mode
@@ -80,7 +81,10 @@ def swizzle_mode(name: str) -> SwizzleMode:
 
 
 def swizzle_mode_of(swizzle: Swizzle) -> SwizzleMode:
-    """The mode that swizzles bytes of shared memory as `swizzle` does; `LayoutError` ("Unsupported layout swizzle")."""
+    """Find the mode that swizzles bytes of shared memory as `swizzle` does.
+
+    Raises `LayoutError` ("Unsupported layout swizzle") if there is none.
+    """
     for mode in SWIZZLE_MODES:
         if mode.swizzle == swizzle:
             return mode
@@ -89,7 +93,7 @@ def swizzle_mode_of(swizzle: Swizzle) -> SwizzleMode:
 
 
 def element_type(name: str) -> ElementType:
-    """An element type by its name, ours (`f16`), numpy's (`float16`) or CuTe's (`half_t`)."""
+    """Find an element type by its name, ours (`f16`), numpy's (`float16`) or CuTe's (`half_t`)."""
     for element in ELEMENT_TYPES:
         if element.name == _long_name(name):
             return element
@@ -111,10 +115,10 @@ def _long_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class TmaDescriptor:
-    """A tensor of global memory as TMA sees it, and the box that one instruction copies.
+    """A tensor of global memory as TMA addresses it, and the box that one instruction copies.
 
     `sizes` and `box` in elements, `strides_bytes` of all dimensions but the innermost, whose elements are adjacent;
-    `element_strides`: steps through the box (the innermost one is ignored without interleave). Raises `LayoutError`
+    `element_strides`: steps through the box (the innermost one is ignored without interleave). `LayoutError` is raised
     with every limit of Hopper that is broken.
     """
 
@@ -137,19 +141,19 @@ class TmaDescriptor:
 
     @property
     def rank(self) -> int:
-        """Dimensions, 1 to 5."""
+        """The number of dimensions, 1 to 5."""
         return len(self.sizes)
 
     @property
     def loaded(self) -> tuple[int, ...]:
-        """Elements that a copy writes in each dimension: ceil(box / element stride)."""
+        """The number of elements that a copy writes in each dimension: ceil(box / element stride)."""
         first = (self.box[0],) if self.interleave == "none" else (-(-self.box[0] // self.element_strides[0]),)
         steps = zip(self.box[1:], self.element_strides[1:], strict=True)
         return first + tuple(-(-extent // step) for extent, step in steps)
 
     @property
     def box_bytes(self) -> int:
-        """Bytes that one copy brings to shared memory, filled elements included."""
+        """The number of bytes that one copy brings to shared memory, filled elements included."""
         count = self.element.size_bytes
         for extent in self.loaded:
             count *= extent
@@ -157,7 +161,7 @@ class TmaDescriptor:
 
     @property
     def shared_layout(self) -> Strided | Composed:
-        """Where the box's elements lie in shared memory, innermost dimension first; a swizzle's rows fill its span."""
+        """The layout of the box in shared memory, innermost dimension first; a swizzle's rows fill its span."""
         shape = tuple(map(Static, self.loaded))
         span = self.swizzle.span_bytes // self.element.size_bytes
         if not span:
@@ -222,7 +226,7 @@ def _outside(name: str, values: Sequence[int], low: int, high: int) -> Iterator[
 def descriptor_of(
     layout: Strided, dtype: str, box: Sequence[int], swizzle: str = "none"
 ) -> tuple[TmaDescriptor, ImplicitTensor]:
-    """The descriptor of a tensor in global memory, and the tensor that gives its TMA coordinates.
+    """Build the descriptor of a tensor in global memory, and the tensor that gives its TMA coordinates.
 
     `layout` has integer strides in elements; `box` has one extent for each leaf of its shape, in the layout's order.
     TMA's dimensions are the leaves by ascending stride, without those of extent 1 or stride 0 (such a leaf adds

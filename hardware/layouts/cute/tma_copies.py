@@ -1,4 +1,4 @@
-"""The sequence of TMA copies that tiles a tensor, and what each moves between global and shared memory.
+"""The sequence of TMA copies that tiles a tensor, and the elements each moves between global and shared memory.
 
 Source: NVIDIA CUDA programming guide, "Tensor Memory Access": elements of a box outside the tensor are filled on a load
 and left out on a store; a load counts the whole box toward its barrier.
@@ -22,7 +22,7 @@ MOST_COPIES = 1 << 22
 
 @dataclass(frozen=True)
 class TmaCopy:
-    """One instruction: where its box starts (may lie outside), and how many of its elements lie in the tensor.
+    """One copy instruction: the start of its box (possibly outside), and its number of elements inside the tensor.
 
     `coordinate` and `inside` innermost first, `inside` in loaded elements; `global_bytes` move to or from global
     memory, `shared_bytes` are filled in shared memory and counted by the barrier.
@@ -35,7 +35,7 @@ class TmaCopy:
 
 
 def copy_at(descriptor: TmaDescriptor, coordinate: tuple[int, ...]) -> TmaCopy:
-    """The copy whose box starts at a coordinate, which may be negative or beyond the tensor."""
+    """Build the copy whose box starts at a coordinate, which may be negative or beyond the tensor."""
     if len(coordinate) != descriptor.rank:
         raise LayoutError(f"expected {descriptor.rank} coordinates, got {list(coordinate)}")
     inside = tuple(
@@ -46,7 +46,7 @@ def copy_at(descriptor: TmaDescriptor, coordinate: tuple[int, ...]) -> TmaCopy:
 
 
 def copies(descriptor: TmaDescriptor) -> Iterator[TmaCopy]:
-    """The copies whose boxes cover the tensor, innermost dimension first; the last ones may reach beyond it.
+    """Yield the copies whose boxes cover the tensor, innermost dimension first; the last ones may reach beyond it.
 
     Raises `LayoutError` for more than 2^22 copies.
     """
@@ -71,7 +71,7 @@ def _within(descriptor: TmaDescriptor, axis: int, start: int) -> NDArray[np.bool
 
 
 def _places(descriptor: TmaDescriptor, coordinate: tuple[int, ...]) -> tuple[Indices, NDArray[np.bool_]]:
-    """Element offsets into global memory of a box (outermost axis first), and which lie in the tensor."""
+    """Compute offsets into global memory of a box's elements (outermost axis first), and which are in the tensor."""
     size = descriptor.element.size_bytes
     strides = (1, *(stride // size for stride in descriptor.strides_bytes))
     offsets: Any = np.zeros((), dtype=np.int64)
@@ -84,7 +84,7 @@ def _places(descriptor: TmaDescriptor, coordinate: tuple[int, ...]) -> tuple[Ind
 
 
 def load(descriptor: TmaDescriptor, memory: Buffers, coordinate: tuple[int, ...]) -> Buffers:
-    """Shared memory (elements) after a load of the box at a coordinate from `memory` (elements from the base on)."""
+    """Return shared memory (elements) after a load of the box at a coordinate of `memory` (elements from the base)."""
     offsets, inside = _places(descriptor, coordinate)
     filling = np.nan if descriptor.fill == "nan" else 0
     box = np.full(offsets.shape, filling, dtype=memory.dtype)
@@ -94,7 +94,7 @@ def load(descriptor: TmaDescriptor, memory: Buffers, coordinate: tuple[int, ...]
 
 
 def store(descriptor: TmaDescriptor, shared: Buffers, memory: Buffers, coordinate: tuple[int, ...]) -> None:
-    """Writes a box of shared memory to `memory` in place, except what lies outside the tensor."""
+    """Write a box of shared memory to `memory` in place, except the elements outside the tensor."""
     offsets, inside = _places(descriptor, coordinate)
     box = _shared(descriptor).unpack(shared.reshape(1, -1)).T
     memory[offsets[inside]] = box[inside]

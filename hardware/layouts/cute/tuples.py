@@ -22,7 +22,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Underscore:
-    """`_`: keep this mode; in a tiler: leave this mode alone."""
+    """The placeholder `_`: keep this mode; in a tiler: leave this mode alone."""
 
     def __str__(self) -> str:
         return "_"
@@ -32,37 +32,37 @@ KEEP = Underscore()
 
 
 def integer(term: object) -> Integer:
-    """`term` if it is an integer; `LayoutError` if not."""
+    """Return `term` if it is an integer; raise `LayoutError` if not."""
     if isinstance(term, int | Static):
         return term
     raise LayoutError(f"expected an integer, got {shown(term)}")
 
 
 def shown(value: object) -> str:
-    """A value as CuTe prints it, whatever it is."""
+    """Format a value as CuTe prints it, whatever it is."""
     return f"({','.join(map(shown, value))})" if isinstance(value, tuple) else str(value)
 
 
 def opened(term: Term) -> Term:
-    """An arithmetic tuple as the plain tuple it also is; anything else as it is."""
+    """Return an arithmetic tuple as a plain tuple; anything else as it is."""
     return term.items if isinstance(term, ArithmeticTuple) else term
 
 
 def wrapped(term: Term) -> tuple[Term, ...]:
-    """A tuple as it is, anything else as a tuple of one."""
+    """Return a tuple as it is, anything else as a tuple of one."""
     term = opened(term)
     return term if isinstance(term, tuple) else (term,)
 
 
 def unwrapped(term: Term) -> Term:
-    """Without the tuples of one around it."""
+    """Strip the tuples of one around a term."""
     while isinstance(term, tuple) and len(term) == 1:
         term = term[0]
     return term
 
 
 def leaves(term: Term) -> tuple[Term, ...]:
-    """All leaves, left to right, as one tuple (`flatten_to_tuple`)."""
+    """Return all leaves, left to right, as one tuple (`flatten_to_tuple`)."""
     term = opened(term)
     if isinstance(term, tuple):
         return tuple(leaf for part in term for leaf in leaves(part))
@@ -70,23 +70,23 @@ def leaves(term: Term) -> tuple[Term, ...]:
 
 
 def flat(term: Term) -> Term:
-    """`flatten`: a tuple of depth one; what is no tuple stays."""
+    """Compute `flatten`: a tuple of depth one; anything that is not a tuple stays."""
     return leaves(term) if isinstance(opened(term), tuple) else term
 
 
 def rank(term: Term) -> int:
-    """Modes at the top."""
+    """Return the number of modes at the top."""
     return len(wrapped(term))
 
 
 def depth(term: Term) -> int:
-    """Levels of tuples."""
+    """Count the levels of tuples."""
     term = opened(term)
     return 1 + max(map(depth, term), default=0) if isinstance(term, tuple) else 0
 
 
 def product(term: Term) -> Integer:
-    """The product of all leaves, `_1` of an empty tuple."""
+    """Compute the product of all leaves, `_1` of an empty tuple."""
     term = opened(term)
     if isinstance(term, tuple):
         return multiplied_up(map(product, term))
@@ -94,7 +94,7 @@ def product(term: Term) -> Integer:
 
 
 def total(term: Term) -> Term:
-    """The sum of all leaves, from a static 0."""
+    """Compute the sum of all leaves, from a static 0."""
     term = opened(term)
     if isinstance(term, tuple):
         return summed(map(total, term))
@@ -102,7 +102,7 @@ def total(term: Term) -> Term:
 
 
 def each_leaf(term: Term, change: Callable[[Term], Term]) -> Term:
-    """`transform_leaf`: the same hierarchy with every leaf changed."""
+    """Compute `transform_leaf`: the same hierarchy with every leaf changed."""
     term = opened(term)
     if isinstance(term, tuple):
         return tuple(each_leaf(part, change) for part in term)
@@ -110,7 +110,7 @@ def each_leaf(term: Term, change: Callable[[Term], Term]) -> Term:
 
 
 def same_rank(a: Term, b: Term) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Two terms that must be tuples of one length; `LayoutError` ("Mismatched Ranks") if not."""
+    """Check that two terms are tuples of one length and return them; `LayoutError` ("Mismatched Ranks") if not."""
     a, b = opened(a), opened(b)
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return a, b
@@ -118,28 +118,28 @@ def same_rank(a: Term, b: Term) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
 
 
 def congruent(a: Term, b: Term) -> bool:
-    """Whether two terms have one profile: the same hierarchy of tuples."""
+    """Return whether two terms have one profile: the same hierarchy of tuples."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(congruent, a, b))
     return not isinstance(a, tuple) and not isinstance(b, tuple)
 
 
 def weakly_congruent(a: Term, b: Term) -> bool:
-    """Whether the profile of `b` refines that of `a`."""
+    """Return whether the profile of `b` refines that of `a`."""
     if isinstance(a, tuple):
         return isinstance(b, tuple) and len(a) == len(b) and all(map(weakly_congruent, a, b))
     return True
 
 
 def compatible(a: Term, b: Term) -> bool:
-    """Whether any coordinate into shape `a` is one into shape `b`: sizes agree at each leaf of `a`."""
+    """Return whether any coordinate into shape `a` is one into shape `b`: sizes agree at each leaf of `a`."""
     if isinstance(a, tuple):
         return isinstance(b, tuple) and len(a) == len(b) and all(map(compatible, a, b))
     return number(integer(a)) == number(product(b))
 
 
 def inner_product(a: Term, b: Term) -> Term:
-    """The sum of the products of paired leaves; `LayoutError` if the hierarchies differ."""
+    """Compute the sum of the products of paired leaves; raise `LayoutError` if the hierarchies differ."""
     a, b = opened(a), opened(b)
     if isinstance(a, tuple) or isinstance(b, tuple):
         pairs = zip(*same_rank(a, b), strict=True)
@@ -148,14 +148,14 @@ def inner_product(a: Term, b: Term) -> Term:
 
 
 def scaled_each(a: Term, b: Term) -> Term:
-    """`elem_scale`: each leaf of `a` times the size of what is paired with it in `b`."""
+    """Compute `elem_scale`: each leaf of `a` times the size of its counterpart in `b`."""
     if isinstance(a, tuple):
         return tuple(scaled_each(x, y) for x, y in zip(*same_rank(a, b), strict=True))
     return multiplied(integer(a), product(b))
 
 
 def ceil_div(a: Term, b: Term) -> Term:
-    """Division of shapes rounding up: entry by entry, or one divisor folded across the entries."""
+    """Divide shapes rounding up: entry by entry, or one divisor folded across the entries."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         if len(b) > len(a):
             raise LayoutError(f"Mismatched ranks: {text(b)} has more modes than {text(a)}")
@@ -170,7 +170,7 @@ def ceil_div(a: Term, b: Term) -> Term:
 
 
 def shape_div(a: Term, b: Term) -> Term:
-    """Division of shapes in which one of two integers must divide the other.
+    """Divide shapes in which one of two integers must divide the other.
 
     `shape_div((6,2),3) == (2,2)`. Raises `LayoutError` ("Divisibility Condition").
     """
@@ -190,21 +190,21 @@ def shape_div(a: Term, b: Term) -> Term:
 
 
 def zeros_filtered(a: Term, b: Term) -> Term:
-    """`filter_zeros`: `b` with 1 wherever `a` has a static 0."""
+    """Compute `filter_zeros`: `b` with 1 wherever `a` has a static 0."""
     if isinstance(a, tuple):
         return tuple(zeros_filtered(x, y) for x, y in zip(*same_rank(a, b), strict=True))
     return each_leaf(b, lambda _: ONE) if a == ZERO else b
 
 
 def has_underscore(coordinate: object) -> bool:
-    """Whether `_` stands anywhere in a coordinate."""
+    """Return whether `_` occurs anywhere in a coordinate."""
     if isinstance(coordinate, tuple):
         return any(map(has_underscore, coordinate))
     return isinstance(coordinate, Underscore)
 
 
 def sliced(coordinate: object, term: Term, kept: bool = True) -> Term:
-    """`slice`: what is paired with `_` in a coordinate; with `kept` False `dice`: what is paired with the rest."""
+    """Compute `slice`: the modes paired with `_` in a coordinate; with `kept` False `dice`: the other modes."""
     if isinstance(coordinate, tuple):
         return _lifted(coordinate, term, kept)
     return term if isinstance(coordinate, Underscore) is kept else ()
@@ -219,7 +219,7 @@ def _lifted(coordinate: object, term: Term, kept: bool) -> tuple[Term, ...]:
 
 
 def zipped(term: Term) -> Term:
-    """`zip`: from ((a,b),(x,y)) to ((a,x),(b,y)); a flat tuple stays within a tuple of one."""
+    """Compute `zip`: from ((a,b),(x,y)) to ((a,x),(b,y)); a flat tuple stays within a tuple of one."""
     parts = wrapped(term)
     if not parts or not isinstance(parts[0], tuple):
         return (term,)
@@ -228,7 +228,7 @@ def zipped(term: Term) -> Term:
 
 
 def zipped_by(term: Term, guide: object) -> tuple[Term, ...]:
-    """`zip2_by`: gathers pairs ((A,a),(B,b),c) found at the leaves of a guide into ((A,B),(a,b,c))."""
+    """Compute `zip2_by`: gather pairs ((A,a),(B,b),c) found at the leaves of a guide into ((A,B),(a,b,c))."""
     if isinstance(guide, tuple):
         parts = wrapped(term)
         if len(parts) < len(guide):

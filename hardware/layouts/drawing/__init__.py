@@ -1,4 +1,4 @@
-"""Pictures of layouts: which element or padding lies where, for terminals and as SVG."""
+"""Diagrams of layouts: the element or padding in each slot, for terminals and as SVG."""
 
 from tapestry.hardware.layouts.drawing.picture import Panel, Picture, picture_of
 from tapestry.hardware.layouts.drawing.terminal import text_of

@@ -1,4 +1,4 @@
-"""What a drawing of a layout shows, before anything is drawn: cells, what lies in them, and their borders."""
+"""The content of a layout's diagram, before anything is drawn: cells, their elements, and their borders."""
 
 from dataclasses import dataclass
 from math import prod
@@ -16,11 +16,11 @@ MOST_PANELS = 8
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix of the padded index space, rows and columns between telling ones left out.
+    """One matrix of the padded index space, with rows and columns between those at borders left out.
 
     `index` are the places of the dimensions before the last two. All arrays are (rows, columns): `slots` count in
     their buffer, `coords` (rows, columns, rank) are those of the element, `real` is False on padding, `above` and
-    `left` are the borders of a cell (see `seams`). `is_cut`: even of the telling rows or columns there were too many.
+    `left` are the borders of a cell (see `seams`). `is_cut`: even the rows or columns at borders were too many.
     """
 
     index: tuple[int, ...]
@@ -36,7 +36,7 @@ class Panel:
 
     @property
     def row_labels(self) -> list[str]:
-        """Per row the coordinates that all its elements share, ':' for those that vary; '' for padding alone."""
+        """The coordinates that all elements of each row share, ':' for those that vary; '' for padding alone."""
         return [_shared(coords[real]) for coords, real in zip(self.coords, self.real, strict=True)]
 
 
@@ -52,7 +52,7 @@ class Picture:
 
     @property
     def left_out(self) -> str:
-        """What is not shown, in one sentence; '' if nothing is."""
+        """A sentence about the parts that are not shown; '' if everything is."""
         if not self.panels:
             return "There are no slots."
         said = []
@@ -66,9 +66,9 @@ class Picture:
 
 
 def picture_of(layout: Layout, most_rows: int, most_columns: int) -> Picture:
-    """The picture of a layout, at most so many rows and columns of each matrix.
+    """Build the diagram of a layout, with at most so many rows and columns of each matrix.
 
-    Raises `LayoutError` if a matrix is too large to be looked at.
+    Raises `LayoutError` if a matrix is too large to be drawn.
     """
     *lead, height, width = (1, 1, *layout.picture_shape)[-max(len(layout.picture_shape), 2) :]
     most = MOST_CELLS * RANK // max(RANK, len(layout.shape))

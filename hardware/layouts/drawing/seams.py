@@ -1,4 +1,4 @@
-"""Where a layout's map stops being linear: the borders of tiles, and which rows and columns tell them."""
+"""Borders of tiles, where a layout's map stops being linear, and the rows and columns at these borders."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ MOST_KINDS = 8
 
 
 def seams(offsets: Indices, buffers: Indices, axis: int) -> NDArray[np.int8]:
-    """The border before each cell (rows, columns) along an axis; the first ones have none.
+    """Find the border before each cell (rows, columns) along an axis; the first ones have none.
 
-    Neighbours inside a tile are the same step apart everywhere, and that step is the most frequent one.
+    Neighbors inside a tile are the same step apart everywhere, and that step is the most frequent one.
     """
     steps, changes = np.diff(offsets, axis=axis), np.diff(buffers, axis=axis) != 0
     found = np.zeros(offsets.shape, dtype=np.int8)
@@ -31,7 +31,7 @@ def seams(offsets: Indices, buffers: Indices, axis: int) -> NDArray[np.int8]:
 
 
 def telling(borders: NDArray[np.int8], real: Mask, axis: int) -> Mask:
-    """The rows or columns (n,) before which something begins: a tile, a buffer, or padding."""
+    """Find the rows or columns (n,) before which something begins: a tile, a buffer, or padding."""
     other = 1 - axis
     begins = borders > PLAIN
     changes = np.diff(real, axis=axis)
@@ -41,7 +41,7 @@ def telling(borders: NDArray[np.int8], real: Mask, axis: int) -> Mask:
 
 
 def kept(starts: Mask, most: int) -> tuple[Indices, bool]:
-    """The indices (k,) of at most `most` rows or columns: all, or those at the edges of what begins somewhere.
+    """Select indices (k,) of at most `most` rows or columns: all, or those at the edges of tiles, buffers or padding.
 
     If these are too many, the first of them and the last one, and True.
     """

@@ -1,4 +1,4 @@
-"""A picture as text: one line per row of cells, borders of tiles between them."""
+"""A diagram as text: one line per row of cells, borders of tiles between them."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ MOST_NAMES = 16
 
 @dataclass(frozen=True)
 class Glyphs:
-    """What borders are drawn with: lines by kind of border, `crossing` where two meet, and signs for cells."""
+    """The characters of a diagram: lines by kind of border, `crossing` where two meet, and signs for cells."""
 
     vertical: str
     horizontal: str
@@ -30,7 +30,7 @@ ASCII = Glyphs(" :|#", " .-=", "+", ".", "~")
 
 
 def text_of(picture: Picture, glyphs: Glyphs = UNICODE, *, elements: bool = False) -> list[str]:
-    """Lines that show a picture: in each cell its slot, or with `elements` the coordinates of its element."""
+    """Format a diagram as lines: in each cell its slot, or with `elements` the coordinates of its element."""
     lines: list[str] = []
     for panel in picture.panels:
         if picture.panel_count > 1:
@@ -80,7 +80,7 @@ def _line(
 def _between(
     panel: Panel, row: int, margin: int, width: int, jumps: NDArray[np.bool_], glyphs: Glyphs
 ) -> list[str]:
-    """The border above a row, if any cell has one there, or the sign that rows are left out."""
+    """Return the lines above a row: the sign for rows that are left out, and the border if any cell has one there."""
     lines = []
     if panel.rows[row] - panel.rows[row - 1] > 1:
         lines.append(" " * (margin + 1) + glyphs.gap)
@@ -96,7 +96,7 @@ def _between(
 
 
 def _names(picture: Picture, panel: Panel) -> list[str]:
-    """Which buffers are shown, in the order in which they lie, if there are several."""
+    """List the buffers that are shown, in the order of their positions, if there are several."""
     if picture.layout.buffer_count < 2:
         return []
     bands = panel.buffers[_starts(panel.above)][:, _starts(panel.left.T)]

@@ -1,4 +1,4 @@
-"""A picture as SVG: cells coloured by buffer, padding hatched, borders of tiles, readable in light and dark."""
+"""A diagram as SVG: cells colored by buffer, padding hatched, borders of tiles, readable in light and dark."""
 
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
@@ -41,7 +41,7 @@ HATCH = (
 
 
 def svg_of(picture: Picture) -> str:
-    """An SVG document; what lies in a cell is also told by its tooltip."""
+    """Build an SVG document; the content of a cell is also in its tooltip."""
     texts = [str(n) for panel in picture.panels for n in (*panel.slots.flat, *panel.columns)]
     cell = DIGIT_WIDTH * max(map(len, texts), default=1) + 8
     label = DIGIT_WIDTH * max((len(t) for p in picture.panels for t in p.row_labels), default=0) + 8
@@ -74,7 +74,7 @@ def svg_of(picture: Picture) -> str:
 
 
 def _starts(shown: Indices, extent: float) -> Places:
-    """Where each shown row or column begins: a gap stands for those left out."""
+    """Compute the start of each shown row or column: a gap stands for those left out."""
     jumps = np.cumsum(np.diff(shown, prepend=shown[0] - 1) > 1)
     return np.arange(len(shown)) * extent + jumps * GAP
 
@@ -105,7 +105,7 @@ def _cells(picture: Picture, panel: Panel, lefts: Places, tops: Places, cell: fl
 
 
 def _borders(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
-    """One path per kind of border, and one around the whole."""
+    """Yield one path per kind of border, and one around the whole."""
     right, bottom = lefts[-1] + cell, tops[-1] + CELL_HEIGHT
     yield f'<path class="s2" d="M{lefts[0]:g} {tops[0]:g}H{right:g}V{bottom:g}H{lefts[0]:g}Z"/>'
     for kind in (1, 2, 3):

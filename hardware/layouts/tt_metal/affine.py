@@ -31,7 +31,7 @@ KEPT_SIZES = 64
 
 @dataclass(frozen=True)
 class AffineMap:
-    """`dim_count` dimensions and `symbol_count` symbols to one integer per result."""
+    """A map from `dim_count` dimensions and `symbol_count` symbols to one integer per result."""
 
     dim_count: int
     symbol_count: int
@@ -52,12 +52,12 @@ class AffineMap:
 
     @classmethod
     def identity(cls, rank: int) -> "AffineMap":
-        """`(d0, d1) -> (d0, d1)`."""
+        """Build `(d0, d1) -> (d0, d1)`."""
         return cls(rank, 0, tuple(map(Dim, range(rank))))
 
     @cached_property
     def used_dims(self) -> tuple[tuple[int, ...], ...]:
-        """Per result, the dimensions that it depends on, ascending."""
+        """The dimensions that each result depends on, ascending."""
         return tuple(
             tuple(sorted({leaf.index for leaf in leaves(r) if isinstance(leaf, Dim)})) for r in self.results
         )
@@ -68,7 +68,7 @@ class AffineMap:
         return tuple(sorted(set(range(self.dim_count)).difference(*self.used_dims)))
 
     def evaluate(self, dims: Sequence[Any], symbols: Sequence[Any] = ()) -> tuple[Any, ...]:
-        """The results where the dimensions and symbols are integers or int64 arrays (n,).
+        """Evaluate the results where the dimensions and symbols are integers or int64 arrays (n,).
 
         Raises `LayoutError` for another number of dimensions or symbols.
         """
@@ -80,11 +80,11 @@ class AffineMap:
         return tuple(evaluate(result, dims, symbols) for result in self.results)
 
     def last(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The results at the last index of a shape."""
+        """Evaluate the results at the last index of a shape."""
         return self.evaluate([n - 1 for n in shape])
 
     def size(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The extents that a shape takes: the results at its last index, plus one (tt-mlir's `evalShape`).
+        """Compute the extents that a shape takes: the results at its last index, plus one (tt-mlir's `evalShape`).
 
         Results of dimensions that hold nothing are 0. Raises `LayoutError` where the last index leads below 0.
         """
@@ -110,7 +110,7 @@ class AffineMap:
         return found
 
     def compose(self, inner: "AffineMap") -> "AffineMap":
-        """The map `x -> self(inner(x))`; the symbols of both, this one's first."""
+        """Build the map `x -> self(inner(x))`; the symbols of both, this one's first."""
         if len(inner.results) != self.dim_count:
             raise LayoutError(
                 f"cannot compose {self} with {inner}: it takes {self.dim_count} dimensions, "
@@ -126,7 +126,7 @@ class AffineMap:
         )
 
     def with_symbols(self, values: Sequence[int]) -> "AffineMap":
-        """The map with integers in place of its symbols."""
+        """Build the map with integers in place of its symbols."""
         if len(values) != self.symbol_count:
             raise LayoutError(
                 f"the affine map {self} has {self.symbol_count} symbols, got {len(values)} values"
@@ -137,7 +137,7 @@ class AffineMap:
 
 
 def parse_affine_map(text: str) -> AffineMap:
-    """The affine map that a text holds; `affine_map<...>` around it is allowed.
+    """Parse an affine map; `affine_map<...>` around it is allowed.
 
     Raises `LayoutError` with the character and what was expected.
     """
@@ -148,7 +148,7 @@ def parse_affine_map(text: str) -> AffineMap:
 
 
 def read_affine_map(scanner: Scanner) -> AffineMap:
-    """The affine map that comes next."""
+    """Parse the affine map that comes next."""
     wrapped = scanner.accept_keyword("affine_map")
     if wrapped:
         scanner.expect("<")

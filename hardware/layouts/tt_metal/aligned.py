@@ -38,7 +38,7 @@ class AlignedAttribute:
     dialect: str = field(default="ttcore", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse fields that do not fit each other, in tt-mlir's words."""
+        """Raise `LayoutError`, in tt-mlir's words, for fields that do not fit each other."""
         check_rank(self.logical_shape)
         verify_aligned(
             self.logical_shape,
@@ -55,7 +55,7 @@ class AlignedAttribute:
         cls, shape: Sequence[int], memory_space: str = "l1", memory_layout: str = "sharded",
         intervals: Intervals | None = None,
     ) -> "AlignedAttribute":  # fmt: skip
-        """The attribute with tt-mlir's alignments: 32 for the last dimension of the last two intervals, else 1.
+        """Build the attribute with tt-mlir's alignments: 32 for the last dimension of the last two intervals, else 1.
 
         Without intervals all dimensions but the last are joined.
         """
@@ -74,7 +74,7 @@ class AlignedAttribute:
         return normalized_intervals(len(self.logical_shape), self.intervals)
 
     def physical_shape(self, tile: tuple[int, int] | None = None) -> Extents:
-        """The aligned extents, in scalars or in tiles; tensors of rank 0 and 1 get a tile plane of two dimensions."""
+        """Compute aligned extents, in scalars or in tiles; tensors of rank 0 and 1 get a two-dimensional tile plane."""
         found = [self._joined(start, end)[1] for start, end in self.normalized_intervals if end > start]
         found = (
             [*BLOCK_TILE] if not found else [BLOCK_TILE[0], *found] if len(self.logical_shape) == 1 else found
@@ -92,7 +92,7 @@ class AlignedAttribute:
         return tuple(found)
 
     def device_shape(self, grid: Sequence[int], tile: tuple[int, int] | None = None) -> Extents:
-        """The tensor's shape on a grid: the grid's extents, then those of a shard."""
+        """Compute the tensor's shape on a grid: the grid's extents, then those of a shard."""
         physical = self.physical_shape(tile)
         if len(grid) != len(physical):
             raise LayoutError(
@@ -119,7 +119,7 @@ class AlignedAttribute:
 
     @property
     def host_strides(self) -> Extents:
-        """Per logical dimension, the scalars from an element to the next in the aligned tensor on the host."""
+        """The scalars from an element to the next in the aligned tensor on the host, for each logical dimension."""
         found: list[int] = []
         physical = 1
         for start, end in reversed(self.normalized_intervals):
@@ -131,11 +131,11 @@ class AlignedAttribute:
 
     @property
     def host_volume(self) -> int:
-        """Scalars of the aligned tensor on the host."""
+        """The number of scalars of the aligned tensor on the host."""
         return prod(self.physical_shape()) if self.logical_shape else 1
 
     def _joined(self, start: int, end: int) -> tuple[list[int], int]:
-        """The strides of an interval's dimensions in its joined one, and its aligned extent."""
+        """Compute the strides of an interval's dimensions in its joined one, and its aligned extent."""
         strides: list[int] = []
         size = 1
         for dim in reversed(range(start, end)):
@@ -146,7 +146,7 @@ class AlignedAttribute:
 
 
 def normalized_intervals(rank: int, intervals: Sequence[Interval]) -> list[Interval]:
-    """Intervals counted from the first dimension and sorted, with one for every dimension in none.
+    """Normalize intervals: counted from the first dimension and sorted, with one for every dimension in none.
 
     tt-mlir adds such intervals behind the last one only and loses dimensions before and between: here none is lost.
     """
@@ -165,7 +165,7 @@ def verify_aligned(
     logical_shape: Sequence[int], dim_alignments: Sequence[int], intervals_shape: Sequence[int],
     intervals: Sequence[int],
 ) -> None:  # fmt: skip
-    """Refuse fields that do not fit each other, in tt-mlir's words.
+    """Raise `LayoutError`, in tt-mlir's words, for fields that do not fit each other.
 
     `intervals` are the values of the array `collapsed_intervals`, row by row, `intervals_shape` its extents (n, 2).
     """

@@ -16,7 +16,7 @@ from tapestry.hardware.layouts.tt_metal.shards import Extents, Shards
 
 @dataclass(frozen=True)
 class AlignedMetalLayout(ShardedLayout):
-    """`tensor<GRIDxSHARDxELEMENT, #ttcore.metal_layout<logical_shape = ...>>`; `shape` is the logical shape."""
+    """A layout `tensor<GRIDxSHARDxELEMENT, #ttcore.metal_layout<logical_shape = ...>>`; `shape` is the logical one."""
 
     notation: ClassVar[str] = "tt_metal"
 
@@ -25,29 +25,29 @@ class AlignedMetalLayout(ShardedLayout):
     attribute: AlignedAttribute
 
     def __post_init__(self) -> None:
-        """Refuse a device shape that does not hold the aligned extents; `LayoutError` names both."""
+        """Raise `LayoutError` for a device shape that does not hold the aligned extents; the message names both."""
         object.__setattr__(self, "element_bits", self.stored.bits)
         object.__setattr__(self, "_shards", self._cut())
 
     @property
     def element(self) -> Element:
-        """What a shard holds: scalars or tiles."""
+        """The element of a shard: a scalar or a tile."""
         return self.stored
 
     @property
     def padding_value(self) -> str:
-        """What fills the padding."""
+        """The value that fills the padding."""
         return self.attribute.oob or "undef"
 
     @property
     def shards(self) -> Shards:
-        """How the physical extents are stored."""
+        """The storage of the physical extents."""
         found: Shards = self.__dict__["_shards"]
         return found
 
     @cached_property
     def placement(self) -> Placement:
-        """Where in the physical extents the elements are."""
+        """The positions of the elements in the physical extents."""
         return Placement(self.attribute.linear, self.shape, self.shards.physical)
 
     def __str__(self) -> str:

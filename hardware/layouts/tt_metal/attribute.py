@@ -1,4 +1,4 @@
-"""The attribute `#tt.metal_layout<linear, oob, grid, memref>`: its rules, what is derived from it, its re-derivations.
+"""The attribute `#tt.metal_layout<linear, oob, grid, memref>`: its rules, derived values and re-derivations.
 
 Source: tt-mlir at commit c60496c369~1, docs/src/specs/tensor-layout.md, `MetalLayoutAttr` of
 include/ttmlir/Dialect/TTCore/IR/TTCoreOpsTypes.td and lib/Dialect/TTCore/IR/TTCoreOpsTypes.cpp.
@@ -31,7 +31,7 @@ CoreRanges = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
 
 @dataclass(frozen=True)
 class MetalAttribute:
-    """How a tensor lies on a grid of cores, without the tensor's shape.
+    """The storage of a tensor on a grid of cores, without the tensor's shape.
 
     `memref_shape` counts elements of a shard (tiles if `element` is one). `grid_map` is the grid's own map to physical
     cores, if given; `memory_layout` the fifth field of older texts (`interleaved`, `block_sharded`);
@@ -51,7 +51,7 @@ class MetalAttribute:
     dialect: str = field(default="tt", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse ranks and values that no tensor could have; `LayoutError` says which and the rule."""
+        """Raise `LayoutError` for ranks and values that no tensor could have; the message names them and the rule."""
         rank = len(self.grid)
         if rank > HIGHEST_RANK:
             raise LayoutError(f"expected a grid of at most {HIGHEST_RANK} dimensions, got {rank}")
@@ -80,7 +80,7 @@ class MetalAttribute:
         cls, shape: Sequence[int], linear: AffineMap, grid: Sequence[int], element: Element,
         memory_space: str = "l1", oob: str = "undef", dialect: str = "tt",
     ) -> "MetalAttribute":  # fmt: skip
-        """The attribute of a tensor: its extents through the map, divided by the grid, then padded to tiles."""
+        """Derive the attribute of a tensor: its extents through the map, divided by the grid, then padded to tiles."""
         check_map(shape, linear)
         if len(linear.results) != len(grid):
             memref: Extents = tuple(grid)
@@ -100,12 +100,12 @@ class MetalAttribute:
 
     @property
     def memref_size_bytes(self) -> int:
-        """Bytes of one shard."""
+        """The number of bytes of one shard."""
         return prod(self.memref_shape) * self.element.size_bytes
 
     @property
     def shard_stride_bytes(self) -> Extents:
-        """Bytes from an element of a shard to the next along each dimension (`getShardStride`)."""
+        """The bytes from an element of a shard to the next along each dimension (`getShardStride`)."""
         size = self.element.size_bytes
         return tuple(size * prod(self.memref_shape[i + 1 :]) for i in range(len(self.memref_shape)))
 
@@ -120,15 +120,15 @@ class MetalAttribute:
         return self.grid
 
     def physical_shape(self, shape: Sequence[int]) -> Extents:
-        """The extents that a tensor takes after its dimensions are joined, without padding."""
+        """Compute the extents that a tensor takes after its dimensions are joined, without padding."""
         return self.linear.size(shape)
 
     def shard_shape(self, shape: Sequence[int]) -> Extents:
-        """The scalars of a tensor that each core gets, the physical extents divided by the grid, rounded up."""
+        """Compute the scalars of a tensor that each core gets: the physical extents divided by the grid, rounded up."""
         return cut(self.linear.size(shape), self.shard_grid)
 
     def strides(self, shape: Sequence[int]) -> Extents:
-        """Per dimension of a tensor, the scalars from an element to the next in the unpadded physical extents."""
+        """Compute the scalars from an element to the next of each dimension, in the unpadded physical extents."""
         physical = self.physical_shape(shape)
         origin = self.linear.evaluate([0] * len(shape))
         found = [0] * len(shape)
@@ -139,9 +139,9 @@ class MetalAttribute:
         return tuple(found)
 
     def shards(self, shape: Sequence[int]) -> Shards:
-        """How a tensor's physical extents are stored; shards of the `ttnn` spelling are whole tiles apart.
+        """Build the storage of a tensor's physical extents; shards of the `ttnn` spelling are whole tiles apart.
 
-        Raises `LayoutError` if the memref is smaller than what a core gets.
+        Raises `LayoutError` if the memref is smaller than the part of a core.
         """
         check_map(shape, self.linear)
         physical, grid = self.physical_shape(shape), self.shard_grid
@@ -160,21 +160,21 @@ class MetalAttribute:
     def with_grid(
         self, shape: Sequence[int], grid: Sequence[int], intervals: Intervals = ALL_BUT_LAST
     ) -> "MetalAttribute":
-        """The same element, memory and padding value over another grid, for a tensor of that shape."""
+        """Derive an attribute of the same element, memory and padding over another grid, for a tensor of that shape."""
         linear = collapsed_map(tuple(shape), len(grid), tuple(intervals))
         return self.derive(shape, linear, grid, self.element, self.memory_space, self.oob, self.dialect)
 
     def with_element(self, element: Element) -> "MetalAttribute":
-        """Another element; the shard's scalars stay, so that tiles once padded to remain when tiles go."""
+        """Replace the element; the shard's scalars stay, so that tile padding remains when the tiles are removed."""
         memref = in_tiles(self.scalar_memref_shape, element)
         return replace(self, element=element, memref_shape=memref)
 
     def with_memory_space(self, memory_space: str) -> "MetalAttribute":
-        """The same shards in another memory."""
+        """Replace the memory space; the shards stay the same."""
         return replace(self, memory_space=memory_space)
 
     def with_shard_shape(self, shard_shape: Sequence[int]) -> "MetalAttribute":
-        """Shards of other extents in scalars, padded to tiles."""
+        """Replace the shards by ones of other extents in scalars, padded to tiles."""
         if len(shard_shape) != len(self.grid):
             raise LayoutError(
                 f"the memref must have a shape with rank equal to grid: shard {_by_x(shard_shape)} has rank "
@@ -184,12 +184,12 @@ class MetalAttribute:
 
 
 def cut(physical: Sequence[int], grid: Sequence[int]) -> Extents:
-    """Extents divided by a grid, rounded up."""
+    """Divide extents by a grid, rounding up."""
     return tuple(-(-size // cores) for size, cores in zip(physical, grid, strict=True))
 
 
 def in_tiles(scalars: Sequence[int], element: Element) -> Extents:
-    """Extents in elements: the last two divided by the tile, rounded up."""
+    """Convert extents in scalars to elements: the last two divided by the tile, rounded up."""
     if element.tile is None:
         return tuple(scalars)
     check_tileable(len(scalars))
@@ -198,13 +198,13 @@ def in_tiles(scalars: Sequence[int], element: Element) -> Extents:
 
 
 def check_tileable(rank: int) -> None:
-    """Refuse tiles for a memref of fewer than two dimensions."""
+    """Raise `LayoutError` for tiles of a memref of fewer than two dimensions."""
     if rank < 2:
         raise LayoutError(f"expected at least 2D shape to tilize, got a memref of rank {rank}")
 
 
 def check_map(shape: Sequence[int], linear: AffineMap) -> None:
-    """Refuse a map that is not of a tensor's rank or leaves one of its dimensions out."""
+    """Raise `LayoutError` for a map that is not of a tensor's rank or leaves one of its dimensions out."""
     check_rank(shape)
     if linear.dim_count != len(shape):
         raise LayoutError(
@@ -218,13 +218,13 @@ def check_map(shape: Sequence[int], linear: AffineMap) -> None:
 
 
 def check_rank(shape: Sequence[int]) -> None:
-    """Refuse tensors of more dimensions than arrays can have."""
+    """Raise `LayoutError` for tensors of more dimensions than arrays can have."""
     if len(shape) > HIGHEST_TENSOR_RANK:
         raise LayoutError(f"expected a tensor of at most {HIGHEST_TENSOR_RANK} dimensions, got {len(shape)}")
 
 
 def check_choice(what: str, word: str, choices: Sequence[str]) -> None:
-    """Refuse a word that is none of the choices."""
+    """Raise `LayoutError` for a word that is none of the choices."""
     if word not in choices:
         raise LayoutError(f"expected {what} of {', '.join(choices)}, got {word!r}")
 

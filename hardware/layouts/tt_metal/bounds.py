@@ -1,4 +1,4 @@
-"""The range that an affine expression's steps can take, so that none of them passes 64 bits unseen."""
+"""The range that an affine expression's steps can take, so that none of them passes 64 bits unnoticed."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ Range = tuple[int, int]
 
 
 def bounds(expression: Expression, shape: Sequence[int]) -> Range:
-    """The least and the greatest value that could be met with every dimension `d` in `[0, shape[d])`.
+    """Compute the least and the greatest value that are possible with every dimension `d` in `[0, shape[d])`.
 
     Raises `LayoutError` if a step could pass 64 bits, and for symbols.
     """

@@ -1,4 +1,4 @@
-"""Collapse intervals: which dimensions of a tensor are joined into one dimension of its grid.
+"""Collapse intervals: the dimensions of a tensor that are joined into one dimension of its grid.
 
 An interval `(begin, end)` holds the dimensions from `begin` up to but not including `end`; negative ones count from
 the last dimension, so the default `(0, -1)` joins all but the last. Source: tt-mlir, docs/src/specs/tensor-layout.md,
@@ -22,14 +22,14 @@ ALL_BUT_LAST: Intervals = ((0, -1),)
 def collapse_groups(
     rank: int, grid_rank: int, intervals: Sequence[Interval] = ALL_BUT_LAST
 ) -> list[list[int]]:
-    """The dimensions joined into each dimension of the grid; none where the map's result is the constant 0."""
+    """Return the dimensions joined into each dimension of the grid; none where the map's result is the constant 0."""
     used = collapsed_map((2,) * rank, grid_rank, tuple((b, e) for b, e in intervals)).used_dims
     return [list(dims) for dims in used]
 
 
 @lru_cache(maxsize=4096)
 def collapsed_map(shape: tuple[int, ...], grid_rank: int, intervals: Intervals = ALL_BUT_LAST) -> AffineMap:
-    """The affine map that joins the intervals of a shape's dimensions, row-major in each, onto a grid.
+    """Build the affine map that joins the intervals of a shape's dimensions, row-major in each, onto a grid.
 
     Where joining leaves as many dimensions as the grid has, those are the results. Else tt-mlir's rule holds: the
     results are the last `grid_rank` dimensions with the joined ones put in place of their first, dimensions may occur
@@ -59,7 +59,7 @@ def collapsed_map(shape: tuple[int, ...], grid_rank: int, intervals: Intervals =
 
 
 def normalized(rank: int, intervals: Sequence[Interval]) -> list[Interval]:
-    """The intervals counted from the first dimension and sorted, empty ones left out."""
+    """Convert `intervals` to counting from the first dimension and sort them, leaving out empty ones."""
     found = []
     for begin, end in intervals:
         first, last = (begin + rank if begin < 0 else begin), (end + rank if end < 0 else end)

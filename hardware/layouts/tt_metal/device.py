@@ -1,4 +1,4 @@
-"""From grids of cores to chips and memory: virtual grids, a device's worker grid, the memory maps of L1.
+"""Maps from grids of cores to chips and memory: virtual grids, a device's worker grid, the memory maps of L1.
 
 Source: tt-mlir, docs/src/specs/device.md, and `createWorkerGrid`, `replaceMemoryMapSymbolsWithShardShape` of
 lib/Dialect/TTCore/IR/TTCoreOpsTypes.cpp.
@@ -26,7 +26,7 @@ from tapestry.hardware.layouts.tt_metal.sharded import check_core
 
 
 def physical_core(core_map: AffineMap, core: Sequence[int]) -> tuple[int, ...]:
-    """The chip, row and column of a logical core by a device's grid map.
+    """Return the chip, row and column of a logical core under a device's grid map.
 
     Raises `LayoutError` for a map without these three results, and for a negative result.
     """
@@ -41,7 +41,7 @@ def physical_core(core_map: AffineMap, core: Sequence[int]) -> tuple[int, ...]:
 def virtual_core(
     core_map: AffineMap, core: Sequence[int], virtual_grid: Sequence[int], device_grid: Sequence[int]
 ) -> tuple[int, ...]:
-    """The row and column on one chip of a core of a virtual grid, say 1 x 64 on 8 x 8.
+    """Return the row and column on one chip of a core of a virtual grid, say 1 x 64 on 8 x 8.
 
     The map leads to a row and a column, or to a chip, a row and a column.
 
@@ -63,7 +63,7 @@ def virtual_core(
 def placed_grid(
     grid: Sequence[int], core_map: AffineMap, device_grid: Sequence[int], chip_count: int = 1
 ) -> list[tuple[int, ...]]:
-    """The chip, row and column of every core of a logical grid, row-major.
+    """Return the chip, row and column of every core of a logical grid, row-major.
 
     Raises `LayoutError` for a core outside the chips, and if two cores of the grid share a place.
     """
@@ -85,9 +85,9 @@ def placed_grid(
 
 
 def worker_grid(chip_grid: tuple[int, int], mesh_shape: Sequence[int]) -> tuple[tuple[int, ...], AffineMap]:
-    """The logical grid of chips joined as a mesh, and the map from its cores to chip, row and column.
+    """Build the logical grid of chips joined as a mesh, and the map from its cores to chip, row and column.
 
-    The last two mesh dimensions lay chips below and beside each other; the others number them.
+    The last two mesh dimensions place chips below and beside each other; the others number them.
     """
     if not mesh_shape or any(n < 1 for n in (*chip_grid, *mesh_shape)):
         raise LayoutError(
@@ -113,7 +113,7 @@ def worker_grid(chip_grid: tuple[int, int], mesh_shape: Sequence[int]) -> tuple[
 
 
 def l1_map(rank: int = 2) -> AffineMap:
-    """The map of a physical index to (0, core, offset in elements), the shard's extents as symbols.
+    """Build the map of a physical index to (0, core, offset in elements), with the shard's extents as symbols.
 
     `(d0, d1)[s0, s1] -> (0, d0 floordiv s0, d1 floordiv s1, (d0 mod s0) * s1 + d1 mod s1)`.
     """
@@ -127,7 +127,7 @@ def l1_map(rank: int = 2) -> AffineMap:
 
 
 def l1_location(shard_shape: Sequence[int], index: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """The core and the offset in its shard, in elements, of a physical index."""
+    """Compute the core of a physical index, and its offset in that core's shard, in elements."""
     if len(shard_shape) != len(index) or any(n < 1 for n in shard_shape) or any(i < 0 for i in index):
         raise LayoutError(
             f"expected an index of the rank of the shard, no part negative, got {list(index)} and {list(shard_shape)}"

@@ -1,4 +1,4 @@
-"""What a memref holds: scalars like `f32`, or tiles like `!tt.tile<32x32, bfp_bf8>`.
+"""Element types of a memref: scalars like `f32`, or tiles like `!tt.tile<32x32, bfp_bf8>`.
 
 Tile sizes are `TileType::getSizeBytes` of tt-mlir's lib/Dialect/TTCore/IR/TTCoreOpsTypes.cpp: a block float tile of
 32 x 32 has one exponent byte for every 16 elements on top of its mantissas (1024 + 64 for eight bits; the compiler
@@ -55,34 +55,34 @@ class Element:
 
     @property
     def is_block_float(self) -> bool:
-        """Whether elements share exponents."""
+        """True if elements share exponents."""
         return self.dtype.startswith("bfp_")
 
     @property
     def bits(self) -> int:
-        """Bits of one scalar, without the exponent that a block shares."""
+        """The number of bits of one scalar, without the exponent that a block shares."""
         return TILE_BITS[self.dtype] if self.tile else max(SCALAR_BITS[self.dtype], 8)
 
     @property
     def scalars(self) -> int:
-        """Scalars in one."""
+        """The number of scalars in one element."""
         return self.tile[0] * self.tile[1] if self.tile else 1
 
     @cached_property
     def size_bytes(self) -> int:
-        """Bytes of one, shared exponents included."""
+        """The size of one element in bytes, shared exponents included."""
         exponents = self.scalars // ELEMENTS_PER_EXPONENT if self.is_block_float else 0
         return -(-self.scalars * self.bits // 8) + exponents
 
     def text(self, dialect: str) -> str:
-        """`f32` or `!tt.tile<32x32, f32>`."""
+        """Format the element as MLIR text: `f32` or `!tt.tile<32x32, f32>`."""
         if self.tile is None:
             return self.dtype
         return f"!{dialect}.tile<{self.tile[0]}x{self.tile[1]}, {self.dtype}>"
 
 
 def scalar(dtype: str) -> Element:
-    """The scalar element that a name stands for."""
+    """Return the scalar element that a name stands for."""
     name = ALIASES.get(dtype, dtype)
     if name not in SCALAR_BITS:
         raise LayoutError(f"expected an element type of {', '.join(SCALAR_BITS)}, got {dtype!r}")
@@ -90,7 +90,7 @@ def scalar(dtype: str) -> Element:
 
 
 def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> Element:
-    """The tile element of a data type.
+    """Build the tile element of a data type.
 
     Raises `LayoutError` for a shape that is not of two positive extents, unknown data types, and block floats in
     other tiles than 32 x 32 (their size is defined for those only).
@@ -111,7 +111,7 @@ def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> Element:
 
 
 def element(dtype: str, tile_shape: Sequence[int] | None) -> Element:
-    """A scalar, or a tile of it."""
+    """Return the scalar element of `dtype`, or a tile of it if `tile_shape` is given."""
     return _element(dtype, None if tile_shape is None else tuple(tile_shape))
 
 
@@ -121,7 +121,7 @@ def _element(dtype: str, tile_shape: tuple[int, ...] | None) -> Element:
 
 
 def read_element(scanner: Scanner) -> Element:
-    """The element type that comes next, in either dialect's spelling."""
+    """Parse the next element type, in either dialect's spelling."""
     if not scanner.peek("!"):
         return _checked(scanner.at, scanner.word("an element type"), None)
     place = scanner.at
@@ -137,7 +137,7 @@ def read_element(scanner: Scanner) -> Element:
 
 
 def read_shaped(scanner: Scanner) -> tuple[tuple[int, ...], Element]:
-    """Extents and an element like `2x3xf32`; no extents for a scalar tensor `f32`."""
+    """Parse extents and an element like `2x3xf32`; no extents for a scalar tensor `f32`."""
     shape: tuple[int, ...] = ()
     if scanner.peek_digit():
         shape = scanner.dimensions("an extent")

@@ -39,7 +39,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Constant:
-    """An integer."""
+    """An integer constant."""
 
     value: int
 
@@ -49,7 +49,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Sum:
-    """Two terms or more, none of them a sum or zero; a constant comes last."""
+    """A sum of two or more terms, none of them a sum or zero; a constant comes last."""
 
     terms: tuple["Expression", ...]
 
@@ -74,7 +74,7 @@ ZERO = Constant(0)
 
 
 def add(*parts: Expression) -> Expression:
-    """The sum of expressions, from left to right."""
+    """Add expressions from left to right."""
     terms: list[Expression] = []
     constant = 0
     for term in _terms(parts):
@@ -92,7 +92,7 @@ def add(*parts: Expression) -> Expression:
 
 
 def multiply(left: Expression, right: Expression) -> Expression:
-    """The product; one factor has to be free of dimensions."""
+    """Multiply two expressions; raise `LayoutError` unless one factor is free of dimensions."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return Constant(left.value * right.value)
     if not is_symbolic(right) or isinstance(left, Constant):
@@ -112,7 +112,7 @@ def multiply(left: Expression, right: Expression) -> Expression:
 
 
 def divide(left: Expression, right: Expression, operation: str) -> Expression:
-    """The quotient rounded down (`floordiv`) or up (`ceildiv`)."""
+    """Divide two expressions, rounding down (`floordiv`) or up (`ceildiv`)."""
     divisor = _divisor(right, operation)
     if divisor is None:
         return _checked(Binary(operation, left, right))
@@ -131,7 +131,7 @@ def divide(left: Expression, right: Expression, operation: str) -> Expression:
 
 
 def modulo(left: Expression, right: Expression) -> Expression:
-    """The remainder, never negative."""
+    """Compute the remainder, which is never negative."""
     divisor = _divisor(right, MOD)
     if divisor is None:
         return _checked(Binary(MOD, left, right))
@@ -156,14 +156,14 @@ OPERATIONS = {
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The operands."""
+    """Return the operands of an expression."""
     if isinstance(expression, Sum):
         return expression.terms
     return (expression.left, expression.right) if isinstance(expression, Binary) else ()
 
 
 def leaves(expression: Expression) -> Iterator[Expression]:
-    """Its dimensions, symbols and constants, from left to right."""
+    """Yield the dimensions, symbols and constants of an expression, from left to right."""
     below = children(expression)
     if not below:
         yield expression
@@ -172,12 +172,12 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 
 
 def is_symbolic(expression: Expression) -> bool:
-    """Whether no dimension occurs in it."""
+    """Return whether no dimension occurs in the expression."""
     return not any(isinstance(leaf, Dim) for leaf in leaves(expression))
 
 
 def evaluate(expression: Expression, dims: Sequence[Any], symbols: Sequence[Any] = ()) -> Any:
-    """Its value where the dimensions and symbols are integers or int64 arrays (n,)."""
+    """Evaluate the expression where the dimensions and symbols are integers or int64 arrays (n,)."""
     match expression:
         case Dim(index):
             return dims[index]
@@ -195,7 +195,7 @@ def evaluate(expression: Expression, dims: Sequence[Any], symbols: Sequence[Any]
 def replace(
     expression: Expression, dims: Sequence[Expression], symbols: Sequence[Expression] | None = None
 ) -> Expression:
-    """The expression with others in place of its dimensions (and symbols), simplified anew."""
+    """Substitute expressions for the dimensions (and symbols), and simplify the result."""
     match expression:
         case Dim(index):
             return dims[index]
@@ -209,7 +209,7 @@ def replace(
 
 
 def printed(expression: Expression, tight: bool = False) -> str:
-    """MLIR's text; `tight` puts parentheses around anything but a name or a number."""
+    """Format the expression as MLIR text; `tight` puts parentheses around anything but a name or a number."""
     match expression:
         case Binary("*", left, Constant(-1)):
             text = f"-{printed(left, True)}"
@@ -250,7 +250,7 @@ def _like_terms(one: Expression, other: Expression) -> Expression | None:
 
 
 def _remainder(terms: list[Expression], last: Expression) -> Expression | None:
-    """`e - (e floordiv q) * q` is `e mod q`."""
+    """Return `e mod q` if the terms form `e - (e floordiv q) * q`; None otherwise."""
     quotient, factor = _scaled(last)
     if isinstance(quotient, Binary) and quotient.operation == FLOORDIV and factor < -1:
         whole = terms[0] if len(terms) == 1 else Sum(tuple(terms))
@@ -260,7 +260,7 @@ def _remainder(terms: list[Expression], last: Expression) -> Expression | None:
 
 
 def _exact(term: Expression, divisor: int) -> Expression | None:
-    """The term divided by a divisor that goes into its factor; None if it does not."""
+    """Divide a term by a divisor of its factor; return None if the factor is not divisible."""
     left, factor = _scaled(term)
     if isinstance(term, Constant):
         return Constant(term.value // divisor) if term.value % divisor == 0 else None

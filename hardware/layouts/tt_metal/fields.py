@@ -1,4 +1,4 @@
-"""Reading the fields `logical_shape = ..., dim_alignments = ..., collapsed_intervals = dense<...>` and single words."""
+"""Parsing of the fields `logical_shape = ..., dim_alignments = ..., collapsed_intervals = dense<...>` and of words."""
 
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap, read_affine_map
@@ -12,7 +12,7 @@ MOST_SPLAT = 256
 
 
 def read_aligned(scanner: Scanner, dialect: str) -> AlignedAttribute:
-    """The fields of the newer attribute and its closing `>`."""
+    """Parse the fields of the newer attribute and its closing `>`."""
     shape = _extents(scanner, "logical_shape")
     alignments = _extents(scanner, "dim_alignments")
     keyword = "collapse_dims" if scanner.peek_word() == "collapse_dims" else "collapsed_intervals"
@@ -42,7 +42,7 @@ def read_aligned(scanner: Scanner, dialect: str) -> AlignedAttribute:
 
 
 def read_dense(scanner: Scanner) -> tuple[tuple[int, ...], list[int]]:
-    """An array `dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>`: its extents and values; one value may stand for all."""
+    """Parse `dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>` into extents and values; one value may stand for all."""
     scanner.expect("dense")
     scanner.expect("<")
     values: list[int] = []
@@ -76,7 +76,7 @@ def read_dense(scanner: Scanner) -> tuple[tuple[int, ...], list[int]]:
 
 
 def read_view(scanner: Scanner) -> AffineMap:
-    """`map(4)`, the identity of four dimensions, or an affine map."""
+    """Parse `map(4)`, the identity of four dimensions, or an affine map."""
     if not scanner.accept_keyword("map"):
         return read_affine_map(scanner)
     scanner.expect("(")
@@ -88,7 +88,7 @@ def read_view(scanner: Scanner) -> AffineMap:
 
 
 def read_core_ranges(scanner: Scanner) -> CoreRanges:
-    """`= <[#ttnn.core_range<(0, 0), (7, 3)>, ...]>`: the first and last core of each rectangle."""
+    """Parse `= <[#ttnn.core_range<(0, 0), (7, 3)>, ...]>` into the first and last core of each rectangle."""
     scanner.expect("=")
     scanner.accept("#ttnn.core_range_set")
     scanner.expect("<")
@@ -102,7 +102,7 @@ def read_core_ranges(scanner: Scanner) -> CoreRanges:
 
 
 def choice(scanner: Scanner, what: str, choices: tuple[str, ...]) -> str:
-    """The word that comes next, one of the choices."""
+    """Parse the next word, which has to be one of the choices."""
     word = scanner.peek_word()
     if word not in choices:
         raise scanner.error(f"{what} of {', '.join(choices)}")

@@ -1,4 +1,4 @@
-"""A tensor in a `tt.metal_layout` of a map, a grid and a memref, and what it costs."""
+"""The layout of a tensor in a `tt.metal_layout` of a map, a grid and a memref, with its size and padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tapestry.hardware.layouts.tt_metal.shards import Shards
 
 @dataclass(frozen=True)
 class MetalLayout(ShardedLayout):
-    """`tensor<SHAPExDTYPE, #tt.metal_layout<...>>`: a shape and scalar type with the attribute bound to them."""
+    """A tensor `tensor<SHAPExDTYPE, #tt.metal_layout<...>>`: shape and scalar type with the attribute bound to them."""
 
     notation: ClassVar[str] = "tt_metal"
 
@@ -24,7 +24,7 @@ class MetalLayout(ShardedLayout):
     attribute: MetalAttribute
 
     def __post_init__(self) -> None:
-        """Refuse a map or memref that the shape does not fit; `LayoutError` names the rule."""
+        """Raise `LayoutError`, naming the rule, for a map or memref that does not fit the shape."""
         object.__setattr__(self, "element_bits", self.attribute.element.bits)
         object.__setattr__(self, "_shards", self.attribute.shards(self.shape))
 
@@ -34,7 +34,8 @@ class MetalLayout(ShardedLayout):
         grid: Sequence[int] = (1, 1), tile: tuple[int, int] | None = BLOCK_TILE,
         memory_space: str = "l1", oob: str = "undef", dialect: str = "tt",
     ) -> "MetalLayout":  # fmt: skip
-        """The layout of a tensor whose dimensions are joined by intervals, cut over a grid, padded to tiles.
+        """Build the layout of a tensor whose dimensions are joined by intervals, split over a grid and padded to
+        tiles.
 
         `dtype` is that of the stored element; a block float (`bfp_bf8`) holds a tensor of f32.
         """
@@ -45,27 +46,27 @@ class MetalLayout(ShardedLayout):
 
     @property
     def element(self) -> Element:
-        """What a shard holds: scalars or tiles."""
+        """The element of a shard: a scalar or a tile."""
         return self.attribute.element
 
     @property
     def padding_value(self) -> str:
-        """What fills the padding."""
+        """The fill value of the padding, as a word."""
         return self.attribute.oob
 
     @property
     def shards(self) -> Shards:
-        """How the physical extents are stored."""
+        """The storage of the physical extents as shards."""
         found: Shards = self.__dict__["_shards"]
         return found
 
     @cached_property
     def placement(self) -> Placement:
-        """Where in the physical extents the elements are."""
+        """The placement of the elements in the physical extents."""
         return Placement(self.attribute.linear, self.shape, self.shards.physical)
 
     def row_starts(self) -> tuple[int, ...]:
-        """The physical row at which each index of the first dimension begins, the other dimensions at 0."""
+        """Return the physical row at which each index of the first dimension begins, the other dimensions at 0."""
         row = max(len(self.attribute.grid) - 2, 0)
         if not self.shape:
             return (int(self.attribute.linear.evaluate([])[row]),)
@@ -78,7 +79,7 @@ class MetalLayout(ShardedLayout):
 
 @lru_cache(maxsize=256)
 def scalar_name(dtype: str) -> str:
-    """The tensor's scalar type for a stored data type: itself, or `f32` for a block float."""
+    """Return the tensor's scalar type for a stored data type: itself, or `f32` for a block float."""
     tiled = {"u32": "ui32", "u16": "ui16", "u8": "ui8"}
     if dtype.startswith("bfp"):
         return "f32"

@@ -1,4 +1,4 @@
-"""Reading `tensor<2x3xf32, #tt.metal_layout<...>>`, in the older and the newer form, and the attributes alone.
+"""Parsing of `tensor<2x3xf32, #tt.metal_layout<...>>`, in the older and the newer form, and of the attributes alone.
 
 As in MLIR's files, definitions like `#l1 = #tt.memory_space<l1>` and `#layout = #tt.metal_layout<...>` may come first
 and be named afterwards.
@@ -40,7 +40,7 @@ BUFFER_TYPES = ("dram", "l1", "system_memory", "l1_small", "trace")
 
 
 def parse_metal_layout(text: str) -> MetalLayout | AlignedMetalLayout:
-    """The layout that a tensor type's text describes.
+    """Parse a tensor type's text into the layout that it describes.
 
     Raises `LayoutError` with the character and what was expected, or with the rule that the values break.
     """
@@ -51,7 +51,7 @@ def parse_metal_layout(text: str) -> MetalLayout | AlignedMetalLayout:
 
 
 def parse_metal_attribute(text: str) -> Attribute:
-    """The attribute that a text holds, without a tensor."""
+    """Parse the text of an attribute, without a tensor."""
     scanner = Scanner(text)
     attribute = read_attribute(scanner, read_definitions(scanner))
     scanner.finish()
@@ -59,7 +59,7 @@ def parse_metal_attribute(text: str) -> Attribute:
 
 
 def read_definitions(scanner: Scanner) -> Definitions:
-    """The definitions `#name = ...` that come next."""
+    """Parse the definitions `#name = ...` that come next."""
     found: dict[str, Attribute | str] = {}
     while scanner.peek("#"):
         start = scanner.at
@@ -80,7 +80,7 @@ def read_definitions(scanner: Scanner) -> Definitions:
 
 
 def read_tensor(scanner: Scanner, definitions: Definitions) -> MetalLayout | AlignedMetalLayout:
-    """The tensor type that comes next."""
+    """Parse the tensor type that comes next."""
     if scanner.peek("#"):
         raise scanner.error(
             "'tensor<SHAPExTYPE, ...>' around the attribute, which does not name the tensor's shape"
@@ -102,7 +102,7 @@ def read_tensor(scanner: Scanner, definitions: Definitions) -> MetalLayout | Ali
 
 
 def read_attribute(scanner: Scanner, definitions: Definitions) -> Attribute:
-    """The attribute that comes next."""
+    """Parse the attribute that comes next."""
     scanner.peek("#")
     place = scanner.at
     name = scanner.name("'#tt.metal_layout' or '#ttcore.metal_layout'")
@@ -153,7 +153,7 @@ def _read_fields(scanner: Scanner, dialect: str, definitions: Definitions) -> Me
 
 
 def read_grid(scanner: Scanner) -> tuple[tuple[int, ...], AffineMap | None]:
-    """`<2x4>`, `#tt.grid<2x4>` or `<8x8, (d0, d1) -> (0, d0, d1)>`: extents, and the grid's own map if it has one."""
+    """Parse `<2x4>`, `#tt.grid<2x4>` or `<8x8, (d0, d1) -> (0, d0, d1)>`: extents, and the grid's own map if any."""
     if scanner.peek("#"):
         place = scanner.at
         if scanner.name("a grid") not in ("#tt.grid", "#ttcore.grid"):
@@ -167,7 +167,7 @@ def read_grid(scanner: Scanner) -> tuple[tuple[int, ...], AffineMap | None]:
 
 
 def read_memory_space(scanner: Scanner, dialect: str, definitions: Definitions) -> str:
-    """`#tt.memory_space<l1>`, or an alias like `#l1_` that texts define for it."""
+    """Parse `#tt.memory_space<l1>`, or an alias like `#l1_` that texts define for it."""
     choices = BUFFER_TYPES if dialect == "ttnn" else MEMORY_SPACES
     scanner.peek("#")
     place = scanner.at

@@ -1,4 +1,4 @@
-"""Where an affine map puts the elements of a shape in its physical index space, and which element lies at an index.
+"""The mapping of a shape's elements to physical indices by an affine map, and its inverse.
 
 A map whose results are sums of multiples of dimensions is a view with strides: an array is copied in and out whole.
 Any other map is followed element by element, backwards through a sorted table of all elements.
@@ -26,7 +26,7 @@ MOST_LOOKED_AT = 2**22
 
 @dataclass(frozen=True)
 class Placement:
-    """The elements of `shape` at the results of `linear`, inside the extents `physical`."""
+    """The placement of the elements of `shape` at the results of `linear`, inside the extents `physical`."""
 
     linear: AffineMap
     shape: tuple[int, ...]
@@ -34,16 +34,16 @@ class Placement:
 
     @cached_property
     def strides(self) -> tuple[dict[int, int], ...] | None:
-        """Per result, the positive factor of every dimension longer than 1; None for a map of another form."""
+        """The positive factor of every dimension longer than 1, for each result; None for a map of another form."""
         return strides_of(self.linear, self.shape)
 
     @cached_property
     def is_strided(self) -> bool:
-        """Whether the map is a view with strides in which no two elements meet."""
+        """True if the map is a view with strides in which no two elements share a place."""
         return self.strides is not None and self._peeled == {d for d, n in enumerate(self.shape) if n > 1}
 
     def indices(self, coords: Indices) -> list[Indices]:
-        """Physical indices, one array (n,) per result, of coordinates (n, rank).
+        """Compute physical indices, one array (n,) per result, of coordinates (n, rank).
 
         Raises `LayoutError` where the map leads outside the physical extents.
         """
@@ -63,7 +63,7 @@ class Placement:
         return found
 
     def coordinates(self, indices: Sequence[Indices], real: Mask) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) of the elements at physical indices, and a mask (n,) that is False where none is."""
+        """Compute coordinates (n, rank) of elements at physical indices, and a mask (n,), False where none is."""
         if not self.is_strided:
             return self._looked_up(indices, real)
         coords = np.zeros((len(real), len(self.shape)), dtype=np.int64)
@@ -80,18 +80,18 @@ class Placement:
         return coords, real
 
     def view(self, cells: Buffers) -> Buffers:
-        """The elements (shape) inside an array of the physical extents or more, without a copy."""
+        """View the elements (shape) inside an array of the physical extents or more, without a copy."""
         return as_strided(cells, self.shape, self._steps(cells.strides))
 
     def check_bounds(self) -> None:
-        """Refuse a map whose steps pass 64 bits; one with strides stays inside the physical extents."""
+        """Raise `LayoutError` if the map's steps pass 64 bits; one with strides stays inside the physical extents."""
         if self.strides is None:
             for result in self.linear.results:
                 bounds(result, self.shape)
 
     @cached_property
     def is_dense(self) -> bool:
-        """Whether the physical extents hold the elements in row-major order and nothing else."""
+        """True if the physical extents hold the elements in row-major order and nothing else."""
         if not self.is_strided or prod(self.shape) != prod(self.physical):
             return False
         row = [prod(self.physical[i + 1 :]) for i in range(len(self.physical))]
@@ -99,13 +99,13 @@ class Placement:
         return all(n == 1 or s == r for n, s, r in zip(self.shape, self._steps(row), dense, strict=True))
 
     def _steps(self, row: Sequence[int]) -> list[int]:
-        """Per dimension, the distance of neighbours where a step along each physical dimension has that length."""
+        """Compute the distance between neighbors along each dimension, given the steps `row` of physical dimensions."""
         results = list(zip(self.strides or (), row, strict=True))
         return [sum(terms.get(dim, 0) * step for terms, step in results) for dim in range(len(self.shape))]
 
     @cached_property
     def _peeled(self) -> set[int]:
-        """The dimensions that results can be taken apart into."""
+        """The dimensions that results can be decomposed into."""
         return {d for terms in self.strides or () if _nested(terms, self.shape) for d in terms}
 
     def _looked_up(self, indices: Sequence[Indices], real: Mask) -> tuple[Indices, Mask]:
@@ -123,12 +123,12 @@ class Placement:
         return np.where(real[:, None], coords, 0), real
 
     def check_injective(self) -> None:
-        """Refuse a map that puts two elements at one place; `LayoutError` names them."""
+        """Raise `LayoutError`, naming the elements, if the map puts two elements at one place."""
         if not self.is_strided:
             _table(self)
 
     def check_room(self) -> None:
-        """As `check_injective`, but of more than `MOST_LOOKED_AT` elements only count the places for them."""
+        """Check the map with `check_injective`; for more than `MOST_LOOKED_AT` elements only count the places."""
         places, elements = prod(self.physical), prod(self.shape)
         if elements <= MOST_LOOKED_AT:
             self.check_injective()
@@ -140,7 +140,7 @@ class Placement:
 
 
 def strides_of(linear: AffineMap, shape: Sequence[int]) -> tuple[dict[int, int], ...] | None:
-    """Per result, the positive factor of every dimension longer than 1; None where a result is no such sum."""
+    """Find the positive factor of every dimension longer than 1, for each result; None if a result is no such sum."""
     found = []
     for result in linear.results:
         terms: dict[int, int] = {}
@@ -169,7 +169,7 @@ def _term(term: Expression) -> tuple[int | None, int]:
 
 
 def _nested(terms: dict[int, int], shape: Sequence[int]) -> bool:
-    """Whether each stride is longer than all that the smaller ones reach."""
+    """Return whether each stride is longer than the reach of all smaller ones."""
     reach = 0
     for dim, stride in sorted(terms.items(), key=lambda term: term[1]):
         if stride <= reach:
@@ -187,7 +187,7 @@ def _flat(indices: Sequence[Indices], extents: Sequence[int]) -> Indices:
 
 @lru_cache(maxsize=8)
 def _table(placement: Placement) -> tuple[Indices, Indices]:
-    """All occupied flat physical indices, ascending, and the flat logical index of each."""
+    """Build the table of all occupied flat physical indices, ascending, and the flat logical index of each."""
     if prod(placement.shape) > LARGEST_TABLE:
         raise LayoutError(
             f"the affine map {placement.linear} has no strides; its inverse is made for at most {LARGEST_TABLE} "

@@ -1,4 +1,4 @@
-"""The text of attributes and tensor types, in the spelling of each dialect."""
+"""Formatting of attributes and tensor types as text, in the spelling of each dialect."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,15 @@ from tapestry.hardware.layouts.tt_metal.element import Element
 
 
 def printed_tensor(shape: Sequence[int], dtype: str, attribute: MetalAttribute) -> str:
-    """`tensor<2x3xf32, #tt.metal_layout<...>>`."""
+    """Format a tensor type as `tensor<2x3xf32, #tt.metal_layout<...>>`."""
     return f"tensor<{extents_prefix(shape)}{dtype}, {printed_attribute(attribute)}>"
 
 
 def printed_attribute(attribute: MetalAttribute) -> str:
-    """`#tt.metal_layout<linear, oob, <grid>, memref<...>>`, or `#ttnn.ttnn_layout<linear, <grid>, memref<...>>`."""
+    """Format an attribute in its dialect's spelling.
+
+    `#tt.metal_layout<linear, oob, <grid>, memref<...>>`, or `#ttnn.ttnn_layout<linear, <grid>, memref<...>>`.
+    """
     dialect = attribute.dialect
     ttnn = dialect == "ttnn"
     grid = "x".join(map(str, attribute.grid))
@@ -33,13 +36,16 @@ def printed_attribute(attribute: MetalAttribute) -> str:
 
 
 def printed_aligned(device_shape: Sequence[int], element: Element, attribute: AlignedAttribute) -> str:
-    """`tensor<1x1x32x32xf32, #ttcore.metal_layout<logical_shape = ...>>`."""
+    """Format a tensor type as `tensor<1x1x32x32xf32, #ttcore.metal_layout<logical_shape = ...>>`."""
     stored = element.text(attribute.dialect)
     return f"tensor<{extents_prefix(device_shape)}{stored}, {printed_aligned_attribute(attribute)}>"
 
 
 def printed_aligned_attribute(attribute: AlignedAttribute) -> str:
-    """`#ttcore.metal_layout<logical_shape = ..., dim_alignments = ..., collapsed_intervals = ..., l1, sharded>`."""
+    """Format an attribute of the newer form.
+
+    `#ttcore.metal_layout<logical_shape = ..., dim_alignments = ..., collapsed_intervals = ..., l1, sharded>`.
+    """
     fields = [
         f"logical_shape = {_by_x(attribute.logical_shape)}",
         f"dim_alignments = {_by_x(attribute.dim_alignments)}",
@@ -60,7 +66,7 @@ def _dense(attribute: AlignedAttribute) -> str:
 
 
 def _view(view: AffineMap) -> str:
-    """`map(4)` for an identity of four dimensions, else the map."""
+    """Format an identity of four dimensions as `map(4)`, any other map in full."""
     return f"map({view.dim_count})" if view == AffineMap.identity(view.dim_count) else str(view)
 
 
@@ -69,5 +75,5 @@ def _by_x(extents: Sequence[int]) -> str:
 
 
 def extents_prefix(shape: Sequence[int]) -> str:
-    """`2x3x`, or nothing for no extents."""
+    """Format extents as `2x3x`, or as an empty string for no extents."""
     return "".join(f"{n}x" for n in shape)

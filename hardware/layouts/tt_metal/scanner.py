@@ -1,4 +1,4 @@
-"""Reading a text from left to right: every refusal names the character, what was expected and what came."""
+"""A scanner of text from left to right; every error names the character, the expected text and the text found."""
 
 import re
 
@@ -26,24 +26,24 @@ class Scanner:
         self.at = 0
 
     def peek(self, token: str) -> bool:
-        """Whether `token` comes next."""
+        """Return whether `token` comes next."""
         self._skip()
         return self.text.startswith(token, self.at)
 
     def accept(self, token: str) -> bool:
-        """Pass over `token` if it comes next."""
+        """Skip `token` if it comes next, and return whether it did."""
         if not self.peek(token):
             return False
         self.at += len(token)
         return True
 
     def expect(self, token: str) -> None:
-        """Pass over `token`, which has to come next."""
+        """Skip `token`; raise `LayoutError` if it does not come next."""
         if not self.accept(token):
             raise self.error(f"'{token}'")
 
     def accept_keyword(self, word: str) -> bool:
-        """Pass over a whole word if it comes next."""
+        """Skip a whole word if it comes next, and return whether it did."""
         self._skip()
         found = _WORD.match(self.text, self.at)
         if found is None or found.group() != word:
@@ -52,34 +52,34 @@ class Scanner:
         return True
 
     def word(self, expected: str) -> str:
-        """The identifier that comes next."""
+        """Read the next identifier."""
         return self._take(_WORD, expected)
 
     def name(self, expected: str) -> str:
-        """The `#name` or `!name` that comes next, dots included."""
+        """Read the next `#name` or `!name`, dots included."""
         return self._take(_NAME, expected)
 
     def peek_word(self) -> str | None:
-        """The identifier that comes next, left in place; None if none does."""
+        """Return the next identifier without advancing; None if none comes next."""
         self._skip()
         found = _WORD.match(self.text, self.at)
         return found.group() if found else None
 
     def peek_digit(self) -> bool:
-        """Whether a digit comes next."""
+        """Return whether a digit comes next."""
         self._skip()
         return _DIGITS.match(self.text, self.at) is not None
 
     def integer(self, expected: str = "an integer") -> int:
-        """The integer that comes next, its sign included; at most 64 bits."""
+        """Read the next integer, its sign included; at most 64 bits."""
         return self._number(_INTEGER, expected)
 
     def natural(self, expected: str) -> int:
-        """The unsigned integer that comes next; at most 64 bits."""
+        """Read the next unsigned integer; at most 64 bits."""
         return self._number(_DIGITS, expected)
 
     def dimensions(self, expected: str) -> tuple[int, ...]:
-        """Extents like `2x3x64`, blanks allowed around the `x`, none after the last (an `x` left is not taken)."""
+        """Read extents like `2x3x64`, blanks allowed around the `x`, none after the last (a trailing `x` is left)."""
         found = [self.natural(expected)]
         while self.peek("x"):
             mark = self.at
@@ -91,13 +91,13 @@ class Scanner:
         return tuple(found)
 
     def finish(self) -> None:
-        """The text has to end here."""
+        """Raise `LayoutError` unless the text ends here."""
         self._skip()
         if self.at < len(self.text):
             raise self.error("the end of the text")
 
     def error(self, expected: str) -> LayoutError:
-        """The refusal at this place."""
+        """Build the error for this position."""
         self._skip()
         rest = self.text[self.at : self.at + 24]
         return LayoutError(f"at character {self.at}: expected {expected}, got {rest!r}" if rest else

@@ -1,4 +1,4 @@
-"""Elements placed in physical extents that a grid of cores cuts into shards: offsets, sizes, padding, packing."""
+"""Layouts of elements in physical extents that a grid of cores splits into shards: offsets, sizes, padding, packing."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,29 +14,29 @@ from tapestry.hardware.layouts.tt_metal.shards import Shards
 
 @dataclass(frozen=True)
 class ShardedLayout(Layout):
-    """What the older and the newer attribute share: elements placed in physical extents, those cut into shards."""
+    """The base of both attributes' layouts, older and newer: elements placed in physical extents, split into shards."""
 
     element_bits: int = field(init=False)
 
     @property
     @abstractmethod
     def element(self) -> Element:
-        """What a shard holds: scalars or tiles."""
+        """The element of a shard: a scalar or a tile."""
 
     @property
     @abstractmethod
     def shards(self) -> Shards:
-        """How the physical extents are stored."""
+        """The storage of the physical extents as shards."""
 
     @property
     @abstractmethod
     def placement(self) -> Placement:
-        """Where in the physical extents the elements are."""
+        """The placement of the elements in the physical extents."""
 
     @property
     @abstractmethod
     def padding_value(self) -> str:
-        """What fills the padding: undef, zero, one, inf or neginf."""
+        """The fill value of the padding: undef, zero, one, inf or neginf."""
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
@@ -45,44 +45,45 @@ class ShardedLayout(Layout):
 
     @property
     def buffer_count(self) -> int:
-        """Cores of the grid."""
+        """The number of cores of the grid."""
         return self.shards.count
 
     @property
     def buffer_elements(self) -> int:
-        """Scalars of one shard, padding included."""
+        """The number of scalars of one shard, padding included."""
         return self.shards.elements
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all shards, with the exponents that block floats share."""
+        """The size of all shards in bytes, with the exponents that block floats share."""
         return self.shards.count * (self.shards.elements // self.element.scalars) * self.element.size_bytes
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes that hold no element; of block floats, exponents count with the elements that they scale.
+        """The number of bytes that hold no element; of block floats, exponents count with the elements that they
+        scale.
 
-        Raises `LayoutError` if two elements lie at one place, so that there is no such number.
+        Raises `LayoutError` if two elements are at one place, so that there is no such number.
         """
         self.placement.check_room()
         return self.size_bytes - logical_bytes(self.element_count, self.element)
 
     def picture_offsets(self, places: Indices) -> Indices:
-        """Offsets (n,) of places (n, k) in the extents of all stored shards side by side, tiles' padding included."""
+        """Compute offsets (n,) of places (n, k) in the extents of all stored shards side by side, with tile padding."""
         side_by_side = replace(self.shards, pitch=self.shards.stored)
         offsets = side_by_side.offsets(tuple(places.T))
         return np.broadcast_to(offsets, (len(places),)).astype(np.int64)
 
     def buffer_name(self, buffer: int) -> str:
-        """The core of the grid that holds a buffer."""
+        """Name the core of the grid that holds a buffer."""
         return f"core {[int(c) for c in np.unravel_index(buffer, self.shards.grid)]}"
 
     def padding(self, dim: int) -> tuple[int, ...]:
-        """Per core along a dimension of the grid, the padded rows of its shard."""
+        """Return the number of padded rows of each core's shard along a dimension of the grid."""
         return self.shards.padding(dim)
 
     def valid_region(self, core: Sequence[int]) -> tuple[int, ...]:
-        """The extents of a core's shard, from its origin, that lie inside the physical extents.
+        """Return the extents of a core's shard, from its origin, that are inside the physical extents.
 
         Raises `LayoutError` for a core outside the grid.
         """
@@ -90,17 +91,17 @@ class ShardedLayout(Layout):
         return tuple(self.shards.valid(dim)[place] for dim, place in enumerate(core))
 
     def _offsets(self, coords: Indices) -> Indices:
-        """Offsets (n,) of the elements at `coords` (n, rank)."""
+        """Compute the offsets (n,) of the elements at `coords` (n, rank)."""
         offsets = self.shards.offsets(tuple(self.placement.indices(coords)))
         return np.broadcast_to(offsets, (coords.shape[0],)).copy() if offsets.ndim == 0 else offsets
 
     def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,) that is False on padding."""
+        """Compute coordinates (n, rank) of the elements at `offsets` (n,), and a mask (n,), False on padding."""
         indices, real = self.shards.indices(offsets)
         return self.placement.coordinates(indices, real)
 
     def pack(self, array: Buffers, fill: float | None = None) -> Buffers:
-        """The shards (cores, scalars) that hold `array` (shape).
+        """Pack `array` (shape) into shards (cores, scalars).
 
         Padding holds `fill`, by default the attribute's value: undef and zero 0, one 1, inf and neginf the infinities
         (the extreme values of an integer type).
@@ -121,7 +122,7 @@ class ShardedLayout(Layout):
         return packed.copy() if np.may_share_memory(packed, array) else packed
 
     def unpack(self, buffers: Buffers) -> Buffers:
-        """The array (shape) that shards (cores, scalars) hold."""
+        """Unpack the array (shape) from shards (cores, scalars)."""
         self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
         if not self.placement.is_strided or self.element_count == 0:
             return super().unpack(buffers)
@@ -133,13 +134,13 @@ class ShardedLayout(Layout):
 
 
 def logical_bytes(count: int, stored: Element) -> int:
-    """Bytes of so many scalars of an element, shared exponents in proportion, rounded up."""
+    """Compute the bytes of `count` scalars of an element, shared exponents in proportion, rounded up."""
     eighths = count * stored.bits * ELEMENTS_PER_EXPONENT + (count * 8 if stored.is_block_float else 0)
     return -(-eighths // (8 * ELEMENTS_PER_EXPONENT))
 
 
 def fill_value(word: str, dtype: np.dtype) -> float:
-    """The number that an out-of-bounds value is in a numpy type."""
+    """Convert an out-of-bounds value such as `zero` or `inf` to a number of a numpy type."""
     if word in ("undef", "zero", "one"):
         return int(word == "one")
     if np.issubdtype(dtype, np.integer):
@@ -149,6 +150,6 @@ def fill_value(word: str, dtype: np.dtype) -> float:
 
 
 def check_core(core: Sequence[int], grid: Sequence[int]) -> None:
-    """Refuse a core outside a grid."""
+    """Raise `LayoutError` for a core outside a grid."""
     if len(core) != len(grid) or any(not 0 <= c < n for c, n in zip(core, grid, strict=True)):
         raise LayoutError(f"core {list(core)} is not inside the grid {list(grid)}")

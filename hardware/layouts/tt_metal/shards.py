@@ -1,8 +1,8 @@
-"""A physical index space cut over a grid of cores: one buffer per core, padded to whole tiles.
+"""Storage of a physical index space split over a grid of cores: one buffer per core, padded to whole tiles.
 
 Order of operations: the grid divides the scalar extents, rounded up (`pitch`), then each shard is padded to whole
 tiles (`stored`). Cores follow each other row-major. In a buffer tiles follow each other row-major, and so do the
-elements of a tile: the faces in which a Tensix core keeps a tile are ttnn's matter, not this layout's.
+elements of a tile: the faces in which a Tensix core keeps a tile belong to ttnn, not to this layout.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Extents = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Shards:
-    """Extents in scalars: `physical` of the whole, `pitch` from a core to the next, `stored` of one buffer."""
+    """The extents in scalars: `physical` of the whole, `pitch` from a core to the next, `stored` of one buffer."""
 
     physical: Extents
     grid: Extents
@@ -29,7 +29,7 @@ class Shards:
     tile: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse storage that 64 bits cannot number."""
+        """Raise `LayoutError` for storage of more than 2^63 - 1 elements, which 64 bits cannot number."""
         if prod(self.grid) * prod(self.stored) > INT64_MAX:
             raise LayoutError(
                 f"a grid of {list(self.grid)} shards of {list(self.stored)} elements passes 2^63 - 1 elements"
@@ -37,12 +37,12 @@ class Shards:
 
     @property
     def count(self) -> int:
-        """Buffers."""
+        """The number of buffers."""
         return prod(self.grid)
 
     @property
     def elements(self) -> int:
-        """Slots of one buffer."""
+        """The number of slots of one buffer."""
         return prod(self.stored)
 
     @property
@@ -51,16 +51,16 @@ class Shards:
         return tuple(g * s for g, s in zip(self.grid, self.stored, strict=True))
 
     def valid(self, dim: int) -> Extents:
-        """Per core along a dimension of the grid, the extent of its shard that lies inside the physical one."""
+        """Return the extent of each core's shard, along a dimension of the grid, that is inside the physical one."""
         size, pitch = self.physical[dim], self.pitch[dim]
         return tuple(min(max(size - core * pitch, 0), pitch) for core in range(self.grid[dim]))
 
     def padding(self, dim: int) -> Extents:
-        """Per core along a dimension of the grid, the rows of its stored shard beyond the valid ones."""
+        """Return the rows of each core's stored shard, along a dimension of the grid, beyond the valid ones."""
         return tuple(self.stored[dim] - valid for valid in self.valid(dim))
 
     def offsets(self, index: tuple[Any, ...]) -> Indices:
-        """Offsets (n,) of physical indices, one integer or array (n,) per dimension."""
+        """Compute the offsets (n,) of physical indices, one integer or array (n,) per dimension."""
         core: Any = 0
         cells = []
         for value, size, pitch in zip(index, self.grid, self.pitch, strict=True):
@@ -73,7 +73,7 @@ class Shards:
         return np.asarray(core * self.elements + slot, dtype=np.int64)
 
     def indices(self, offsets: Indices) -> tuple[list[Indices], Mask]:
-        """Physical indices, one array (n,) per dimension, and a mask (n,) that is False outside `physical`."""
+        """Compute physical indices, one array (n,) per dimension, and a mask (n,) that is False outside `physical`."""
         core, slot = np.divmod(offsets, max(self.elements, 1))
         cells = [np.zeros_like(slot) for _ in self.stored]
         for (source, divisor), extent in zip(reversed(self._digits), reversed(self._extents), strict=True):
@@ -88,7 +88,7 @@ class Shards:
         return cells, real
 
     def store(self, cells: Buffers, fill: float) -> Buffers:
-        """The buffers (count, elements) of an array whose extents are `grid * pitch`."""
+        """Copy an array whose extents are `grid * pitch` into buffers (count, elements)."""
         rank = len(self.grid)
         order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2))
         shards = cells.reshape(self._interleaved(self.pitch)).transpose(order)
@@ -101,7 +101,7 @@ class Shards:
         )  # fmt: skip
 
     def load(self, buffers: Buffers) -> Buffers:
-        """The array of extents `grid * pitch` that buffers (count, elements) hold."""
+        """Build the array of extents `grid * pitch` from buffers (count, elements)."""
         rank = len(self.grid)
         slots = buffers.reshape(*self.grid, *self._extents)
         shards = slots.transpose(np.argsort(self._to_slots).tolist()).reshape(*self.grid, *self.stored)
@@ -123,7 +123,7 @@ class Shards:
 
     @cached_property
     def _digits(self) -> tuple[tuple[int, int], ...]:
-        """The digits of a slot, most major first: the dimension each comes from and the extent it counts in."""
+        """The digits of a slot, most significant first: the dimension each comes from and its divisor."""
         rank = len(self.stored)
         if self.tile is None:
             return tuple((dim, 1) for dim in range(rank))
@@ -133,7 +133,7 @@ class Shards:
 
     @cached_property
     def _extents(self) -> Extents:
-        """The extents of those digits."""
+        """The extents of the digits in `_digits`."""
         if self.tile is None:
             return self.stored
         (rows, columns), (*outer, height, width) = self.tile, self.stored
@@ -141,7 +141,7 @@ class Shards:
 
     @cached_property
     def _extents_in_place(self) -> Extents:
-        """The same extents with each dimension's digits side by side."""
+        """The extents of the digits in `_digits`, each dimension's digits side by side."""
         if self.tile is None:
             return self.stored
         (rows, columns), (*outer, height, width) = self.tile, self.stored

@@ -1,4 +1,4 @@
-"""The compiler's `#ttnn.ttnn_layout`: tiles are padded per matrix, before dimensions are joined.
+"""The compiler's `#ttnn.ttnn_layout` attribute: tiles are padded per matrix, before dimensions are joined.
 
 Source: tt-mlir, `TTNNLayoutAttr::get`, `calculateLogicalShardShapeForSharding` and
 `calculateLogicalShardShapeForL1Interleaved` of lib/Dialect/TTNN/IR/TTNNOpsAttrs.cpp.
@@ -18,7 +18,7 @@ def ttnn_attribute(
     shape: Sequence[int], dtype: str, grid: Sequence[int] = (1, 1), tile: tuple[int, int] | None = BLOCK_TILE,
     buffer_type: str = "dram", memory_layout: str | None = "interleaved", intervals: Intervals = ALL_BUT_LAST,
 ) -> MetalAttribute:  # fmt: skip
-    """The attribute of a tensor whose matrices are padded to tiles and then joined: `1x1x1024 -> d0 * 32 + d1`.
+    """Build the attribute of a tensor whose matrices are padded to tiles and then joined: `1x1x1024 -> d0 * 32 + d1`.
 
     Sharded memory divides the padded extents by the grid; interleaved L1 gives every core its part of all tiles, in
     one row.
@@ -36,7 +36,7 @@ def ttnn_attribute(
 
 
 def tile_padded(shape: Sequence[int], stored: Element) -> Extents:
-    """A shape with its last two extents rounded up to whole tiles."""
+    """Round the last two extents of a shape up to whole tiles."""
     if stored.tile is None:
         return tuple(shape)
     extents = (*[1] * max(len(shape) - 2, 0), *stored.tile)[max(2 - len(shape), 0) :]
@@ -44,6 +44,6 @@ def tile_padded(shape: Sequence[int], stored: Element) -> Extents:
 
 
 def interleaved_memref(padded: Extents, linear: AffineMap, grid: Sequence[int], stored: Element) -> Extents:
-    """All tiles divided by all cores, rounded up, in one row."""
+    """Compute the memref extents of all tiles divided by all cores, rounded up, in one row."""
     tiles = prod(in_tiles(linear.size(padded), stored))
     return (*[1] * (len(grid) - 1), -(-tiles // prod(grid)))

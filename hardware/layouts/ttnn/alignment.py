@@ -14,7 +14,7 @@ from tapestry.hardware.layouts.ttnn.tile import round_up
 def layout_of_padded(
     dtype: DataType, page: PageConfig, memory: MemoryConfig, shape: Sequence[int], padded: Sequence[int]
 ) -> TensorLayout:
-    """The tensor layout in which `shape` is padded to `padded`.
+    """Build the tensor layout in which `shape` is padded to `padded`.
 
     Raises:
         LayoutError: ranks differ, a dimension would shrink, or a sharded tensor would be padded before its last two
@@ -43,7 +43,7 @@ def _alignment(
 
 
 def _matrix(page: PageConfig, shape: tuple[int, ...], padded: tuple[int, ...]) -> tuple[int, ...]:
-    """The alignment of the last dimensions: what they are padded to, or the tile where that is all the padding."""
+    """Infer the alignment of the last dimensions: their padded extents, or the tile where that is all the padding."""
     tile = page.tile.shape[2 - len(shape) :]
     return tuple(
         edge if page.is_tiled and full <= round_up(size, edge) else max(full, 1)

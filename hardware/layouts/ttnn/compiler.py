@@ -1,6 +1,6 @@
-"""From the compiler's affine map to ttnn's strides, shards and grids (document 000, "TTNN Tensor Layout").
+"""Conversion of the compiler's affine map to ttnn's strides, shards and grids (document 000, "TTNN Tensor Layout").
 
-The compiler says with an affine map which dimensions are folded into rows; ttnn says it with strides. A row is
+The compiler uses an affine map to specify which dimensions are folded into rows; ttnn uses strides. A row is
 `stride[-2]` elements wide, and there are `shape[0] * stride[0] / stride[-2]` rows.
 """
 
@@ -14,7 +14,7 @@ from tapestry.hardware.layouts.ttnn.tile import Pair, round_up
 
 @dataclass(frozen=True)
 class StridedShards:
-    """A logical shape with strides in elements, cut into logical shards that are padded to whole tiles."""
+    """A logical shape with strides in elements, split into logical shards that are padded to whole tiles."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -34,7 +34,7 @@ class StridedShards:
 
     @property
     def matrix(self) -> Pair:
-        """Rows and columns of the physical layout."""
+        """The numbers of rows and columns of the physical layout."""
         return self.shape[0] * self.stride[0] // self.stride[-2], self.stride[-2]
 
     @property
@@ -44,25 +44,26 @@ class StridedShards:
 
     @property
     def grid_shape(self) -> Pair:
-        """Shards along rows and columns: the matrix divided by the shard, rounded up."""
+        """The numbers of shards along rows and columns: the matrix divided by the shard, rounded up."""
         rows, columns = self.matrix
         return -(-rows // self.shard[0]), -(-columns // self.shard[1])
 
     @property
     def documented_grid_shape(self) -> Pair:
-        """The document's own formula, which leaves `shape[0]` out and divides columns by the shard's height."""
+        """The grid shape by the document's formula, which omits `shape[0]` and divides columns by shard height."""
         width = self.stride[-2]
         return -(-(self.stride[0] // width) // self.shard[0]), -(-width // self.shard[0])
 
 
 def strides_of_map(results: Sequence[Sequence[int]], width: int) -> tuple[int, ...]:
-    """The strides that fold dimensions into rows of `width` elements as an affine map does.
+    """Compute the strides that fold dimensions into rows of `width` elements as an affine map does.
 
     `results` are the coefficients of the map's two results, one for each dimension: `(d0 * 64 + d1, d2)` is
     `((64, 1, 0), (0, 0, 1))`.
 
     Raises:
-        LayoutError: the map is none that ttnn has: two results, of which the second is the last dimension alone.
+        LayoutError: ttnn does not support the map; it needs two results, the second of them the last dimension
+            alone.
     """
     if len(results) != 2 or len({len(row) for row in results}) != 1 or len(results[0]) < 2:
         raise LayoutError(

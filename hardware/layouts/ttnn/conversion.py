@@ -1,4 +1,4 @@
-"""From a 2-D sharding to an ND sharding and back, and shard shapes chosen for a tensor.
+"""Conversion of a 2-D sharding to an ND sharding and back, and shard shapes chosen for a tensor.
 
 The rules are tt-metal's `tensor_spec.cpp`.
 """
@@ -17,7 +17,7 @@ from tapestry.hardware.layouts.ttnn.words import MemoryLayout, ShardDistribution
 
 
 def nd_of_legacy(spec: TensorSpec) -> NdShardSpec | None:
-    """The ND sharding that a 2-D sharding is; None for an interleaved tensor, or for one cut into logical shards."""
+    """Convert a 2-D sharding to an ND sharding; None for an interleaved tensor, or one split into logical shards."""
     memory, shard = spec.layout.memory, spec.layout.physical_shard
     if memory.shard is None or shard is None:
         return memory.nd_shard
@@ -31,9 +31,9 @@ def nd_of_legacy(spec: TensorSpec) -> NdShardSpec | None:
 
 
 def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
-    """The 2-D sharding that an ND sharding is, or None where none spreads the shards in the same way.
+    """Convert an ND sharding to a 2-D sharding; None where no 2-D sharding distributes the shards in the same way.
 
-    Dealt out one by one, shards form blocks only if a line of them fills a line of cores: a row, or in column-major
+    Distributed one by one, shards form blocks only if a line of them fills a line of cores: a row, or in column-major
     orientation a column (tt-metal compares the width in both and moves shards).
     """
     nd = spec.layout.memory.nd_shard
@@ -60,7 +60,7 @@ def legacy_of_nd(spec: TensorSpec) -> MemoryConfig | None:
 
 
 def _flattened(shard: Sequence[int], padded: Sequence[int]) -> Pair | None:
-    """An ND shard shape as a matrix, or None if it is none: only the first cut dimension may have others before it."""
+    """Flatten an ND shard shape to a matrix; None unless only the first split dimension has others before it."""
     padded = (1,) * (len(shard) - len(padded)) + tuple(padded)
     height = 1
     for at in range(-2, -len(shard) - 1, -1):
@@ -83,7 +83,7 @@ def _kind(shard: Pair, padded: Sequence[int]) -> MemoryLayout:
 
 
 def sharded(spec: TensorSpec, shard: NdShardSpec, alignment: Sequence[int] = ()) -> TensorSpec:
-    """The tensor cut into shards, their last dimensions rounded up to an alignment."""
+    """Shard the tensor, with the last dimensions of the shards rounded up to an alignment."""
     first = len(shard.shape) - len(alignment)
     if first < 0:
         raise LayoutError(f"a shard of rank {len(shard.shape)} cannot be aligned to {list(alignment)}")
@@ -98,7 +98,7 @@ def sharded_across_dims(
     grid: CoreRangeSet,
     orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
 ) -> TensorSpec:
-    """The tensor cut as small as possible along some dimensions, whole along the others."""
+    """Shard the tensor as finely as possible along some dimensions and keep the others whole."""
     shape = list(spec.padded_shape)
     for dim in dims:
         shape[_dimension(dim, shape)] = 1
@@ -111,7 +111,7 @@ def sharded_across_dims_except(
     grid: CoreRangeSet,
     orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
 ) -> TensorSpec:
-    """The tensor whole along some dimensions, cut as small as possible along the others."""
+    """Keep the tensor whole along some dimensions and shard it as finely as possible along the others."""
     padded = spec.padded_shape
     shape = [1] * len(padded)
     for dim in dims:
@@ -122,7 +122,7 @@ def sharded_across_dims_except(
 def height_sharded(
     spec: TensorSpec, grid: CoreRangeSet, orientation: ShardOrientation = ShardOrientation.ROW_MAJOR
 ) -> TensorSpec:
-    """The tensor's rows spread evenly over all cores."""
+    """Distribute the tensor's rows evenly over all cores."""
     rows, columns = spec.physical_size
     shard = NdShardSpec((_share(rows, grid.core_count), columns), grid, orientation)
     return sharded(spec, shard, spec.layout.page.required_shard_alignment())
@@ -131,7 +131,7 @@ def height_sharded(
 def width_sharded(
     spec: TensorSpec, grid: CoreRangeSet, orientation: ShardOrientation = ShardOrientation.ROW_MAJOR
 ) -> TensorSpec:
-    """The tensor's columns spread evenly over all cores."""
+    """Distribute the tensor's columns evenly over all cores."""
     rows, columns = spec.physical_size
     shard = NdShardSpec((rows, _share(columns, grid.core_count)), grid, orientation)
     return sharded(spec, shard, spec.layout.page.required_shard_alignment())
@@ -140,7 +140,7 @@ def width_sharded(
 def block_sharded(
     spec: TensorSpec, grid: CoreRangeSet, orientation: ShardOrientation = ShardOrientation.ROW_MAJOR
 ) -> TensorSpec:
-    """The tensor cut into blocks, one for each core of a rectangle."""
+    """Split the tensor into blocks, one for each core of a rectangle."""
     if len(grid.ranges) != 1:
         raise LayoutError("Block sharding requires a single CoreRange")
     (cores,) = grid.ranges

@@ -1,4 +1,4 @@
-"""Cores, ranges of cores and sets of ranges, in the order in which shards meet them."""
+"""Cores, ranges of cores and sets of ranges, in the order in which shards are assigned to them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,21 +63,21 @@ class CoreRange:
 
     @property
     def columns(self) -> int:
-        """Cores in x."""
+        """The number of cores in x."""
         return self.end.x - self.start.x + 1
 
     @property
     def rows(self) -> int:
-        """Cores in y."""
+        """The number of cores in y."""
         return self.end.y - self.start.y + 1
 
     @property
     def core_count(self) -> int:
-        """Cores of the rectangle."""
+        """The number of cores of the rectangle."""
         return self.columns * self.rows
 
     def intersects(self, other: "CoreRange") -> bool:
-        """Whether both hold a core."""
+        """Return whether both ranges contain a common core."""
         return not (
             self.end.x < other.start.x
             or self.start.x > other.end.x
@@ -86,7 +86,7 @@ class CoreRange:
         )
 
     def cores(self, *, row_wise: bool = True) -> tuple[Core, ...]:
-        """The cores row by row, or column by column."""
+        """List the cores row by row, or column by column."""
         if self.core_count > MOST_CORES:
             raise LayoutError(
                 f"core range {self} holds {self.core_count} cores; expected at most {MOST_CORES}"
@@ -102,7 +102,7 @@ class CoreRange:
 
 @dataclass(frozen=True)
 class CoreRangeSet:
-    """Rectangles of cores that do not overlap, in the order given."""
+    """A set of rectangles of cores that do not overlap, in the order given."""
 
     ranges: tuple[CoreRange, ...]
 
@@ -121,17 +121,17 @@ class CoreRangeSet:
 
     @property
     def core_count(self) -> int:
-        """Cores of all ranges."""
+        """The number of cores of all ranges."""
         return sum(r.core_count for r in self.ranges)
 
     def cores(self, *, row_wise: bool = True) -> tuple[Core, ...]:
-        """The cores range by range, each row by row or column by column (tt-metal: `corerange_to_cores`)."""
+        """List the cores range by range, each row by row or column by column (tt-metal: `corerange_to_cores`)."""
         if self.core_count > MOST_CORES:
             raise LayoutError(f"the grid holds {self.core_count} cores; expected at most {MOST_CORES}")
         return tuple(core for r in self.ranges for core in r.cores(row_wise=row_wise))
 
     def bounding_box(self) -> CoreRange:
-        """The smallest rectangle around all ranges."""
+        """Compute the smallest rectangle around all ranges."""
         if not self.ranges:
             raise LayoutError("Cannot get bounding_box of an empty CoreRangeSet!")
         starts, ends = [r.start for r in self.ranges], [r.end for r in self.ranges]
@@ -142,7 +142,7 @@ class CoreRangeSet:
 
 
 def first_cores(count: int, grid: CoreGrid, *, row_wise: bool = False) -> CoreRangeSet:
-    """The first `count` cores of a grid as full lines and a rest (tt-metal: `num_cores_to_corerangeset`)."""
+    """Return the first `count` cores of a grid as full lines and a rest (tt-metal: `num_cores_to_corerangeset`)."""
     if count > grid.x * grid.y:
         raise LayoutError(
             f"Target number of cores {count} is greater than total number of available cores {grid.x * grid.y}"
@@ -157,9 +157,9 @@ def first_cores(count: int, grid: CoreGrid, *, row_wise: bool = False) -> CoreRa
 
 
 def merged(cores: Iterable[Core]) -> CoreRangeSet:
-    """Cores as few rectangles: runs of a row, joined with the rectangle above where both ends agree.
+    """Merge cores into few rectangles: runs of a row, joined with the rectangle above if both ends agree.
 
-    The ranges come sorted by their first core, x before y, as tt-metal's `CoreRangeSet::merge` leaves them.
+    The ranges are sorted by their first core, x before y, as tt-metal's `CoreRangeSet::merge` leaves them.
     """
     open_ranges: set[CoreRange] = set()
     by_row: dict[int, list[int]] = {}
@@ -175,7 +175,7 @@ def merged(cores: Iterable[Core]) -> CoreRangeSet:
 
 
 def _runs(columns: Sequence[int]) -> list[tuple[int, int]]:
-    """Maximal runs (first, last) of consecutive numbers in a sorted sequence."""
+    """Find the maximal runs (first, last) of consecutive numbers in a sorted sequence."""
     runs: list[tuple[int, int]] = []
     for x in columns:
         if runs and runs[-1][1] == x - 1:

@@ -1,4 +1,4 @@
-"""How shards meet cores: round robin or grid on grid, and which page of the tensor lies where on which core."""
+"""Distribution of shards over cores, round robin or grid on grid, and the core of every page of the tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_MAPPED_PAGES = 2**27
 
 @dataclass(frozen=True)
 class CoreGroups:
-    """The cores that hold data: those with more shards (group 1) and, if the numbers differ, those with one less."""
+    """The cores that hold data: those with more shards (group 1) and, if the numbers differ, those with one fewer."""
 
     cores_with_data: CoreRangeSet
     group_1: CoreRangeSet
@@ -29,9 +29,9 @@ class CoreGroups:
 
 @dataclass(frozen=True)
 class Distribution:
-    """tt-metal's BufferDistributionSpec: shapes in pages with ranks squeezed, and the cores in the shards' order.
+    """A port of tt-metal's BufferDistributionSpec: shapes in pages with ranks squeezed, and the cores in shard order.
 
-    Cores are dealt shards one by one, or with `in_runs` get equal runs of consecutive ones.
+    Shards are distributed to cores one by one, or with `in_runs` in equal runs of consecutive ones.
     """
 
     tensor: tuple[int, ...]
@@ -56,7 +56,7 @@ class Distribution:
         orientation: ShardOrientation,
         strategy: ShardDistributionStrategy,
     ) -> "Distribution":
-        """The distribution of shapes in elements, whose last two dimensions are cut into pages (rows, columns)."""
+        """Build the distribution of shapes in elements, the last two dimensions split into pages (rows, columns)."""
         return cls.of_pages(in_pages(tensor, page), in_pages(shard, page), grid, orientation, strategy)
 
     @classmethod
@@ -68,7 +68,7 @@ class Distribution:
         orientation: ShardOrientation = ShardOrientation.ROW_MAJOR,
         strategy: ShardDistributionStrategy = ShardDistributionStrategy.ROUND_ROBIN_1D,
     ) -> "Distribution":
-        """The distribution of shapes in pages.
+        """Build the distribution of shapes in pages.
 
         Raises:
             LayoutError: a rank or a volume is zero, no core for a page, or shards that do not fit the grid.
@@ -90,48 +90,48 @@ class Distribution:
 
     @property
     def shard_grid(self) -> tuple[int, ...]:
-        """How many shards there are along each dimension."""
+        """The number of shards along each dimension."""
         return tuple(-(-t // s) for t, s in zip(self.tensor, self.shard, strict=True))
 
     @property
     def shard_count(self) -> int:
-        """Shards in all."""
+        """The total number of shards."""
         return prod(self.shard_grid)
 
     @property
     def page_count(self) -> int:
-        """Pages of the tensor."""
+        """The number of pages of the tensor."""
         return prod(self.tensor)
 
     @property
     def most_shards_per_core(self) -> int:
-        """Shards on the fullest core."""
+        """The number of shards on the fullest core."""
         return -(-self.shard_count // len(self.cores)) if self.cores else 0
 
     @property
     def most_pages_per_core(self) -> int:
-        """Slots for pages on every core."""
+        """The number of slots for pages on every core."""
         return self.most_shards_per_core * prod(self.shard)
 
     @property
     def device_page_count(self) -> int:
-        """Slots for pages on all cores."""
+        """The number of slots for pages on all cores."""
         return self.most_pages_per_core * len(self.cores)
 
     @property
     def shards_per_core(self) -> tuple[int, ...]:
-        """Shards on each core."""
+        """The number of shards on each core."""
         if not self.cores:
             return ()
         least, more = divmod(self.shard_count, len(self.cores))
         return tuple(least + (at < more) for at in range(len(self.cores)))
 
     def core_of_shard(self, shard: int) -> Core:
-        """The core that holds a shard."""
+        """Return the core that holds a shard."""
         return self.cores[shard // self.most_shards_per_core if self.in_runs else shard % len(self.cores)]
 
     def core_groups(self) -> CoreGroups:
-        """The cores that hold data, by how many shards they hold."""
+        """Group the cores that hold data by the number of shards they hold."""
         least, more = divmod(self.shard_count, len(self.cores)) if self.cores else (0, 0)
         held = merged(self.cores[: self.shard_count])
         if not more:
@@ -140,7 +140,7 @@ class Distribution:
         return CoreGroups(held, merged(self.cores[:more]), merged(rest), least + 1, least)
 
     def page_mapping(self) -> Indices:
-        """The tensor's page in every slot (cores, slots), `PADDING` where there is none."""
+        """Compute the tensor's page in every slot (cores, slots), `PADDING` where there is none."""
         if self.device_page_count > MOST_MAPPED_PAGES:
             raise LayoutError(
                 f"{self.device_page_count} slots are too many to list; expected {MOST_MAPPED_PAGES}"
@@ -165,13 +165,13 @@ class Distribution:
 
 
 def in_pages(shape: Sequence[int], page: Pair) -> tuple[int, ...]:
-    """A shape whose last two dimensions count pages."""
+    """Convert the last two dimensions of a shape from elements to pages, rounding up."""
     sizes = (1,) * (len(shape) - 2) + page[2 - min(len(shape), 2) :]
     return tuple(-(-d // p) for d, p in zip(shape, sizes, strict=True))
 
 
 def squeeze_ranks(tensor: Sequence[int], shard: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same distribution with fewer dimensions (tt-metal: `squeeze_shape_ranks`).
+    """Express a distribution with fewer dimensions (tt-metal: `squeeze_shape_ranks`).
 
     A dimension joins the next one if all of those are taken whole, or if its shard is 1 and the next divides evenly.
     Tensor dimensions before the shard's first one, and leading ones of both, are folded in.
@@ -201,7 +201,7 @@ def squeeze_ranks(tensor: Sequence[int], shard: Sequence[int]) -> tuple[tuple[in
 def _grid_cores(
     tensor: Sequence[int], shard: Sequence[int], grid: CoreRangeSet, orientation: ShardOrientation
 ) -> tuple[Core, ...]:
-    """The cores of the part of a rectangle that a grid of shards covers.
+    """Return the cores of the part of a rectangle that a grid of shards covers.
 
     Leading dimensions count as rows, as `squeeze_ranks` folds them, so that every shard has a core of its own.
     """

@@ -10,7 +10,7 @@ TILE_WIDTH = 32
 
 @dataclass(frozen=True)
 class DataType:
-    """One element type.
+    """An element type of ttnn tensors.
 
     `bits` is the size of an element in a tile. A block float shares an exponent byte among 16 elements and exists in
     tiles only; in row-major order its values are held as float32 (tt-metal: `rm_element_size_bytes`).
@@ -25,14 +25,14 @@ class DataType:
 
     @property
     def row_major_bytes(self) -> int:
-        """Bytes of an element in row-major order."""
+        """The size of an element in bytes in row-major order."""
         return 4 if self.block_float else self.bits // 8
 
     @property
     def width_multiple(self) -> int:
-        """What the width of a row-major tensor on a device is a multiple of (document: 4 / sizeof(dtype)).
+        """The number that divides the width of a row-major tensor on a device (document: 4 / sizeof(dtype)).
 
-        Block floats need whole tiles. Newer versions of ttnn ask for no multiple at all.
+        Block floats need whole tiles. Newer versions of ttnn require no multiple at all.
         """
         return TILE_WIDTH if self.block_float else max(1, ROW_BYTES // self.row_major_bytes)
 
@@ -53,7 +53,7 @@ _BY_NAME = {dtype.name: dtype for dtype in DTYPES}
 
 
 def dtype_named(text: str) -> DataType:
-    """The element type of `bfloat16`, `ttnn.bfloat16`, `DataType::BFLOAT16`; `LayoutError` lists the names."""
+    """Find the type called `bfloat16`, `ttnn.bfloat16` or `DataType::BFLOAT16`; `LayoutError` lists the names."""
     name = text.replace("::", ".").rpartition(".")[2].upper()
     if name not in _BY_NAME:
         known = ", ".join(dtype.name.lower() for dtype in DTYPES)

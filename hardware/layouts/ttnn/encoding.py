@@ -1,7 +1,7 @@
-"""From a logical array to the padded array that is stored, and back, element by element and as a whole.
+"""Conversion of a logical array to the padded array that is stored, and back, element by element and as a whole.
 
 Two encodings: every dimension is padded and leading ones are folded into rows (`PaddedDimensions`), or the matrix is
-first cut into logical shards and each of them is padded (`PaddedShards`, ttnn's ShardMode::LOGICAL).
+first split into logical shards and each of them is padded (`PaddedShards`, ttnn's ShardMode::LOGICAL).
 """
 
 from abc import ABC, abstractmethod
@@ -23,28 +23,28 @@ Array = NDArray[Any]
 
 
 class Encoding(ABC):
-    """How a logical shape lies in a padded array of some `extents`."""
+    """The mapping of a logical shape to a padded array of some `extents`."""
 
     @property
     @abstractmethod
     def extents(self) -> tuple[int, ...]:
-        """Extents of the padded array."""
+        """The extents of the padded array."""
 
     @abstractmethod
     def positions(self, coords: Indices) -> list[Indices]:
-        """Positions in the padded array, one array (n,) for each dimension, of coordinates (n, rank)."""
+        """Compute the positions in the padded array, one array (n,) for each dimension, of coordinates (n, rank)."""
 
     @abstractmethod
     def coordinates(self, positions: list[Indices]) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) of positions and a mask (n,), False on padding; the inverse of `positions`."""
+        """Compute the coordinates (n, rank) of positions and a mask (n,), False on padding; inverse of `positions`."""
 
     @abstractmethod
     def encode(self, array: Array, fill: float = 0) -> Array:
-        """The padded array (extents)."""
+        """Build the padded array (extents)."""
 
     @abstractmethod
     def decode(self, stored: Array) -> Array:
-        """The logical array of a padded array (extents): the inverse of `encode`."""
+        """Extract the logical array from a padded array (extents): the inverse of `encode`."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class PaddedDimensions(Encoding):
 
     @property
     def _folded(self) -> int:
-        """How many dimensions make up the first extent."""
+        """The number of dimensions that make up the first extent."""
         return len(self._whole) - self.rank + 1
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Extents of the padded array."""
+        """The extents of the padded array."""
         whole = self._whole
         return (prod(whole[: self._folded]), *whole[self._folded :])
 
@@ -105,7 +105,7 @@ class PaddedDimensions(Encoding):
 
 @dataclass(frozen=True)
 class PaddedShards(Encoding):
-    """A shape as a matrix, cut into `logical` shards, each padded to `stored`."""
+    """A shape as a matrix, split into `logical` shards, each padded to `stored`."""
 
     shape: tuple[int, ...]
     logical: Pair
@@ -118,7 +118,7 @@ class PaddedShards(Encoding):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Extents of the padded array."""
+        """The extents of the padded array."""
         return self._counts[0] * self.stored[0], self._counts[1] * self.stored[1]
 
     def positions(self, coords: Indices) -> list[Indices]:
@@ -158,7 +158,7 @@ class PaddedShards(Encoding):
 
 
 def encoding_of(layout: TensorLayout, shape: Sequence[int]) -> Encoding:
-    """How a tensor of a shape is padded in a layout."""
+    """Choose the encoding that pads a tensor of a shape in a layout."""
     spec, shard = layout.memory.shard, layout.physical_shard_2d
     if spec is not None and spec.is_logical and shard is not None:
         return PaddedShards(tuple(shape), spec.shape, shard)
@@ -167,14 +167,14 @@ def encoding_of(layout: TensorLayout, shape: Sequence[int]) -> Encoding:
 
 
 def encode(layout: TensorLayout, array: Array, fill: float = 0) -> Array:
-    """The matrix (`physical_size`) that ttnn stores for a logical array, before tiles and shards order it."""
+    """Build the matrix (`physical_size`) that ttnn stores for a logical array, before tiles and shards order it."""
     rows, columns = layout.physical_size(array.shape)
     stored = encoding_of(layout, array.shape).encode(array, fill)
     return stored.reshape(-1, stored.shape[-1])[:rows, :columns]
 
 
 def decode(layout: TensorLayout, shape: Sequence[int], physical: Array) -> Array:
-    """The logical array (shape) of a stored matrix (`physical_size`): the inverse of `encode`."""
+    """Extract the logical array (shape) from a stored matrix (`physical_size`): the inverse of `encode`."""
     expected = layout.physical_size(shape)
     if physical.shape != expected:
         raise LayoutError(f"expected physical data of shape {list(expected)}, got {list(physical.shape)}")
@@ -184,5 +184,5 @@ def decode(layout: TensorLayout, shape: Sequence[int], physical: Array) -> Array
 
 
 def _columns(axes: list[Indices], count: int) -> Indices:
-    """Arrays (n,) as the columns of one (n, rank)."""
+    """Stack arrays (n,) as the columns of one (n, rank)."""
     return np.stack(axes, axis=1) if axes else np.zeros((count, 0), dtype=np.int64)

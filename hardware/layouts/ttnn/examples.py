@@ -1,4 +1,4 @@
-"""Texts of ttnn layouts, one for every way to order, pad and spread a tensor."""
+"""Example texts of ttnn layouts, one for every way to order, pad and distribute a tensor."""
 
 
 def _tiles(shape: str, face: str, count: int) -> str:

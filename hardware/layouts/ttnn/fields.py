@@ -1,4 +1,4 @@
-"""Taking the fields of what was read one by one; what is missing or too much is refused with its position."""
+"""Checked access to the fields of a parsed value; a missing or unexpected field raises an error with its position."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -12,7 +12,7 @@ W = TypeVar("W", bound=Word)
 
 
 class Fields:
-    """The fields of a call that are not taken yet."""
+    """The fields of a call that are not yet taken."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -26,32 +26,32 @@ class Fields:
 
     @classmethod
     def of(cls, value: Value, name: str) -> "Fields":
-        """The fields of a call of a name, or of an object without one."""
+        """Return the fields of a call of a name, or of an object without one."""
         if not isinstance(value, Call) or value.name.removeprefix("ttnn.") not in ("", name):
             refuse(value.at, f"{name}(...)")
         return cls(value)
 
     def take(self, name: str) -> Value | None:
-        """A field, or None where it is missing or `std::nullopt`."""
+        """Take a field; None where it is missing or `std::nullopt`."""
         value = self._left.pop(name, None)
         return None if isinstance(value, Nothing) else value
 
     def need(self, name: str) -> Value:
-        """A field that must be there."""
+        """Take a required field."""
         value = self.take(name)
         if value is None:
             refuse(self._call.at, f"{self._call.name or 'an object'} with {name}")
         return value
 
     def number(self, name: str) -> int:
-        """A field that must be a number."""
+        """Take a required field that must be a number."""
         value = self.need(name)
         if not isinstance(value, Number):
             refuse(value.at, "a number")
         return value.value
 
     def word_of(self, kind: type[W], name: str, default: W) -> W:
-        """A field that is a value of an enumeration."""
+        """Take a field that is a value of an enumeration, or return `default` if it is missing."""
         value = self.take(name)
         if value is None:
             return default
@@ -61,13 +61,13 @@ class Fields:
             raise LayoutError(f"at character {value.at}: {error}") from error
 
     def done(self) -> None:
-        """Refuse what was not taken."""
+        """Raise `LayoutError` if a field was not taken."""
         for name, value in self._left.items():
             refuse(value.at, f"no field {name} in {self._call.name or 'an object'}")
 
 
 def word(value: Value) -> str:
-    """A word, or a number as text."""
+    """Return the text of a word, or a number as text."""
     if isinstance(value, Number):
         return str(value.value)
     if not isinstance(value, Name):
@@ -76,7 +76,7 @@ def word(value: Value) -> str:
 
 
 def numbers(value: Value, name: str) -> tuple[int, ...]:
-    """`[1, 2]`, `{1, 2}` or `Shape([1, 2])`."""
+    """Convert `[1, 2]`, `{1, 2}` or `Shape([1, 2])` to a tuple of numbers."""
     if isinstance(value, Call) and value.name.removeprefix("ttnn.") == name and len(value.fields) == 1:
         value = value.fields[0][1]
     if not isinstance(value, Items):
@@ -94,7 +94,7 @@ def _numbers(items: Sequence[Value]) -> list[int]:
 
 
 def pair(value: Value) -> Pair:
-    """Two numbers."""
+    """Convert a list of two numbers to a pair."""
     found = numbers(value, "Shape")
     if len(found) != 2:
         refuse(value.at, f"two numbers, got {len(found)}")

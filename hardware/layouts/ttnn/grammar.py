@@ -1,4 +1,4 @@
-"""Reading the text of ttnn's prints: calls, enumerations, numbers, arrays, cores and JSON objects, with positions.
+"""Parsing of ttnn's printed text: calls, enumerations, numbers, arrays, cores and JSON objects, with positions.
 
 `Name(key=value,...)` is a `Call`, `A::B` a word, `[...]` and `{...}` lists, `{"key":value}` an object, `(x=0,y=0)` a
 call without a name, `a - b` inside a list a `Span`, `std::nullopt` nothing.
@@ -21,7 +21,7 @@ NOTHING = ("std::nullopt", "nullopt", "None", "null")
 
 @dataclass(frozen=True)
 class Value:
-    """What was read, and the character where it begins."""
+    """A parsed value, and the character where it begins."""
 
     at: int
 
@@ -42,7 +42,7 @@ class Name(Value):
 
 @dataclass(frozen=True)
 class Nothing(Value):
-    """`std::nullopt`."""
+    """The value `std::nullopt`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Items(Value):
 
 @dataclass(frozen=True)
 class Span(Value):
-    """Two values joined by a minus sign: the corners of a core range."""
+    """A span of two values joined by a minus sign: the corners of a core range."""
 
     first: Value
     last: Value
@@ -62,20 +62,20 @@ class Span(Value):
 
 @dataclass(frozen=True)
 class Call(Value):
-    """Named fields in parentheses after a name ('' for none), or a JSON object; positional ones have no name."""
+    """A call: named fields in parentheses after a name ('' for none), or a JSON object; positional ones are unnamed."""
 
     name: str
     fields: tuple[tuple[str, Value], ...]
 
 
 def refuse(at: int, expected: str, text: str = "") -> NoReturn:
-    """Raise the error that says where something else was expected."""
+    """Raise `LayoutError` with the position where something else was expected."""
     found = f", found {text[at : at + 20]!r}" if at < len(text) else ", found the end" if text else ""
     raise LayoutError(f"at character {at}: expected {expected}{found}")
 
 
 def read(text: str) -> Value:
-    """The value that a whole text is; `LayoutError` names the position of what is wrong."""
+    """Parse a whole text into a value; `LayoutError` names the position of the error."""
     if len(text) > LONGEST_TEXT:
         raise LayoutError(f"a text of {len(text)} characters is too long; expected at most {LONGEST_TEXT}")
     reader = _Reader(text)

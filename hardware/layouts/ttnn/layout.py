@@ -24,7 +24,7 @@ from tapestry.hardware.layouts.ttnn.words import PageLayout
 class TtnnLayout(Layout):
     """A tensor spec bound to its shape: one buffer for every shard, or one for an interleaved tensor.
 
-    A buffer holds a shard's pages in row-major order; cores hold buffers as `spec.distribution` says. Interleaved
+    A buffer holds a shard's pages in row-major order; `spec.distribution` assigns buffers to cores. Interleaved
     pages follow each other here and go round robin over banks on a device.
     """
 
@@ -47,12 +47,12 @@ class TtnnLayout(Layout):
 
     @cached_property
     def encoding(self) -> Encoding:
-        """How the tensor is padded."""
+        """The encoding that pads the tensor."""
         return encoding_of(self.spec.layout, self.shape)
 
     @cached_property
     def storage(self) -> Storage:
-        """How the padded tensor is cut into shards, pages and faces."""
+        """The split of the padded tensor into shards, pages and faces."""
         page, extents = self.spec.layout.page, self.encoding.extents
         shard = self.spec.layout.physical_shard or extents
         shard = (1,) * (len(extents) - len(shard)) + shard
@@ -63,28 +63,28 @@ class TtnnLayout(Layout):
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
-        """The padded extents with last shards filled up, folded as they are sharded."""
+        """The padded extents with the last shards filled up, folded as they are sharded."""
         return self.storage.full_extents
 
     @property
     def buffer_count(self) -> int:
-        """Shards, or 1 for an interleaved tensor."""
+        """The number of shards, or 1 for an interleaved tensor."""
         return prod(self.storage.shard_grid)
 
     @property
     def buffer_elements(self) -> int:
-        """Slots of a shard."""
+        """The number of slots of a shard."""
         return prod(self.storage.shard)
 
     @property
     def pages_per_buffer(self) -> int:
-        """Pages of a shard."""
+        """The number of pages of a shard."""
         page = self.storage.page
         return self.buffer_elements // prod(page) if prod(page) else 0
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all buffers; the exponents of block floats count too, though no element of `pack` holds them."""
+        """The bytes of all buffers; exponents of block floats count too, though no element of `pack` holds them."""
         layout = self.spec.layout
         return (
             self.buffer_count
@@ -94,48 +94,48 @@ class TtnnLayout(Layout):
 
     @cached_property
     def distribution(self) -> Distribution:
-        """Which core holds which shard."""
+        """The distribution of shards over cores."""
         return self.spec.distribution
 
     def core_of_buffer(self, buffer: int) -> Core | None:
-        """The core that holds a buffer; None for an interleaved tensor."""
+        """Return the core that holds a buffer; None for an interleaved tensor."""
         return self.distribution.core_of_shard(buffer) if self.spec.layout.memory.is_sharded else None
 
     def buffer_name(self, buffer: int) -> str:
-        """The core that holds a buffer, where the tensor is sharded."""
+        """Name a buffer, with the core that holds it where the tensor is sharded."""
         core = self.core_of_buffer(buffer)
         return super().buffer_name(buffer) if core is None else f"shard {buffer} on core {core}"
 
     def picture_offsets(self, places: Indices) -> Indices:
-        """Offsets (n,) of places (n, k) in the padded extents, last shards filled up."""
+        """Compute the offsets (n,) of places (n, k) in the padded extents, last shards filled up."""
         return self.storage.offsets(list(places.T))
 
     def _offsets(self, coords: Indices) -> Indices:
-        """Offsets (n,) of the elements at coordinates (n, rank)."""
+        """Compute the offsets (n,) of the elements at coordinates (n, rank)."""
         return self.storage.offsets(self.encoding.positions(coords))
 
     def _coordinates(self, offsets: Indices) -> tuple[Indices, Mask]:
-        """Coordinates (n, rank) of the elements at offsets (n,), and a mask (n,) that is False on padding."""
+        """Compute the coordinates (n, rank) of the elements at offsets (n,), and a mask (n,), False on padding."""
         return self.encoding.coordinates(self.storage.positions(offsets))
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
-        """The buffers (shards, slots) that hold an array (shape)."""
+        """Pack an array (shape) into buffers (shards, slots)."""
         self._expect(array, self.shape, "array")
         return self.storage.scatter(self.encoding.encode(array, fill), fill)
 
     def unpack(self, buffers: Buffers) -> Buffers:
-        """The array (shape) that buffers (shards, slots) hold."""
+        """Unpack the array (shape) from buffers (shards, slots)."""
         self._expect(buffers, (self.buffer_count, self.buffer_elements), "buffers")
         return self.encoding.decode(self.storage.gather(buffers))
 
 
 def row_major(shape: Sequence[int], dtype: str) -> TtnnLayout:
-    """An interleaved tensor in DRAM, stored row by row."""
+    """Build the layout of an interleaved tensor in DRAM, stored row by row."""
     return _interleaved(shape, dtype, PageConfig(PageLayout.ROW_MAJOR))
 
 
 def tiled(shape: Sequence[int], dtype: str, tile: Pair = (32, 32)) -> TtnnLayout:
-    """An interleaved tensor in DRAM, stored tile by tile with the hardware's faces."""
+    """Build the layout of an interleaved tensor in DRAM, stored tile by tile with the hardware's faces."""
     return _interleaved(shape, dtype, PageConfig(PageLayout.TILE, Tile.of(tile)))
 
 

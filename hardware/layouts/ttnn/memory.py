@@ -1,4 +1,4 @@
-"""Memory configurations: which memory holds a tensor, and how it is cut into shards."""
+"""Memory configurations: the memory that holds a tensor, and its split into shards."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,9 @@ from tapestry.hardware.layouts.ttnn.words import (
 
 @dataclass(frozen=True)
 class ShardSpec:
-    """A tensor seen as a matrix, cut into shards of `shape` (height, width), one for a core.
+    """A tensor seen as a matrix, split into shards of `shape` (height, width), one for each core.
 
-    In LOGICAL mode `shape` cuts the unpadded matrix and every shard is padded to `physical_shape`, or where that is
+    In LOGICAL mode `shape` splits the unpadded matrix and every shard is padded to `physical_shape`, or where that is
     None to the layout's alignment. A given `physical_shape` makes the mode LOGICAL.
     """
 
@@ -50,13 +50,13 @@ class ShardSpec:
 
     @property
     def is_logical(self) -> bool:
-        """Whether `shape` cuts the unpadded matrix."""
+        """True if `shape` splits the unpadded matrix."""
         return self.mode is ShardMode.LOGICAL
 
 
 @dataclass(frozen=True)
 class NdShardSpec:
-    """A tensor cut along its last dimensions into shards of `shape`; leading dimensions it lacks are folded in."""
+    """A tensor split along its last dimensions into shards of `shape`; leading dimensions it lacks are folded in."""
 
     shape: tuple[int, ...]
     grid: CoreRangeSet
@@ -83,9 +83,9 @@ class NdShardSpec:
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Where a tensor lives: interleaved page by page over all banks, or sharded by `shard` or `nd_shard`.
+    """The memory of a tensor: interleaved page by page over all banks, or sharded by `shard` or `nd_shard`.
 
-    At most one of the two specs is given, the one the configuration was made with; the other follows from it for a
+    At most one of the two specs is given, the one the configuration was created with; the other follows from it for a
     tensor's shape (`hardware.layouts.ttnn.conversion`).
     """
 
@@ -119,7 +119,7 @@ class MemoryConfig:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether the tensor is cut into shards."""
+        """True if the tensor is split into shards."""
         return self.layout is not MemoryLayout.INTERLEAVED
 
 
@@ -128,5 +128,5 @@ L1_MEMORY_CONFIG = MemoryConfig(buffer=BufferType.L1)
 
 
 def braced(numbers: tuple[int, ...]) -> str:
-    """Numbers as ttnn prints an array: `{32, 32}`."""
+    """Format numbers as ttnn prints an array: `{32, 32}`."""
     return f"{{{', '.join(map(str, numbers))}}}"

@@ -1,4 +1,4 @@
-"""Pages: the pieces in which a tensor is stored and moved, a row or a tile, and what they ask of alignments."""
+"""Pages: the pieces in which a tensor is stored and moved, a row or a tile, and the alignments they require."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ RECOMMENDED_ALIGNMENT_BYTES = 64
 
 @dataclass(frozen=True)
 class PageConfig:
-    """Row-major pages, or tiles. The rules are tt-metal's `page_config.cpp`."""
+    """A page configuration: row-major pages, or tiles. The rules are tt-metal's `page_config.cpp`."""
 
     layout: PageLayout
     tile: Tile = DEFAULT_TILE
@@ -31,11 +31,11 @@ class PageConfig:
 
     @property
     def is_tiled(self) -> bool:
-        """Whether a page is a tile."""
+        """True if a page is a tile."""
         return self.layout is PageLayout.TILE
 
     def default_alignment(self, memory: MemoryConfig) -> tuple[int, ...]:
-        """What dimensions are padded to, last ones last: tiles, or the width of a shard's row."""
+        """Return the extents that dimensions are padded to, last ones last: tiles, or the width of a shard's row."""
         if memory.shard is not None and memory.shard.physical_shape is not None:
             return memory.shard.physical_shape
         if self.is_tiled:
@@ -45,7 +45,7 @@ class PageConfig:
         return memory.nd_shard.shape[-1:] if memory.nd_shard is not None else (1,)
 
     def check_alignment(self, alignment: Sequence[int], memory: MemoryConfig) -> None:
-        """`LayoutError` where whole pages do not fit into an alignment."""
+        """Raise `LayoutError` if whole pages do not fit into an alignment."""
         if self.is_tiled:
             self._check_tiles(alignment)
         elif memory.shard is not None and memory.layout is not MemoryLayout.HEIGHT_SHARDED:
@@ -69,7 +69,7 @@ class PageConfig:
             )
 
     def page_shape(self, physical: Pair, dtype: DataType, memory: MemoryConfig, shard: Pair | None) -> Pair:
-        """Rows and columns of a page: a tile, or a row of the tensor or of its shard."""
+        """Return the rows and columns of a page: a tile, or a row of the tensor or of its shard."""
         if self.is_tiled:
             return self.tile.shape
         if 0 in physical:
@@ -79,32 +79,32 @@ class PageConfig:
         return 1, (memory.nd_shard.shape[-1] if memory.nd_shard is not None else physical[1])
 
     def page_bytes(self, page: Pair, dtype: DataType) -> int:
-        """Bytes of a page (rows, columns)."""
+        """Compute the size of a page (rows, columns) in bytes."""
         if not self.is_tiled:
             return prod(page) * dtype.row_major_bytes
         return prod(page) // self.tile.element_count * self.tile.size_bytes(dtype)
 
     def element_bits(self, dtype: DataType) -> int:
-        """Bits of one stored element."""
+        """Return the number of bits of one stored element."""
         return dtype.bits if self.is_tiled else 8 * dtype.row_major_bytes
 
     def required_shard_alignment(self) -> tuple[int, ...]:
-        """What the last dimensions of a shard have to be multiples of."""
+        """Return the numbers that have to divide the last dimensions of a shard."""
         return self.tile.shape if self.is_tiled else (1,)
 
     def recommended_shard_alignment(self, dtype: DataType) -> tuple[int, ...]:
-        """What the last dimensions of a shard should be multiples of, so that rows are aligned in every memory."""
+        """Return the recommended divisors of a shard's last dimensions, so that rows are aligned in every memory."""
         size = dtype.row_major_bytes
         return self.tile.shape if self.is_tiled else (lcm(RECOMMENDED_ALIGNMENT_BYTES, size) // size,)
 
 
 def aligned_page_bytes(page_bytes: int, alignment_bytes: int) -> int:
-    """Bytes a page takes in a bank: 16 in L1; 32 in Wormhole's DRAM, 64 in Blackhole's."""
+    """Compute the bytes a page takes in a bank: aligned to 16 in L1; to 32 in Wormhole's DRAM, 64 in Blackhole's."""
     return round_up(page_bytes, alignment_bytes)
 
 
 def bank_of_page(page: int, bank_count: int) -> Pair:
-    """The bank that holds a page of an interleaved tensor, and which page of that bank it is: pages go round robin."""
+    """Find the bank of a page of an interleaved tensor, and its index in that bank: pages go round robin."""
     if page < 0 or bank_count < 1:
         raise LayoutError(
             f"page {page} has no place in {bank_count} banks; expected a page from 0 and a bank"

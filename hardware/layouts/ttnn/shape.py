@@ -1,4 +1,4 @@
-"""Shapes that know their padding: `ttnn.Shape([14[32], 28[32]])`."""
+"""Shapes with padding: `ttnn.Shape([14[32], 28[32]])`."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _END = re.compile(r"\]\)\s*$")
 
 
 def checked(dims: Sequence[int], what: str = "shape", *, smallest: int = 0) -> tuple[int, ...]:
-    """Dimensions that ttnn can hold (uint32 each, product below 2^63); `LayoutError` names the wrong one."""
+    """Check dimensions against ttnn's limits (uint32 each, product below 2^63); `LayoutError` names the wrong one."""
     for at, size in enumerate(dims):
         if not smallest <= size <= LARGEST_DIMENSION:
             raise LayoutError(
@@ -29,7 +29,7 @@ def checked(dims: Sequence[int], what: str = "shape", *, smallest: int = 0) -> t
 
 
 def check_volume(dims: Sequence[int], what: str) -> None:
-    """`LayoutError` where offsets into so many elements would not fit 64 bits."""
+    """Raise `LayoutError` if offsets into so many elements would not fit 64 bits."""
     if prod(size for size in dims if size) > LARGEST_VOLUME:
         raise LayoutError(f"the {what} has more than 2^63 - 1 elements; expected fewer")
 
@@ -65,14 +65,14 @@ class Shape:
 
     @classmethod
     def documented(cls, dims: Sequence[int], padded: Sequence[int] | None = None) -> "Shape":
-        """A shape by the document's rule: `LayoutError` unless it has 1 to 8 dimensions."""
+        """Build a shape by the document's rule: `LayoutError` unless it has 1 to 8 dimensions."""
         if len(dims) not in DOCUMENTED_RANKS:
             raise LayoutError(f"a ttnn.Shape has 1 to {max(DOCUMENTED_RANKS)} dimensions, got {len(dims)}")
         return cls(tuple(dims), None if padded is None else tuple(padded))
 
     @classmethod
     def parse(cls, text: str) -> "Shape":
-        """The shape that a print or a call shows: `ttnn.Shape([14[32], 28[32]])` or `ttnn.Shape([14, 28], [32, 32])`.
+        """Parse a printed shape or a call: `ttnn.Shape([14[32], 28[32]])` or `ttnn.Shape([14, 28], [32, 32])`.
 
         Raises `LayoutError` with the position.
         """
@@ -103,7 +103,7 @@ class Shape:
         return f"ttnn.Shape([{', '.join(f'{d}' if d == p else f'{d}[{p}]' for d, p in pairs)}])"
 
     def __getitem__(self, index: int) -> int:
-        """A dimension; negative indices see leading ones, down to -4, where the rank is below 4."""
+        """Return a dimension; negative indices see leading ones, down to -4, where the rank is below 4."""
         rank = len(self.dims)
         full = max(rank, IMPLICIT_RANK)
         if not -full <= index < rank:
@@ -112,7 +112,7 @@ class Shape:
 
     @property
     def rank(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return len(self.dims)
 
     @property
@@ -122,15 +122,15 @@ class Shape:
 
     @property
     def volume(self) -> int:
-        """Elements of the storage, padding included."""
+        """The number of elements of the storage, padding included."""
         return prod(self.storage)
 
     def with_tile_padding(self) -> "Shape":
-        """The shape of the storage."""
+        """Return the shape of the storage."""
         return Shape(self.storage)
 
     def to_rank(self, rank: int) -> "Shape":
-        """The same shape with ones put before or taken from its front; `LayoutError` if others would go."""
+        """Add leading ones to the shape, or drop them; `LayoutError` if other dimensions would be dropped."""
         drop = max(0, self.rank - rank)
         if any(size != 1 for size in self.storage[:drop]):
             raise LayoutError(f"{self} has no view of rank {rank}: only leading ones can be dropped")
@@ -139,5 +139,5 @@ class Shape:
 
 
 def to_2d(dims: Sequence[int]) -> tuple[int, int]:
-    """The matrix a tensor is sharded as: all dimensions but the last are rows, `[1, 2, 3, 4]` is `[6, 4]`."""
+    """Convert dimensions to the matrix that is sharded: all but the last are rows, `[1, 2, 3, 4]` is `[6, 4]`."""
     return (prod(dims[:-1]), dims[-1]) if dims else (1, 1)

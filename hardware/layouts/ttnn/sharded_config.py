@@ -1,4 +1,4 @@
-"""`ttnn.create_sharded_memory_config`: a shard shape from a tensor shape, a core grid and a strategy.
+"""The function `ttnn.create_sharded_memory_config`: a shard shape from a tensor shape, a core grid and a strategy.
 
 The rules and the words of the errors are those of tt-metal's `ttnn/ttnn/core.py`.
 """
@@ -26,7 +26,7 @@ def create_sharded_memory_config(
     *,
     use_height_and_width_as_shard_shape: bool = False,
 ) -> MemoryConfig:
-    """The sharded L1 memory config of a tensor; every core of the grid gets an equal shard.
+    """Build the sharded L1 memory config of a tensor; every core of the grid gets an equal shard.
 
     `shape` is the tensor's, or with `use_height_and_width_as_shard_shape` ends in the shard's height and width
     (width and height for COL_MAJOR). `strategy` is HEIGHT, WIDTH or BLOCK.
@@ -64,7 +64,7 @@ def create_padded_sharded_memory_config(
     use_height_and_width_as_shard_shape: bool = False,
     tile_layout: bool = False,
 ) -> MemoryConfig:
-    """`ttnn.create_sharded_memory_config_`: the same for any core ranges, with shards rounded up, not divided.
+    """Build a sharded config for any core ranges, with shards rounded up (`ttnn.create_sharded_memory_config_`).
 
     `strategy` may also be a memory layout's name, WIDTH_SHARDED. With `tile_layout` the height is first rounded up to
     whole tiles (BLOCK) or cores (HEIGHT).
@@ -95,7 +95,7 @@ def create_padded_sharded_memory_config(
 
 
 def _parts(layout: MemoryLayout, rows: int, columns: int, order: ShardOrientation) -> Pair:
-    """Shards along height and along width."""
+    """Compute the numbers of shards along height and along width."""
     if layout is MemoryLayout.HEIGHT_SHARDED:
         return rows * columns, 1
     if layout is MemoryLayout.WIDTH_SHARDED:

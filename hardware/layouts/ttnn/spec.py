@@ -1,4 +1,4 @@
-"""A tensor spec: a shape in a tensor layout, checked as ttnn checks it when a tensor is made."""
+"""Tensor specs: a shape in a tensor layout, checked as ttnn checks it when a tensor is created."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.ttnn.words import MemoryLayout, PageLayout, Shard
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A logical shape and its layout; what is not stored that way raises `LayoutError` in ttnn's words."""
+    """A logical shape and its layout; an invalid combination raises `LayoutError` in ttnn's words."""
 
     shape: tuple[int, ...]
     layout: TensorLayout
@@ -29,7 +29,7 @@ class TensorSpec:
 
     @property
     def physical_size(self) -> Pair:
-        """The matrix (rows, columns) that is stored."""
+        """The extents (rows, columns) of the matrix that is stored."""
         return self.layout.physical_size(self.shape)
 
     @property
@@ -45,12 +45,12 @@ class TensorSpec:
 
     @property
     def distribution(self) -> Distribution:
-        """How the shards meet the cores; `LayoutError` for an interleaved tensor."""
+        """The distribution of the shards over the cores; `LayoutError` for an interleaved tensor."""
         return self.layout.distribution(self.shape)
 
 
 def check_dtype(layout: TensorLayout) -> None:
-    """Block floats need tiles, FP8 needs rows (tt-metal: `validate_dtype_and_layout`)."""
+    """Check that block floats are in tiles and FP8 in rows (tt-metal: `validate_dtype_and_layout`)."""
     if layout.dtype.block_float and not layout.page.is_tiled:
         raise LayoutError(f"Only TILE layout is supported for {layout.dtype.name} dtype!")
     if layout.dtype.name == "FP8_E4M3" and layout.page.layout is not PageLayout.ROW_MAJOR:
@@ -58,7 +58,7 @@ def check_dtype(layout: TensorLayout) -> None:
 
 
 def check_shards(layout: TensorLayout, shape: tuple[int, ...]) -> None:
-    """Every shard of a 2-D sharding needs a core (tt-metal: `get_shape_fits_shard_grid_error`)."""
+    """Check that every shard of a 2-D sharding has a core (tt-metal: `get_shape_fits_shard_grid_error`)."""
     memory: MemoryConfig = layout.memory
     shard = layout.physical_shard_2d
     if memory.shard is None or shard is None:

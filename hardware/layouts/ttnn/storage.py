@@ -1,4 +1,4 @@
-"""Where the slots of shards are: a padded array cut into shards, shards into pages, pages into faces.
+"""Offsets of the slots of shards: a padded array split into shards, shards into pages, pages into faces.
 
 Every dimension of the array is a number written in mixed radix (which shard, which page of it, which face, which
 element), and an offset is the same digits in another order. That is all a ttnn layout does to padded data, so packing
@@ -19,7 +19,7 @@ from tapestry.hardware.layouts.ttnn.tile import Pair
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit of a dimension: `value = position // weight % radix`, worth `value * stride` slots."""
+    """A digit of a dimension: `value = position // weight % radix`, worth `value * stride` slots."""
 
     axis: int
     weight: int
@@ -29,7 +29,7 @@ class Digit:
 
 @dataclass(frozen=True)
 class Storage:
-    """An array of at least 2 dimensions cut into shards of the same rank; pages and faces cut the last two.
+    """An array of at least 2 dimensions split into shards of the same rank; pages and faces split the last two.
 
     `extents` need not be multiples of `shard`: last shards are filled up. A shard is a multiple of a page (rows,
     columns), a page of a face. Shards, the pages of a shard, the faces of a page and the elements of a face are
@@ -43,12 +43,12 @@ class Storage:
 
     @property
     def shard_grid(self) -> tuple[int, ...]:
-        """How many shards there are along each dimension."""
+        """The number of shards along each dimension."""
         return tuple(-(-e // max(s, 1)) if s else 1 for e, s in zip(self.extents, self.shard, strict=True))
 
     @property
     def full_extents(self) -> tuple[int, ...]:
-        """The extents with last shards filled up."""
+        """The extents with the last shards filled up."""
         return tuple(n * s for n, s in zip(self.shard_grid, self.shard, strict=True))
 
     @cached_property
@@ -70,7 +70,7 @@ class Storage:
 
     @cached_property
     def digits(self) -> tuple[Digit, ...]:
-        """The digits that vary, neighbours joined where they are neighbours in the storage too."""
+        """The digits that vary, joined where neighbors are also neighbors in the storage."""
         flat = [radix for radices in self.radices for radix in radices]
         strides = [0] * len(flat)
         stride = 1
@@ -95,7 +95,7 @@ class Storage:
         return tuple(found)
 
     def offsets(self, positions: list[Indices]) -> Indices:
-        """Offsets (n,) of positions, one array (n,) for each dimension."""
+        """Compute the offsets (n,) of positions, one array (n,) for each dimension."""
         total = np.zeros(positions[0].shape, dtype=np.int64)
         for digit in self.digits:
             value = positions[digit.axis]
@@ -107,14 +107,14 @@ class Storage:
         return total
 
     def positions(self, offsets: Indices) -> list[Indices]:
-        """The positions in each dimension (n,) of offsets (n,); they may lie in the padding of last shards."""
+        """Compute the positions in each dimension (n,) of offsets (n,); they may be in the padding of last shards."""
         found = [np.zeros(offsets.shape, dtype=np.int64) for _ in self.extents]
         for digit in self.digits:
             found[digit.axis] += offsets // digit.stride % digit.radix * digit.weight
         return found
 
     def scatter(self, array: NDArray[Any], fill: float) -> NDArray[Any]:
-        """The shards (shards, slots) of an array (extents), `fill` in last shards."""
+        """Split an array (extents) into shards (shards, slots), with `fill` in the padding of last shards."""
         full = padded(array, self.full_extents, fill)
         cut = full.reshape([radix for radices in self.radices for radix in radices])
         return np.ascontiguousarray(cut.transpose(self.order)).reshape(
@@ -122,7 +122,7 @@ class Storage:
         )
 
     def gather(self, shards: NDArray[Any]) -> NDArray[Any]:
-        """The array (extents) of its shards (shards, slots): the inverse of `scatter`."""
+        """Combine the shards (shards, slots) into their array (extents): the inverse of `scatter`."""
         flat = [radix for radices in self.radices for radix in radices]
         cut = shards.reshape([flat[at] for at in self.order])
         full = cut.transpose(np.argsort(self.order)).reshape(self.full_extents)
@@ -130,7 +130,7 @@ class Storage:
 
 
 def padded(array: NDArray[Any], extents: tuple[int, ...], fill: float) -> NDArray[Any]:
-    """An array with `fill` behind it up to some extents; itself where it has them."""
+    """Pad the end of an array with `fill` up to some extents; return the array itself where it has them."""
     if array.shape == extents:
         return array
     whole = np.full(extents, fill, dtype=array.dtype)

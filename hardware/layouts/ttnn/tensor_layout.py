@@ -1,4 +1,4 @@
-"""A tensor layout: element, pages, memory and alignment; from a shape follow padding, strides, sizes."""
+"""Tensor layouts: element, pages, memory and alignment; padding, strides and sizes follow from a shape."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tapestry.hardware.layouts.ttnn.words import MemoryLayout, ShardDistribution
 
 @dataclass(frozen=True)
 class TensorLayout:
-    """What ttnn calls a TensorLayout; the rules are tt-metal's `tensor_layout.cpp`.
+    """The equivalent of ttnn's TensorLayout; the rules are tt-metal's `tensor_layout.cpp`.
 
     `alignment` (last dimensions last) is raised to what pages and shards need, so equal layouts compare equal.
     """
@@ -59,7 +59,7 @@ class TensorLayout:
             raise LayoutError(f"Physical shard shape {shown} must be tile {{{height}, {width}}} sized!")
 
     def _aligned(self, at: int) -> int:
-        """The alignment of a dimension counted from the last one (-1); 1 where there is none."""
+        """Return the alignment of a dimension counted from the last one (-1); 1 where there is none."""
         return self.alignment[at] if -at <= len(self.alignment) else 1
 
     @property
@@ -83,7 +83,7 @@ class TensorLayout:
         return None if shard is None or self.memory.shard is None else (shard[0], shard[1])
 
     def physical_size(self, shape: Sequence[int]) -> Pair:
-        """The matrix (rows, columns) that is stored, aligned; its last shards are not padded to full ones.
+        """Compute the matrix (rows, columns) that is stored, aligned; its last shards are not padded to full ones.
 
         Every dimension is aligned before the next one is multiplied in: [5, 4, 3, 2] in tiles is 640 x 32.
         """
@@ -105,10 +105,10 @@ class TensorLayout:
         return _matrix(rows, columns)
 
     def padded_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape with every dimension padded, at least of the alignment's rank.
+        """Compute the shape with every dimension padded, at least of the alignment's rank.
 
         Raises:
-            LayoutError: no padding of single dimensions gives the alignment asked for.
+            LayoutError: no padding of single dimensions gives the requested alignment.
         """
         rank = max(len(shape), len(self.alignment))
         padded = [1] * (rank - len(shape)) + list(shape)
@@ -129,7 +129,7 @@ class TensorLayout:
         return tuple(padded)
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The strides ttnn reports: each the next one times its dimension, rounded up to its alignment.
+        """Compute the strides ttnn reports: each the next one times its dimension, rounded up to its alignment.
 
         They are not offsets into tiles: [5, 4, 3, 2] in tiles has (384, 96, 32, 1) as in tt-metal's own test.
         """
@@ -139,17 +139,17 @@ class TensorLayout:
         return tuple(strides)
 
     def page_shape(self, shape: Sequence[int]) -> Pair:
-        """Rows and columns of a page."""
+        """Return the rows and columns of a page."""
         return self.page.page_shape(
             self.physical_size(shape), self.dtype, self.memory, self.physical_shard_2d
         )
 
     def page_bytes(self, shape: Sequence[int]) -> int:
-        """Bytes of a page, unaligned."""
+        """Compute the size of a page in bytes, unaligned."""
         return self.page.page_bytes(self.page_shape(shape), self.dtype)
 
     def page_count(self, shape: Sequence[int]) -> int:
-        """Pages of the tensor, padding of last shards left out.
+        """Count the pages of the tensor, without the padding of last shards.
 
         Raises:
             LayoutError: pages do not fill the physical size.
@@ -162,11 +162,11 @@ class TensorLayout:
         return prod(physical) // prod(page)
 
     def packed_bytes(self, shape: Sequence[int]) -> int:
-        """Bytes of the tensor's pages (`compute_packed_buffer_size_bytes`)."""
+        """Compute the size of the tensor's pages in bytes (`compute_packed_buffer_size_bytes`)."""
         return self.page_count(shape) * self.page_bytes(shape)
 
     def distribution(self, shape: Sequence[int]) -> Distribution:
-        """How the pages of a sharded tensor meet its cores.
+        """Build the distribution of the pages of a sharded tensor over its cores.
 
         Raises:
             LayoutError: the tensor is not sharded, pages do not fill it, or the cores do not fit the shards.
@@ -187,9 +187,9 @@ class TensorLayout:
         return Distribution.of_elements(matrix, shard, page, spec.grid, spec.orientation, strategy)
 
     def bytes_per_bank(self, shape: Sequence[int], alignment_bytes: int, bank_count: int) -> int:
-        """Bytes the tensor takes in the fullest bank (`compute_consumed_memory_bytes_per_bank`).
+        """Compute the bytes the tensor takes in the fullest bank (`compute_consumed_memory_bytes_per_bank`).
 
-        `alignment_bytes` is what the memory aligns pages to; `bank_count` matters to interleaved tensors only.
+        `alignment_bytes` is the memory's alignment of pages; `bank_count` matters to interleaved tensors only.
         """
         page = self.page_shape(shape)
         shard = self.physical_shard_2d
@@ -203,6 +203,6 @@ class TensorLayout:
 
 
 def _matrix(rows: int, columns: int) -> Pair:
-    """Rows and columns, if a tensor can have so many."""
+    """Return the rows and columns; `LayoutError` if a tensor cannot have so many."""
     check_volume((rows, columns), "physical shape")
     return rows, columns

@@ -1,4 +1,4 @@
-"""The text of a ttnn layout: what ttnn prints for a TensorSpec. What it leaves out has ttnn's defaults.
+"""The text of a ttnn layout, as ttnn prints a TensorSpec. Omitted fields have ttnn's defaults.
 
 `TensorSpec(logical_shape=Shape([14, 28]),tensor_layout=TensorLayout(dtype=DataType::BFLOAT16,page_config=...` -
 JSON is read for an ND shard spec, as ttnn prints that. A tile may name its faces: `face_shape={32, 32}` has none.
@@ -36,12 +36,12 @@ DEFAULT_DTYPE = "bfloat16"
 
 
 def recognises(text: str) -> bool:
-    """Whether a text begins like a tensor spec, or a shape with its padding."""
+    """Return whether a text begins like a tensor spec, or a shape with its padding."""
     return text.lstrip().startswith(PREFIXES)
 
 
 def parse(text: str, dtype: str | None = None) -> TtnnLayout:
-    """The layout that a printed TensorSpec describes; `dtype` where it names none (default bfloat16).
+    """Parse a printed TensorSpec to its layout; `dtype` is used where the text names none (default bfloat16).
 
     Raises:
         LayoutError: with the position and what was expected, or in ttnn's words for an impossible combination.
@@ -60,7 +60,7 @@ def parse(text: str, dtype: str | None = None) -> TtnnLayout:
 
 
 def _of_shape(shape: Shape, dtype: str) -> TtnnLayout:
-    """A shape alone: in tiles if it is padded to whole ones, else row-major."""
+    """Build the layout of a shape alone: in tiles if it is padded to whole ones, else row-major."""
     edges = zip(reversed(shape.storage), reversed(DEFAULT_TILE.shape), strict=False)
     in_tiles = shape.padded is not None and all(not size % edge for size, edge in edges)
     page = PageConfig(PageLayout.TILE if in_tiles else PageLayout.ROW_MAJOR)
@@ -82,12 +82,12 @@ def _short_layout(fields: Fields, dtype: str) -> TensorLayout:
 
 
 def parse_memory_config(text: str) -> MemoryConfig:
-    """The memory config that a text describes; `LayoutError` with the position."""
+    """Parse a memory config; `LayoutError` gives the position."""
     return memory_config(read(text))
 
 
 def tensor_layout(value: Value, dtype: str) -> TensorLayout:
-    """A TensorLayout that was read."""
+    """Build a TensorLayout from a parsed value."""
     fields = Fields.of(value, "TensorLayout")
     named = fields.take("dtype")
     page = fields.take("page_config")
@@ -110,7 +110,7 @@ def _dtype(value: Value) -> DataType:
 
 
 def page_config(value: Value) -> PageConfig:
-    """A PageConfig that was read."""
+    """Build a PageConfig from a parsed value."""
     fields = Fields.of(value, "PageConfig")
     config = fields.need("config")
     fields.done()
@@ -143,7 +143,7 @@ def _tile(value: Value) -> Tile:
 
 
 def memory_config(value: Value) -> MemoryConfig:
-    """A MemoryConfig that was read; of two shard specs it keeps the one the config was made with."""
+    """Build a MemoryConfig from a parsed value; of two shard specs keep the one the config was created with."""
     fields = Fields.of(value, "MemoryConfig")
     layout = fields.word_of(MemoryLayout, "memory_layout", MemoryLayout.INTERLEAVED)
     buffer = fields.word_of(BufferType, "buffer_type", BufferType.DRAM)

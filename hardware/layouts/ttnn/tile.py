@@ -21,7 +21,7 @@ TILE_SHAPES: tuple[Pair, ...] = tuple((h, w) for w in (32, 16) for h in (32, 16,
 
 
 def round_up(value: int, multiple: int) -> int:
-    """The smallest multiple that is no smaller; a multiple of 0 asks for nothing."""
+    """Round a value up to a multiple; a multiple of 0 leaves it unchanged."""
     return value if multiple == 0 else -(-value // multiple) * multiple
 
 
@@ -44,7 +44,7 @@ class Tile:
 
     @classmethod
     def of(cls, shape: Pair) -> "Tile":
-        """The hardware's tile of a shape; `LayoutError` if it has none."""
+        """Return the hardware's tile of a shape; `LayoutError` if it has none."""
         if shape not in TILE_SHAPES:
             known = ", ".join(f"{h}x{w}" for h, w in TILE_SHAPES)
             raise LayoutError(f"Tile size is not valid for our hardware: {list(shape)}; expected {known}")
@@ -52,7 +52,7 @@ class Tile:
 
     @classmethod
     def without_faces(cls, shape: Pair) -> "Tile":
-        """A tile stored row by row, as in the document's picture."""
+        """Build a tile stored row by row, as in the document's picture."""
         return cls(shape, shape)
 
     def __str__(self) -> str:
@@ -61,16 +61,19 @@ class Tile:
 
     @property
     def element_count(self) -> int:
-        """Elements of the tile."""
+        """The number of elements of the tile."""
         return prod(self.shape)
 
     @property
     def face_count(self) -> int:
-        """Faces of the tile."""
+        """The number of faces of the tile."""
         return self.element_count // prod(self.face)
 
     def size_bytes(self, dtype: DataType) -> int:
-        """Bytes of the tile; a block float adds an exponent byte for 16 elements, padded to 16 (`get_tile_size`)."""
+        """Compute the size of the tile in bytes.
+
+        A block float adds an exponent byte for 16 elements, padded to 16 (`get_tile_size`).
+        """
         exponents = -(-self.element_count // FACE_WIDTH) if dtype.block_float else 0
         return -(-self.element_count * dtype.bits // 8) + round_up(exponents, EXPONENT_ALIGNMENT_BYTES)
 

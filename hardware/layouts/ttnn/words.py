@@ -1,4 +1,4 @@
-"""The words ttnn's enumerations use: page layouts, memory layouts, buffer types, orientations, storages."""
+"""The enumerations of ttnn: page layouts, memory layouts, buffer types, orientations, storages."""
 
 from enum import Enum
 from typing import Self
@@ -14,12 +14,12 @@ class Word(Enum):
 
     @classmethod
     def kind(cls) -> str:
-        """The name of the enumeration in ttnn."""
+        """Return the name of the enumeration in ttnn."""
         return cls.__name__
 
     @classmethod
     def named(cls, text: str) -> Self:
-        """The value of a name, with or without its enumeration in front; `LayoutError` lists the names."""
+        """Find the value of a name, with or without its enumeration in front; `LayoutError` lists the names."""
         name = text.replace("::", ".").rpartition(".")[2].upper()
         if name not in cls.__members__:
             raise LayoutError(f"{text!r} is no {cls.kind()}; expected one of {', '.join(cls.__members__)}")
@@ -27,24 +27,24 @@ class Word(Enum):
 
 
 class PageLayout(Word):
-    """How elements are ordered: rows one after the other, or tiles."""
+    """The order of elements: rows one after the other, or tiles."""
 
     ROW_MAJOR = 0
     TILE = 1
 
     @classmethod
     def kind(cls) -> str:
-        """The name in ttnn."""
+        """Return the name in ttnn."""
         return "Layout"
 
     @classmethod
     def named(cls, text: str) -> Self:
-        """The value of a name; `ttnn.TILE_LAYOUT` is understood too."""
+        """Find the value of a name; `ttnn.TILE_LAYOUT` is accepted too."""
         return super().named(text.removesuffix("_LAYOUT"))
 
 
 class MemoryLayout(Word):
-    """How a tensor is spread over banks or cores."""
+    """The distribution of a tensor over banks or cores."""
 
     INTERLEAVED = 0
     HEIGHT_SHARDED = 2
@@ -54,12 +54,12 @@ class MemoryLayout(Word):
 
     @classmethod
     def kind(cls) -> str:
-        """The name in ttnn."""
+        """Return the name in ttnn."""
         return "TensorMemoryLayout"
 
     @classmethod
     def named(cls, text: str) -> Self:
-        """The value of a name; a strategy's name (`HEIGHT`) is understood too."""
+        """Find the value of a name; a strategy's name (`HEIGHT`) is accepted too."""
         name = text.upper()
         return super().named(f"{name}_SHARDED" if name in ("HEIGHT", "WIDTH", "BLOCK", "ND") else text)
 
@@ -75,21 +75,21 @@ class BufferType(Word):
 
 
 class ShardOrientation(Word):
-    """The order in which shards meet the cores of a grid."""
+    """The order in which shards are assigned to the cores of a grid."""
 
     ROW_MAJOR = 0
     COL_MAJOR = 1
 
 
 class ShardMode(Word):
-    """Whether a shard shape cuts the padded tensor (PHYSICAL) or the logical one, padded afterwards (LOGICAL)."""
+    """The target of a shard shape: the padded tensor (PHYSICAL), or the logical one, padded afterwards (LOGICAL)."""
 
     PHYSICAL = 0
     LOGICAL = 1
 
 
 class ShardDistributionStrategy(Word):
-    """How the shards of an ND sharding meet cores: dealt out one by one, grid on grid, or in equal runs."""
+    """The assignment of the shards of an ND sharding to cores: one by one, grid on grid, or in equal runs."""
 
     ROUND_ROBIN_1D = 0
     GRID_2D = 1
@@ -97,7 +97,7 @@ class ShardDistributionStrategy(Word):
 
 
 class StorageType(Word):
-    """Where the buffer of a tensor lives and who frees it (document: Storage)."""
+    """The location of a tensor's buffer, and the owner that frees it (document: Storage)."""
 
     OWNED_HOST_STORAGE = 0
     BORROWED_HOST_STORAGE = 1

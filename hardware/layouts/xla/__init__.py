@@ -1,4 +1,4 @@
-"""XLA's tiled layouts: shapes and layouts in XLA's text, tiles, sizes, the TPU's default formats."""
+"""The tiled layouts of XLA: shapes and layouts in XLA's text, tiles, sizes, the TPU's default formats."""
 
 from tapestry.hardware.layouts.notation import Notation
 from tapestry.hardware.layouts.xla.defaults import ONE_BIT_TILES, default_tiles, default_tpu_tiles

@@ -3,7 +3,7 @@
 Registers hold 8 x 128 values of 32 bits. Narrower elements are packed, as many as 32 bits hold, from rows of the same
 column: `(2,1)` for 16 bits, `(4,1)` for 8, `(8,1)` for 4. An array of few rows gets a tile of 2 or 4 rows, but never
 fewer than are packed together. Source: openxla/xla:docs/tiled_layout.md, "Examples of tiling formats"; for scalars,
-vectors and 4-bit elements the layouts in TPU programs that XLA's own tests carry (`bf16[]{:T(256)}`,
+vectors and 4-bit elements the layouts in TPU programs of XLA's own tests (`bf16[]{:T(256)}`,
 `pred[]{:T(512)}`, `bf16[4096]{0:T(1024)(128)(2,1)}`, `s4[...]{...:T(8,128)(8,1)E(4)}`).
 """
 
@@ -23,9 +23,9 @@ ONE_BIT_TILES: tuple[Tile, ...] = ((32, LANES), (32, 1))
 
 @lru_cache(maxsize=4096)
 def default_tpu_tiles(dtype: str, second_minor_size: int, one_bit: bool = False) -> tuple[Tile, ...]:
-    """The tiles of an array of two dimensions or more, by element type and the size of its second most minor dimension.
+    """Return the tiles of an array of rank two or more, by element type and its second most minor dimension's size.
 
-    `one_bit` asks for the packed format of `pred`. Raises `LayoutError` for an unknown type or a negative size.
+    `one_bit` requests the packed format of `pred`. Raises `LayoutError` for an unknown type or a negative size.
     """
     primitive = primitive_named(dtype)
     if second_minor_size < 0:
@@ -41,7 +41,7 @@ def default_tpu_tiles(dtype: str, second_minor_size: int, one_bit: bool = False)
 def default_tiles(
     shape: Sequence[int], dtype: str, minor_to_major: Sequence[int] | None = None
 ) -> tuple[Tile, ...]:
-    """The default tiles of a whole shape: scalars and vectors get one-dimensional ones.
+    """Return the default tiles of a whole shape: scalars and vectors get one-dimensional ones.
 
     A vector's tile is the power of two that holds it, between a packed row of lanes and a register (1024).
     """
@@ -56,7 +56,7 @@ def default_tiles(
 
 
 def _packed(dtype: str) -> int:
-    """Elements that share a word of 32 bits."""
+    """Return the number of elements that share a word of 32 bits."""
     primitive = primitive_named(dtype)
     bits = 8 if primitive.kind == "p" else primitive.bits
     return max(1, WORD_BITS // bits)

@@ -1,4 +1,4 @@
-"""The braces of XLA's shapes, `{3,2,1,0:T(8,128)(2,1)L(100)E(4)S(1)}`: order of dimensions, tiles and the rest.
+"""The braces of XLA's shapes, `{3,2,1,0:T(8,128)(2,1)L(100)E(4)S(1)}`: dimension order, tiles and the rest.
 
 Source: openxla/xla:xla/layout.h and layout.cc (Layout, Layout::Print, Layout::Equal).
 """
@@ -15,14 +15,14 @@ LEVELS = {"dense": "D", "compressed": "C", "singleton": "S", "loose_compressed":
 
 
 class PhysicalShape(Protocol):
-    """What `P(...)` holds: any shape, printed with its layout."""
+    """The content of `P(...)`: any shape, printed with its layout."""
 
     def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class SplitConfig:
-    """Where a dimension is split among memories: `dimension` counts from the most major, `indices` begin the parts."""
+    """The split of a dimension among memories: `dimension` counts from the most major, `indices` begin the parts."""
 
     dimension: int
     indices: tuple[int, ...]
@@ -33,7 +33,7 @@ class SplitConfig:
 
 @dataclass(frozen=True)
 class LayoutFields:
-    """XLA's `Layout`, which knows no shape; nothing is checked here (see `validate`), as in XLA.
+    """The equivalent of XLA's `Layout`, without a shape; nothing is checked here (see `validate`), as in XLA.
 
     `dim_level_types`, `dim_unique` and `dim_ordered` describe sparse dimensions and are empty for dense arrays;
     `tail_padding_alignment_in_elements` 1, `element_size_in_bits` 0 and `memory_space` 0 are the defaults.
@@ -55,7 +55,7 @@ class LayoutFields:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether a level of a dimension is not dense."""
+        """True if a level of a dimension is not dense."""
         return any(level != "dense" for level in self.dim_level_types)
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ IGNORABLE = tuple(f.name for f in fields(LayoutFields) if not f.name.startswith(
 
 
 def equal(a: LayoutFields, b: LayoutFields, ignoring: Sequence[str] = ()) -> bool:
-    """Whether two layouts are equal as XLA's `Layout::Equal` says, names of `IGNORABLE` left out.
+    """Return whether two layouts are equal by XLA's `Layout::Equal`, ignoring given names of `IGNORABLE`.
 
     `MinorToMajorOnly()` is `ignoring=IGNORABLE`. The bytes of dynamic shape metadata and the + and ~ of sparse
     dimensions never count. Raises `LayoutError` for a name that cannot be ignored.
@@ -115,22 +115,22 @@ def equal(a: LayoutFields, b: LayoutFields, ignoring: Sequence[str] = ()) -> boo
 
 
 def descending(rank: int) -> LayoutFields:
-    """`{n-1,...,1,0}`, the default: the first dimension is the most major (MakeDescendingLayout)."""
+    """Build `{n-1,...,1,0}`, the default layout: the first dimension is the most major (MakeDescendingLayout)."""
     return LayoutFields(tuple(range(rank - 1, -1, -1)))
 
 
 def ascending(rank: int) -> LayoutFields:
-    """`{0,1,...,n-1}`: the first dimension is the most minor (MakeAscendingLayout)."""
+    """Build `{0,1,...,n-1}`: the first dimension is the most minor (MakeAscendingLayout)."""
     return LayoutFields(tuple(range(rank)))
 
 
 def from_major_to_minor(dims: Sequence[int]) -> LayoutFields:
-    """The layout whose dimensions, most major first, are `dims` (MakeLayoutFromMajorToMinor)."""
+    """Build the layout whose dimensions, most major first, are `dims` (MakeLayoutFromMajorToMinor)."""
     return LayoutFields(tuple(reversed(dims)))
 
 
 def move_dim_to_major(layout: LayoutFields, dim: int) -> LayoutFields:
-    """The layout with one dimension made the most major, the others in order (MoveDimToMajor)."""
+    """Make one dimension of the layout the most major, keeping the order of the others (MoveDimToMajor)."""
     if dim not in layout.minor_to_major:
         raise LayoutError(f"dimension {dim} is not in the layout {layout}; expected one of its dimensions")
     others = tuple(d for d in layout.minor_to_major if d != dim)
@@ -138,6 +138,6 @@ def move_dim_to_major(layout: LayoutFields, dim: int) -> LayoutFields:
 
 
 def logical_to_physical(layout: LayoutFields) -> tuple[int, ...]:
-    """The place of each logical dimension counted from the most major (MakeLogicalToPhysical)."""
+    """Compute the place of each logical dimension counted from the most major (MakeLogicalToPhysical)."""
     rank = len(layout.minor_to_major)
     return tuple(rank - 1 - layout.minor_to_major.index(dim) for dim in range(rank))

@@ -1,7 +1,7 @@
-"""Index maps of tiled storage over whole arrays of coordinates: the vectorised form of `tiling`.
+"""Index maps of tiled storage over whole arrays of coordinates: the vectorized form of `tiling`.
 
 A column holds one coordinate of n elements, (n,) int64; None stands for a column of zeros, which dimensions of size 1
-and tiles of size 1 give, so that no time goes into them.
+and tiles of size 1 give, so that they cost no time.
 """
 
 from collections.abc import Sequence
@@ -15,32 +15,32 @@ Column = Indices | None
 
 
 def positions(columns: Sequence[Column], bounds: Sequence[int], count: int) -> Indices:
-    """Linear positions (count,) of columns in bounds laid out from major to minor."""
+    """Compute the linear positions (count,) of columns in bounds ordered from major to minor."""
     found = _joined(columns, bounds)
     return np.zeros(count, dtype=np.int64) if found is None else found
 
 
 def columns_of(offsets: Indices, bounds: Sequence[int]) -> list[Column]:
-    """The columns of linear positions, the inverse of `positions`; offsets lie within the bounds."""
+    """Compute the columns of linear positions, the inverse of `positions`; offsets are within the bounds."""
     return _parted(offsets, bounds)
 
 
 def tiled(columns: Sequence[Column], step: TileStep) -> list[Column]:
-    """Columns over a step's `bounds` (missing major ones left out) as columns over its `after`."""
+    """Convert columns over a step's `bounds` (missing major ones left out) to columns over its `after`."""
     whole = [*(None,) * (len(step.bounds) - len(columns)), *columns]
     folded = [_joined([whole[k] for k in g], [step.bounds[k] for k in g]) for g in step.groups]
     return cut(folded, step)
 
 
 def cut(columns: Sequence[Column], step: TileStep) -> list[Column]:
-    """Columns over a step's `folded` or `padded` bounds as columns over its `after`."""
+    """Convert columns over a step's `folded` or `padded` bounds to columns over its `after`."""
     inner = zip(columns[step.untiled :], step.tile, step.counts, strict=True)
     pairs = [_split(column, size, count) for column, size, count in inner]
     return [*columns[: step.untiled], *(q for q, _ in pairs), *(r for _, r in pairs)]
 
 
 def untiled(columns: Sequence[Column], step: TileStep, real: Mask) -> list[Column]:
-    """The inverse of `tiled` over all of the step's `bounds`; clears `real` (n,) where there is padding."""
+    """Invert `tiled` over all of the step's `bounds`; clear `real` (n,) where there is padding."""
     lead, n = step.untiled, len(step.tile)
     outer, quotients, rests = columns[:lead], columns[lead : lead + n], columns[lead + n :]
     folded = list(outer)

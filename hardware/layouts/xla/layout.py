@@ -1,4 +1,4 @@
-"""XLA's tiled layout bound to a shape: where each element lies, by all tiles, splits and tail padding."""
+"""The tiled layout of XLA bound to a shape: the position of each element, by all tiles, splits and tail padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from tapestry.hardware.layouts.xla.validation import check_size, validate_for
 
 @dataclass(frozen=True)
 class XlaLayout(Layout):
-    """A dense array of XLA in memory; make one with `XlaLayout.of` or `parse`.
+    """A dense array of XLA in memory; create one with `XlaLayout.of` or `parse`.
 
     Bounded dynamic dimensions take the storage of their bounds. The offsets follow the definition (every tile, `*`,
-    padding of inner tiles too, tail padding whether tiled or not); what XLA's own size functions say is in `sizes`.
+    padding of inner tiles too, tail padding whether tiled or not); for XLA's own size functions see `sizes`.
     A layout split among memories has one buffer per combination of parts, each as large as the largest.
     """
 
@@ -41,17 +41,17 @@ class XlaLayout(Layout):
         minor_to_major: Sequence[int] | None = None,
         tiles: Sequence[Tile] | Literal["default"] | None = None,
     ) -> "XlaLayout":
-        """The layout of an array: major to minor unless `minor_to_major` says otherwise, without tiles by default.
+        """Build the layout of an array, by default major to minor (see `minor_to_major`) and without tiles.
 
         `tiles="default"` takes the TPU's for the type and shape. Raises `LayoutError` for an impossible combination.
-        Equal arguments give the same object for as long as it is remembered, so asking often is cheap.
+        Equal arguments give the same object for as long as it is cached, so repeated calls are cheap.
         """
         order = None if minor_to_major is None else tuple(minor_to_major)
         return _made(tuple(shape), dtype, order, tiles if isinstance(tiles, str) else tuple(tiles or ()))
 
     @staticmethod
     def bind(array: ArrayShape) -> "XlaLayout":
-        """The layout of a shape, major to minor where it names none; `LayoutError` if it has no storage of its own."""
+        """Build the layout of a shape, by default major to minor; `LayoutError` if it has no storage of its own."""
         primitive = primitive_named(array.dtype)
         rank = len(array.dimensions)
         if rank > MOST_DIMENSIONS:
@@ -85,7 +85,7 @@ class XlaLayout(Layout):
 
     @property
     def fields(self) -> LayoutFields:
-        """Everything inside the braces."""
+        """The fields inside the braces."""
         return self.array.layout or descending(len(self.shape))
 
     @property
@@ -100,12 +100,12 @@ class XlaLayout(Layout):
 
     @cached_property
     def splits(self) -> Splits:
-        """The parts into which the physical dimensions are cut, one each unless `SC` says otherwise."""
+        """The parts into which the physical dimensions are split, one each unless `SC` specifies otherwise."""
         return splits_of([self.shape[dim] for dim in self.order], self.fields.split_configs)
 
     @cached_property
     def steps(self) -> tuple[TileStep, ...]:
-        """The tiles laid over the physical dimensions (of the largest part)."""
+        """The tiling steps of the physical dimensions (of the largest part)."""
         return tile_steps(self.splits.bounds, self.tiles)
 
     @cached_property
@@ -115,7 +115,7 @@ class XlaLayout(Layout):
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
-        """Parts and tiled bounds; (parts, elements) where tail padding makes the storage longer than its bounds."""
+        """The parts and tiled bounds; (parts, elements) where tail padding makes the storage longer than its bounds."""
         parts = tuple(n for n in self.splits.counts if n > 1)
         if self.buffer_elements != prod(self.tiled_shape):
             return (*parts, self.buffer_elements)
@@ -132,13 +132,13 @@ class XlaLayout(Layout):
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """The bounds that the first tile meets, padded to whole tiles, most major first; the storage if it is split."""
+        """The bounds that the first tile applies to, padded to whole tiles, major first; the storage if it is split."""
         if self.buffer_count > 1:
             return self.physical_shape
         return self.steps[0].padded if self.steps else self.splits.bounds
 
     def picture_offsets(self, places: Indices) -> Indices:
-        """Offsets (n,) of places (n, k) in the padded bounds."""
+        """Compute the offsets (n,) of places (n, k) in the padded bounds."""
         if self.buffer_count > 1:
             return super().picture_offsets(places)
         columns: list[Column] = list(places.T)
@@ -168,7 +168,7 @@ class XlaLayout(Layout):
         return found, real
 
     def pack(self, array: Buffers, fill: float = 0) -> Buffers:
-        """The buffers (buffer_count, buffer_elements) that hold `array` (shape): one copy where no tile pads."""
+        """Pack `array` (shape) into buffers (buffer_count, buffer_elements), in one copy where no tile pads."""
         if self.buffer_count > 1:
             return super().pack(array, fill)
         self._expect(array, self.shape, "array")
@@ -182,7 +182,7 @@ class XlaLayout(Layout):
         return flat.reshape(1, -1)
 
     def unpack(self, buffers: Buffers) -> Buffers:
-        """The array (shape) that `buffers` hold: written through a tiled view of it where it has one."""
+        """Unpack the array (shape) from `buffers`, written through a tiled view of the array where it has one."""
         if self.buffer_count > 1:
             return super().unpack(buffers)
         self._expect(buffers, (1, self.buffer_elements), "buffers")
@@ -203,11 +203,11 @@ class XlaLayout(Layout):
         return str(self.array)
 
     def _bounds_before(self) -> list[tuple[int, ...]]:
-        """The bounds that each tile was laid over, last tile first, without the missing dimensions of size 1."""
+        """Return the bounds each tile was applied to, last tile first, without missing dimensions of size 1."""
         return [self.splits.bounds, *(step.after for step in self.steps)][-2::-1]
 
     def _room(self) -> tuple[int, ...] | None:
-        """The logical shape rounded up to whole tiles, or None if that is not the shape of the first step's padding."""
+        """Round the logical shape up to whole tiles; None if that is not the shape of the first step's padding."""
         if any(step.padded != step.folded for step in self.steps[1:]):
             return None
         if not self.steps or self.steps[0].padded == self.steps[0].folded:
@@ -233,7 +233,7 @@ def _made(
 
 
 def _filled(array: Buffers, padded: tuple[int, ...], fill: float) -> Buffers:
-    """The array in larger bounds; what lies behind its ends is filled, the rest written once."""
+    """Copy the array into larger bounds and fill only the space behind its ends, so that each cell is written once."""
     if array.shape == padded:
         return array
     whole = np.empty(padded, dtype=array.dtype)
@@ -244,7 +244,7 @@ def _filled(array: Buffers, padded: tuple[int, ...], fill: float) -> Buffers:
 
 
 def _viewed(array: Buffers, steps: Sequence[TileStep]) -> Buffers | None:
-    """The tiled form of an array as a view of it, or None where joining dimensions would copy."""
+    """View an array in its tiled form; None where joining dimensions would copy."""
     for step in steps:
         try:
             array = array.reshape(step.split, copy=False).transpose(step.permutation)
@@ -254,7 +254,7 @@ def _viewed(array: Buffers, steps: Sequence[TileStep]) -> Buffers | None:
 
 
 def parse(text: str, dtype: str | None = None) -> XlaLayout:
-    """The layout that a text like `f32[3,5]{1,0:T(2,2)}` describes, major to minor where it has no braces.
+    """Parse a text like `f32[3,5]{1,0:T(2,2)}` to its layout, major to minor where it has no braces.
 
     `dtype` is not needed, the text names its own. Raises `LayoutError` with the position, or XLA's words.
     """

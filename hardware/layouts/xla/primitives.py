@@ -1,4 +1,4 @@
-"""XLA's element types: names, bits of a value, bytes of a stored element.
+"""The element types of XLA: names, bits of a value, bytes of a stored element.
 
 Source: openxla/xla:xla/xla_data.proto (PrimitiveType) and xla/primitive_util.h.
 """
@@ -10,7 +10,7 @@ from tapestry.hardware.layouts.layout import LayoutError
 
 @dataclass(frozen=True)
 class Primitive:
-    """One element type: its lower-case name, the bits of a value and the kind: p, s, u, f or c."""
+    """An element type: its lower-case name, the bits of a value and the kind: p, s, u, f or c."""
 
     name: str
     bits: int
@@ -18,12 +18,12 @@ class Primitive:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element stored without `E(n)`: narrow types take a whole byte (ByteSizeOfPrimitiveType)."""
+        """The bytes of one element stored without `E(n)`: narrow types take a byte (ByteSizeOfPrimitiveType)."""
         return -(-self.bits // 8)
 
     @property
     def is_integer(self) -> bool:
-        """Signed or unsigned (IsIntegralType)."""
+        """True if the type is a signed or unsigned integer (IsIntegralType)."""
         return self.kind in "su"
 
 
@@ -58,7 +58,7 @@ NUMPY_NAMES = {"bool": "pred", "float": "f", "int": "s", "uint": "u", "complex":
 
 
 def primitive_named(name: str) -> Primitive:
-    """The type of an XLA name (any case) or of a numpy-like one (`float32`, `bfloat16`, `bool`).
+    """Find the type of an XLA name (any case) or of a numpy-like one (`float32`, `bfloat16`, `bool`).
 
     Raises `LayoutError` naming the known types.
     """

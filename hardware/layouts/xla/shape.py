@@ -1,4 +1,4 @@
-"""XLA's shapes: an element type and dimensions, bounded ones included, with a layout or without; tuples of them.
+"""The shapes of XLA: an element type and dimensions, bounded ones included, with a layout or without; tuples of them.
 
 Source: openxla/xla:xla/shape.h, ShapeUtil::PrintHumanStringWithLayout.
 """
@@ -15,7 +15,7 @@ NO_ARRAYS = ("token", "opaque")
 
 @dataclass(frozen=True)
 class ArrayShape:
-    """`dtype[dimensions]{layout}`; `dynamic[k]` tells that dimension k is only bounded (`<=n`, `?` for no bound)."""
+    """A shape `dtype[dimensions]{layout}`; if `dynamic[k]`, dimension k is only bounded (`<=n`, `?` for no bound)."""
 
     dtype: str
     dimensions: tuple[int, ...]
@@ -24,7 +24,7 @@ class ArrayShape:
 
     @property
     def bare(self) -> str:
-        """The shape without its layout."""
+        """The text of the shape without its layout."""
         marks = self.dynamic or (False,) * len(self.dimensions)
         sizes = (
             "?" if size == UNBOUNDED else f"<={size}" if dynamic else str(size)
@@ -34,7 +34,7 @@ class ArrayShape:
 
     @property
     def is_array(self) -> bool:
-        """Whether there are elements: `token[]` and `opaque[]` have none."""
+        """True if there are elements: `token[]` and `opaque[]` have none."""
         return self.dtype not in NO_ARRAYS
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class ArrayShape:
 
 @dataclass(frozen=True)
 class TupleShape:
-    """`(shape, shape, ...)`."""
+    """A tuple of shapes, `(shape, shape, ...)`."""
 
     elements: tuple["Shape", ...]
 
@@ -60,7 +60,7 @@ Shape = ArrayShape | TupleShape
 
 
 def with_default_layout(shape: Shape) -> Shape:
-    """The shape with major-to-minor layouts where arrays have none, as HLO's parser fills them in."""
+    """Add major-to-minor layouts to arrays without one, as HLO's parser does."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(map(with_default_layout, shape.elements)))
     if shape.layout is not None or not shape.is_array:

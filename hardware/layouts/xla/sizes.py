@@ -18,7 +18,7 @@ from tapestry.hardware.layouts.xla.validation import check_size, validate_for
 
 
 def array_size(shape: ArrayShape) -> int:
-    """Bytes of an array with its padding (ArraySize); inner tiles are assumed to add none."""
+    """Compute the bytes of an array with its padding (ArraySize); inner tiles are assumed to add none."""
     layout = _layout_of(shape)
     if not layout.tiles:
         return _bytes(shape, layout, prod(shape.dimensions))
@@ -29,13 +29,13 @@ def array_size(shape: ArrayShape) -> int:
 
 
 def array_data_size(shape: ArrayShape) -> int:
-    """Bytes up to the end of the last element, trailing padding left out (ArrayDataSize)."""
+    """Compute the bytes up to the end of the last element, without trailing padding (ArrayDataSize)."""
     last = [size - 1 for size in shape.dimensions]
     return _bytes(shape, _layout_of(shape), linear_index_of_first_tile(shape, last) + 1)
 
 
 def linear_index_of_first_tile(shape: ArrayShape, index: Sequence[int]) -> int:
-    """`LayoutUtil::LinearIndex`: looks at the first tile only, at none for rank 1, and is 0 for a scalar.
+    """Compute `LayoutUtil::LinearIndex`, which uses the first tile only, none for rank 1, and is 0 for a scalar.
 
     Raises `LayoutError` for an index of another rank, and for `*`, which that function does not handle.
     """
@@ -58,7 +58,7 @@ def linear_index_of_first_tile(shape: ArrayShape, index: Sequence[int]) -> int:
 
 
 def byte_strides(shape: ArrayShape) -> tuple[int, ...]:
-    """Bytes between neighbours along each logical dimension, tiles ignored (ByteStrides)."""
+    """Compute the bytes between neighbors along each logical dimension, ignoring tiles (ByteStrides)."""
     strides, stride = [0] * len(shape.dimensions), primitive_named(shape.dtype).size_bytes
     for dim in _layout_of(shape).minor_to_major:
         strides[dim] = stride
@@ -67,14 +67,14 @@ def byte_strides(shape: ArrayShape) -> tuple[int, ...]:
 
 
 def byte_strides_is_major_to_minor(strides: Sequence[int], dims: Sequence[int], dtype: str) -> bool:
-    """Whether strides in bytes are those of dimensions laid out from major to minor without gaps."""
+    """Return whether strides in bytes are those of dimensions ordered from major to minor without gaps."""
     if len(strides) != len(dims):
         raise LayoutError(f"{len(strides)} byte strides for {len(dims)} dimensions; expected as many")
     return tuple(strides) == byte_strides(ArrayShape(dtype, tuple(dims)))
 
 
 def max_split_size(shape: ArrayShape, dim: int) -> int:
-    """The longest part into which the layout's splits cut a logical dimension (MaxSplitSize)."""
+    """Return the longest part into which the layout's splits divide a logical dimension (MaxSplitSize)."""
     layout, size = _layout_of(shape), shape.dimensions[dim]
     place = len(shape.dimensions) - 1 - layout.minor_to_major.index(dim)
     split = next((s for s in layout.split_configs if s.dimension == place), None)
@@ -84,7 +84,7 @@ def max_split_size(shape: ArrayShape, dim: int) -> int:
 
 
 def max_elements_in_per_split(shape: ArrayShape) -> int:
-    """Elements of the largest part (MaxElementsInPerSplit)."""
+    """Count the elements of the largest part (MaxElementsInPerSplit)."""
     return prod(max_split_size(shape, dim) for dim in range(len(shape.dimensions)))
 
 

@@ -1,6 +1,6 @@
-"""Arrays split among memories: `SC(dimension:begin,...)` cuts a physical dimension into parts.
+"""Arrays split among memories: `SC(dimension:begin,...)` splits a physical dimension into parts.
 
-Every combination of parts is a buffer of its own; all have room for the longest parts.
+Every combination of parts is a buffer of its own; all are large enough for the longest parts.
 Source: openxla/xla:xla/layout.h (SplitConfig), xla/layout_util.cc (MaxSplitSize).
 """
 
@@ -25,12 +25,12 @@ class Splits:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Parts of each dimension."""
+        """The number of parts of each dimension."""
         return tuple(map(len, self.starts))
 
     @cached_property
     def bounds(self) -> tuple[int, ...]:
-        """The longest part of each dimension."""
+        """The length of the longest part of each dimension."""
         if all(len(starts) == 1 for starts in self.starts):
             return self.sizes
         ends = ((*s[1:], n) for s, n in zip(self.starts, self.sizes, strict=True))
@@ -39,7 +39,7 @@ class Splits:
         )
 
     def enter(self, columns: Sequence[Column]) -> tuple[Indices | None, list[Column]]:
-        """The buffers (n,) of elements (None when there is only one) and their columns inside the parts."""
+        """Compute the buffers (n,) of elements (None when there is only one) and their columns inside the parts."""
         buffer: Indices | None = None
         inside = list(columns)
         for k, starts in enumerate(self.starts):
@@ -52,7 +52,7 @@ class Splits:
         return buffer, inside
 
     def leave(self, buffer: Indices, columns: Sequence[Column], real: Mask) -> list[Column]:
-        """Columns of the whole array from those inside parts; clears `real` (n,) behind a shorter part's end."""
+        """Convert columns inside parts to columns of the whole array; clear `real` (n,) behind a shorter part's end."""
         whole = list(columns)
         for k in range(len(self.starts) - 1, -1, -1):
             starts = self.starts[k]
@@ -67,7 +67,7 @@ class Splits:
 
 
 def splits_of(sizes: Sequence[int], configs: Sequence[SplitConfig]) -> Splits:
-    """The splits of physical sizes; `LayoutError` for a dimension that is not there, or parts out of order."""
+    """Build the splits of physical sizes; `LayoutError` for a dimension that does not exist, or parts out of order."""
     starts: list[tuple[int, ...]] = [(0,)] * len(sizes)
     for config in configs:
         if not 0 <= config.dimension < len(sizes) or len(starts[config.dimension]) > 1:

@@ -1,7 +1,7 @@
-"""Reading XLA's text of shapes and layouts as HLO's parser reads it, with the position of what is wrong.
+"""Parsing of XLA's text of shapes and layouts, following HLO's parser, with the position of errors.
 
 Element types are read in any case and printed in lower case; blanks and comments between tokens are skipped. The
-fields of a layout stand in XLA's order: D T L # * E S SC P M. Source: openxla/xla:xla/hlo/parser/hlo_parser.cc
+fields of a layout are in XLA's order: D T L # * E S SC P M. Source: openxla/xla:xla/hlo/parser/hlo_parser.cc
 (ParseShape, ParseLayout, ParseTiles, ParseSplitConfigs, ParseLayoutIntAttribute).
 """
 
@@ -33,20 +33,20 @@ LEVEL_OF = {letter: level for level, letter in LEVELS.items()}
 
 
 def recognises(text: str) -> bool:
-    """Whether a text begins as XLA's shapes of arrays do: an element type and a bracket."""
+    """Return whether a text begins as XLA's shapes of arrays do: an element type and a bracket."""
     return START.match(text[:64]) is not None
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape that a whole text is; an array without braces has no layout, a scalar the empty one.
+    """Parse a whole text to a shape; an array without braces has no layout, a scalar the empty one.
 
-    Raises `LayoutError`: at which character what was expected.
+    Raises `LayoutError` with the character and what was expected.
     """
     return _whole(text, lambda reader: reader.shape(0))
 
 
 def parse_layout_fields(text: str) -> LayoutFields:
-    """The layout that a whole text in braces is; raises `LayoutError` as `parse_shape` does."""
+    """Parse a whole text in braces to a layout; raise `LayoutError` as `parse_shape` does."""
     return _whole(text, lambda reader: reader.layout(0))
 
 
@@ -62,7 +62,7 @@ def _whole(text: str, read: Callable[["_Reader"], T]) -> T:
 
 
 class _Reader:
-    """A place in a text that moves as tokens are read."""
+    """A position in a text that advances as tokens are read."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -265,7 +265,7 @@ def _unless_all(flags: tuple[bool, ...]) -> tuple[bool, ...]:
 
 
 def _check(layout: LayoutFields, rank: int, at: int) -> None:
-    """What HLO's parser itself refuses about a layout behind dimensions, in its words."""
+    """Raise the errors of HLO's parser about a layout that follows dimensions, in its words."""
     levels, order = len(layout.dim_level_types), len(layout.minor_to_major)
     if levels not in (0, rank):
         said = f"Dimensions size is {rank}, but dim level types size is {levels}."

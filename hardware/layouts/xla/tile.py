@@ -15,22 +15,22 @@ Tile = tuple[int, ...]
 
 
 def tile_text(tile: Tile) -> str:
-    """A tile as XLA prints it, `(2,*,128)`; a negative size that means nothing is `Invalid value -2`."""
+    """Format a tile as XLA prints it, `(2,*,128)`; a negative size without a meaning is `Invalid value -2`."""
     return f"({','.join(map(_size_text, tile))})"
 
 
 def tile_of(sizes: Sequence[int | str]) -> Tile:
-    """A tile from sizes in which `*` is written as such."""
+    """Build a tile from sizes in which `*` is written as such."""
     return tuple(COMBINE if size == "*" else int(size) for size in sizes)
 
 
 def starred(tile: Tile) -> list[int | str]:
-    """The sizes with `*` written as such: the inverse of `tile_of`."""
+    """Return the sizes with `*` written as such: the inverse of `tile_of`."""
     return ["*" if size == COMBINE else size for size in tile]
 
 
 def check_tile(tile: Tile) -> None:
-    """`LayoutError` where a tile cannot be laid over anything; negative sizes in XLA's words (MakeLayout)."""
+    """Raise `LayoutError` if a tile cannot be applied to anything; negative sizes in XLA's words (MakeLayout)."""
     for size in tile:
         if size < 0 and size != COMBINE:
             raise LayoutError(

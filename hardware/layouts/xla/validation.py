@@ -1,4 +1,4 @@
-"""What XLA refuses about a layout in a shape, in XLA's words.
+"""Validation of a layout in a shape, with the errors of XLA in XLA's words.
 
 Source: openxla/xla:xla/layout_util.cc (ValidateLayoutInShape, ValidateLayoutForShape), xla/shape_util.cc
 (ValidateShapeSize).
@@ -16,7 +16,7 @@ LARGEST = 2**63 - 1
 
 
 def validate(shape: Shape, allow_missing_layouts: bool = False) -> None:
-    """`LayoutError` if a shape, or one inside a tuple, has an impossible layout or none where one must be."""
+    """Raise `LayoutError` if a shape, or one inside a tuple, has an impossible layout or lacks a required one."""
     if isinstance(shape, TupleShape):
         for element in shape.elements:
             validate(element, allow_missing_layouts)
@@ -33,7 +33,7 @@ def validate(shape: Shape, allow_missing_layouts: bool = False) -> None:
 
 
 def validate_for(layout: LayoutFields, shape: ArrayShape) -> None:
-    """`LayoutError` if a layout does not suit an array's shape."""
+    """Raise `LayoutError` if a layout does not fit an array's shape."""
     if not shape.is_array:
         if layout.minor_to_major:
             kind = shape.dtype.upper()
@@ -55,7 +55,7 @@ def validate_for(layout: LayoutFields, shape: ArrayShape) -> None:
 
 
 def check_size(shape: ArrayShape) -> None:
-    """`LayoutError` if an array has a negative dimension or more bytes than an int64 counts."""
+    """Raise `LayoutError` if an array has a negative dimension or more bytes than an int64 counts."""
     if any(size < 0 and size != UNBOUNDED for size in shape.dimensions):
         raise LayoutError(f"shape {shape.bare} has a negative dimension; expected at least 0")
     bounded = [max(size, 1) for size in shape.dimensions]
@@ -132,7 +132,7 @@ def _check_levels(layout: LayoutFields, shape: ArrayShape) -> None:
 
 
 def level_name(level: str) -> str:
-    """XLA's name of a level: `DIM_DENSE`."""
+    """Return XLA's name of a level: `DIM_DENSE`."""
     return f"DIM_{level.upper()}"
 
 

@@ -1,1 +1,1 @@
-"""One module per command, loaded when it is chosen: `run(arguments) -> exit code`."""
+"""The commands, in a module each, loaded when it is chosen: `run(arguments) -> exit code`."""

@@ -14,7 +14,7 @@ from tapestry.service.store.backup import back_up
 
 
 def run(arguments: Namespace) -> int:
-    """Write the copy, and say how to restore it."""
+    """Write the copy, and print how to restore it."""
     url = database_url(os.environ, arguments.database_url)
     try:
         made = back_up(url, Path(arguments.file), arguments.force, os.environ)

@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _differences(first: StoredRun, second: StoredRun) -> list[str]:
-    """What was not the same for the two, one line each: then the figures compare more than the search."""
+    """List the differences between two runs' inputs, one line each; with any, figures compare more than the search."""
     one, other = first.summary, second.summary
     return [
         f"{what}: {a} and {b}"

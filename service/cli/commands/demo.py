@@ -38,7 +38,7 @@ LARGEST_CORRELATION = 0.95
 
 @dataclass(frozen=True)
 class Found:
-    """One plan of the frontier as the service tells it."""
+    """One plan of the frontier as the service reports it."""
 
     id: str
     cost: dict[str, float]
@@ -60,14 +60,14 @@ class Outcome:
 
     @property
     def telling(self) -> dict[str, Found]:
-        """The plans that say most, by what they are."""
+        """The most representative plans, by their roles."""
         objectives = [KNOWN_OBJECTIVES[POSITION[name]] for name in OBJECTIVES]
         return telling_plans(self.plans, objectives) if self.plans else {}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that the demo shows: what, the figures, and whether it holds."""
+    """A claim that the demo checks: its text, the figures, and whether it holds."""
 
     text: str
     figures: str
@@ -75,7 +75,7 @@ class Claim:
 
 
 def run(arguments: Namespace) -> int:
-    """Serve, post the model and a run, follow it, print what it found; then serve on, on a terminal."""
+    """Start the service, post the model and a run, follow it, print the results; then keep serving, on a terminal."""
     start_logging(LOG_LEVEL)
     stays = not (arguments.once or arguments.json) and sys.stdin.isatty() and sys.stdout.isatty()
     settings = _settings(arguments)
@@ -104,7 +104,7 @@ def _settings(arguments: Namespace) -> ServiceSettings:
 
 @contextmanager
 def _listening(settings: ServiceSettings, islands: int | None, any_port: bool) -> Iterator[Listening]:
-    """The service at its port, or at a free one when somebody has that and nobody asked for it."""
+    """Open the service at its port, or at a free one when that is taken and no port was requested."""
     try:
         server = Listening(settings, worker=True, islands=islands, log_level=LOG_LEVEL)
     except ServingError as error:
@@ -160,7 +160,7 @@ def _search(client: Client, arguments: Namespace) -> Outcome:
 
 
 def _follow(client: Client, run_id: str, reported: Reporter) -> None:
-    """Tell the run's progress until it ends."""
+    """Report the run's progress until it ends."""
     shown, checked = 0, 0
     for event in client.events(run_id):
         if event.kind == "status" and event.data["phase"] in ("compiling", "seeding"):
@@ -271,7 +271,7 @@ def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims
 
 
 def _executed(mark: str, plan: Found, executions: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Two lines about a plan that was run with numbers: peak memory and traffic; none if it was not."""
+    """Format two lines about a plan that was run with numbers: peak memory and traffic; none if it was not."""
     if not executions:
         return []
     execution = executions[-1]

@@ -1,4 +1,4 @@
-"""`tapestry explain`: how a plan came about, move by move, with what each changed; or which moves made one block."""
+"""`tapestry explain`: the derivation of a plan, move by move, with each change; or the moves behind one block."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEEDS = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A history, the program it starts from, and the machine."""
+    """A history, the program it starts from, and the mesh."""
 
     history: History
     graph: Graph
@@ -83,7 +83,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _compared(history: History, cost: Mapping[str, float]) -> int:
-    """Whether the costs are those that the plan's search said."""
+    """Compare the costs with those that the plan's search reported; return the exit code and warn of a difference."""
     others = unlike(cost, history.cost)
     if others:
         first = others[0]
@@ -96,7 +96,7 @@ def _compared(history: History, cost: Mapping[str, float]) -> int:
 
 
 def _given(arguments: Namespace) -> Subject:
-    """A plan of a file; the program is another file, the machine is named there or by an option."""
+    """Read a plan from a file; the program is another file, the mesh is named there or by an option."""
     history = read_history(arguments.plan)
     if arguments.run is not None:
         raise CommandError(f"{arguments.plan!r} is a file; --run is for stored plans")
@@ -145,7 +145,7 @@ def _found(store: Store, arguments: Namespace) -> Subject:
 
 
 def _patient(reported: Reporter) -> Callable[[int, int], None]:
-    """Says how far it is once that takes long."""
+    """Build a callback that reports progress once the work takes long."""
     began_s = time.monotonic()
 
     def heard(done: int, total: int) -> None:
@@ -156,7 +156,7 @@ def _patient(reported: Reporter) -> Callable[[int, int], None]:
 
 
 def _tell_story(subject: Subject, arguments: Namespace) -> None:
-    """Which moves made one block."""
+    """Print the moves that made one block."""
     history = subject.history
     try:
         story = Provenance(subject.graph, history.moves).story(arguments.site)
@@ -224,7 +224,7 @@ def _print(document: Mapping[str, Any]) -> None:
 
 
 def _effects(document: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
-    """A column: the first cost, what each step changed, absolutely and in percent, and the last cost."""
+    """Format a column: the first cost, the change by each step, absolutely and in percent, and the last cost."""
     steps = document["steps"]
     values = [document["start"][name], *(step["effect"][name] for step in steps), document["cost"][name]]
     unit, (first, *changes, last) = column(values, unit_of(name))
@@ -238,7 +238,7 @@ def _effects(document: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
 
 
 def _share(change: float) -> str:
-    """A change relative to what there was: in percent, or as a factor where that reads better."""
+    """Format a relative change: in percent, or as a factor where that reads better."""
     return f"{change:+.1%}" if change < MOST_PERCENT / 100 else f"x{1 + change:,.3g}"
 
 
@@ -252,7 +252,7 @@ def _number(step: Mapping[str, Any]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> tuple[str, ...]:
-    """Numbers in order, those in a row as one: `5-7`."""
+    """Format sorted numbers, consecutive ones as a range: `5-7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""`tapestry import`: what is in a program, and its TEG document."""
+"""`tapestry import`: a summary of a program, and its TEG document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.service.graphs import GraphSummary, SourceSummary, summarise
 
 
 def run(arguments: Namespace) -> int:
-    """Read, write if asked to, and sum up."""
+    """Read a program, write it if requested, and print a summary."""
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     if arguments.output is not None:
         write_graph(graph, arguments.output)

@@ -1,4 +1,4 @@
-"""`tapestry layout describe` and `tapestry layout draw`: where the elements of a tensor lie."""
+"""`tapestry layout describe` and `tapestry layout draw`: the positions of a tensor's elements in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARGIN, LEAST = 12, 6  # columns of text beside a drawing, columns of cells in t
 
 
 def run(arguments: Namespace) -> int:
-    """Read the text, then do what was asked with the layout."""
+    """Parse the text, then describe or draw the layout as requested."""
     try:
         layout = read_layout(arguments.text, arguments.dtype)
         if arguments.action == "draw":
@@ -82,7 +82,7 @@ def _draw(layout: Layout, path: str | None, elements: bool) -> None:
 
 
 def _columns(layout: Layout) -> int:
-    """As many columns of cells as a terminal is wide."""
+    """Compute the number of columns of cells that fit on the terminal."""
     if not sys.stdout.isatty():
         return MOST_COLUMNS
     digits = len(str(layout.buffer_elements))

@@ -1,4 +1,4 @@
-"""`tapestry devices` and `tapestry meshes`: the catalogue of machines."""
+"""`tapestry devices` and `tapestry meshes`: the catalog of devices and meshes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.service.store import mesh_to_document
 
 
 def run(arguments: Namespace) -> int:
-    """List what the command is named after."""
+    """List the devices or the meshes, whichever the command is named after."""
     if arguments.command == "devices":
         _devices([load_device(name) for name in device_names()], arguments.json)
     else:

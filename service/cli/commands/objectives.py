@@ -1,4 +1,4 @@
-"""`tapestry objectives`: what plans can be judged by."""
+"""`tapestry objectives`: the objectives by which plans are evaluated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tapestry.service.cli.output import print_json, print_table
 
 
 def run(arguments: Namespace) -> int:
-    """List name, unit and formula of each."""
+    """List name, unit and formula of each objective."""
     if arguments.json:
         print_json(
             {

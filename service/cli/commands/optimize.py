@@ -1,4 +1,4 @@
-"""`tapestry optimize`: search the frontier of a program on a machine, verify it, store it."""
+"""`tapestry optimize`: search the frontier of a program on a mesh, verify it, store it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tapestry.service.verdicts import tally_text
 
 
 def run(arguments: Namespace) -> int:
-    """Search, verify, store, print."""
+    """Search, verify, store and print a frontier."""
     store = None if arguments.no_store and not arguments.start_from else open_store(arguments.database_url)
     try:
         request = _request(arguments, store)

@@ -1,4 +1,4 @@
-"""`tapestry simulate` of a program that is sharded and pinned already: proven, run as it stands, and compared."""
+"""`tapestry simulate` of a program already sharded and pinned: proven, run unchanged, and compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tapestry.teg.sharding.foreign import Understood, understand
 
 
 def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
-    """Prove the shards, run them where they are pinned, compare with the program that they shard."""
+    """Prove the shards, run them where they are pinned, and compare with the program that they shard."""
     found = understand(graph)
     try:
         run, error = _run(graph, mesh, found, arguments)
@@ -38,7 +38,7 @@ def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
 
 
 def _run(graph: Graph, mesh: Mesh, found: Understood, arguments: Namespace) -> tuple[PinnedRun, float | None]:
-    """The run, and the largest relative difference of an output from the unsharded program's."""
+    """Return the run, and the largest relative difference of an output from the unsharded program's; None if dry."""
     if arguments.dry or found.abstract is None:
         return run_pinned(graph, mesh, dry=True, compute_dtype=arguments.compute_dtype), None
     inputs = random_inputs(found.abstract, np.random.default_rng(arguments.seed))

@@ -1,4 +1,4 @@
-"""`tapestry plugins`: what others have added, and what of it was left out and why."""
+"""`tapestry plugins`: the additions of installed plug-ins, and the parts that were left out and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapestry.teg.plugins import log
 
 
 def run(arguments: Namespace) -> int:
-    """List plug-ins, then their faults; with --check, try the promises of rules and operators too."""
+    """List plug-ins, then their faults; with --check, test the declared properties of rules and operators too."""
     log.setLevel(logging.ERROR)  # the faults are told below
     found = checked(np.random.default_rng(0)) if arguments.check else plug_ins()
     code = FAILED if arguments.check and any(plug_in.faults for plug_in in found) else OK

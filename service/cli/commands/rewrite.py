@@ -1,4 +1,4 @@
-"""`tapestry rewrite`: the moves that a program offers, or the program after some of them."""
+"""`tapestry rewrite`: the candidate moves of a program, or the program after some of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVES_WANTED = "expected a JSON file of moves, such as `tapestry rewrite --list 
 
 
 def run(arguments: Namespace) -> int:
-    """List what fits, or apply rules and write the program."""
+    """List the candidate moves, or apply rules and write the program."""
     asked = _asked(arguments)
     graph = read_graph(arguments.graph, arguments.dim, arguments.external_data)
     try:
@@ -73,7 +73,7 @@ def _asked(arguments: Namespace) -> Asked:
 
 
 def _read_moves(path: str) -> Sequence[Any]:
-    """The moves of a file: a list, one alone, or what `--list --json` printed."""
+    """Read the moves of a file: a list, one alone, or the output of `--list --json`."""
     try:
         document = json.loads(Path(path).read_text())
     except OSError as error:
@@ -88,14 +88,14 @@ def _read_moves(path: str) -> Sequence[Any]:
 
 
 def _as_options(error: InvalidRequest, arguments: Namespace) -> str:
-    """What is wrong first, with the option that it is about."""
+    """Describe the first fault, with the option that it is about."""
     option, _, member = error.faults[0].pointer.removeprefix("/").partition("/")
     where = f" {arguments.moves}, move {int(member) + 1}" if option == "moves" and member else ""
     return f"--{option}{where}: {error.faults[0].detail}"
 
 
 def _note_excluded(asked: Asked) -> None:
-    """Some of the rules that are named do not take part: say which on standard error."""
+    """Print on standard error which of the named rules do not take part, if any."""
     if said := excluded(asked):
         print(f"tapestry: {said}", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""`tapestry rules`: how programs and placements may be changed."""
+"""`tapestry rules`: the rules that change programs and placements."""
 
 from __future__ import annotations
 

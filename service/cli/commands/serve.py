@@ -1,4 +1,4 @@
-"""`tapestry serve`: the HTTP API and the dashboard, with a worker process beside them unless told otherwise."""
+"""`tapestry serve`: the HTTP API and the dashboard, with a worker process beside them unless disabled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.service.settings import ServiceSettings, SettingsError, service_se
 
 
 def run(arguments: Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C; requests in hand are answered, the worker gives its job back."""
+    """Serve until SIGTERM or Ctrl-C; pending requests are answered, the worker returns its job to the queue."""
     start_logging(arguments.log_level)
     # Only now: what is wrong with plug-ins is said when the application is loaded.
     from tapestry.service.serving import Listening, ServingError
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
 
 
 def settings_of(arguments: Namespace) -> ServiceSettings:
-    """The settings of the environment, overridden by the command line."""
+    """Read the settings from the environment, overridden by the command line."""
     try:
         return service_settings(
             os.environ, database_url=arguments.database_url, host=arguments.host, port=arguments.port

@@ -1,4 +1,4 @@
-"""`tapestry show`: what is stored, from the list of runs down to the moves of a plan."""
+"""`tapestry show`: the stored results, from the list of runs down to the moves of a plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _find(store: Store, reference: str) -> StoredRun | StoredPlan:
-    """What a reference names: a run if there is such a run, else a plan."""
+    """Find the object that a reference names: a run if there is such a run, else a plan."""
     if "/" in reference:
         return store.plans.find(reference)
     try:

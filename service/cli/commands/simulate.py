@@ -36,7 +36,7 @@ COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
 
 @dataclass(frozen=True)
 class Subject:
-    """What is to be run: a plan, the program it came from, the machine; `key` if the plan is stored."""
+    """The subject of a simulation: a plan, the program it came from, the mesh; `key` if the plan is stored."""
 
     plan: Plan
     graph: Graph
@@ -46,7 +46,7 @@ class Subject:
 
 
 def run(arguments: Namespace) -> int:
-    """Find the plan, run it, compare, keep what came out."""
+    """Find the plan, run it, compare, and store the results."""
     if arguments.trace is not None:
         _check_trace(arguments.trace)
     if arguments.plan is None and arguments.run is None:

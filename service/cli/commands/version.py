@@ -1,4 +1,4 @@
-"""`tapestry version`: what this is and what it builds on."""
+"""`tapestry version`: the versions of Tapestry and of the packages it builds on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tapestry.service.provenance import versions
 
 
 def run(arguments: Namespace) -> int:
-    """Print versions."""
+    """Print the versions."""
     found = versions()
     if arguments.json:
         print_json(found)

@@ -1,4 +1,4 @@
-"""`tapestry worker`: do jobs from the database until asked to end."""
+"""`tapestry worker`: carry out jobs from the database until requested to end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("tapestry.worker")
 
 
 def run(arguments: Namespace) -> int:
-    """Work until SIGTERM or Ctrl-C; what is in hand goes back to the queue with everything found so far."""
+    """Work until SIGTERM or Ctrl-C; the current job goes back to the queue with everything found so far."""
     start_logging(arguments.log_level)
     store = open_store(arguments.database_url)
     draining = threading.Event()
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _drain_with_parent(draining: threading.Event) -> None:
-    """Drain when standard input ends: its other end is held by the parent alone."""
+    """Set `draining` when standard input ends: its other end is held by the parent alone."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
     draining.set()

@@ -1,1 +1,1 @@
-"""What each command can be told, by story. Light: nothing is loaded here, so that `--help` answers at once."""
+"""Options of the commands, grouped by topic. Light: nothing is loaded here, so that `--help` answers at once."""

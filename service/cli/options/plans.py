@@ -1,4 +1,4 @@
-"""Plans and runs: executed, shown, compared, explained."""
+"""Options of the commands that execute, show, compare and explain plans and runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tapestry.service.cli.values import names, whole
 
 
 def simulate(parser: Parser) -> None:
-    """A plan, or a program, and how it is executed."""
+    """Add the options of `simulate`: a plan, or a program, and the settings of its execution."""
     graph(parser, optional=True)
     parser.add_argument(
         "--mesh", metavar="NAME|FILE", help="the machine, for a program without a stored plan"
@@ -28,7 +28,7 @@ def simulate(parser: Parser) -> None:
 
 
 def compare(parser: Parser) -> None:
-    """The two runs."""
+    """Add the options of `compare`: the two runs."""
     parser.add_argument("first", metavar="RUN", help="a stored run; a beginning of its id will do")
     parser.add_argument("second", metavar="RUN", help="the run to compare it with")
     store(parser)
@@ -36,7 +36,7 @@ def compare(parser: Parser) -> None:
 
 
 def show(parser: Parser) -> None:
-    """What is looked at."""
+    """Add the options of `show`: the run or plan to show."""
     parser.add_argument(
         "reference",
         metavar="RUN|PLAN",
@@ -48,7 +48,7 @@ def show(parser: Parser) -> None:
 
 
 def explain(parser: Parser) -> None:
-    """The plan, and how much of its history is told."""
+    """Add the options of `explain`: the plan, and the parts of its history to print."""
     parser.add_argument(
         "plan",
         metavar="PLAN",

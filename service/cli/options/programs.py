@@ -1,4 +1,4 @@
-"""Programs: read, rewritten, and how their tensors lie in memory."""
+"""Options of the commands that read and rewrite programs and describe tensor layouts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tapestry.service.cli.values import coordinates, names, whole
 
 
 def import_(parser: Parser) -> None:
-    """The program, and where it goes."""
+    """Add the options of `import`: the program, and its output file."""
     graph(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the TEG document here (.json, .json.gz)"
@@ -16,7 +16,7 @@ def import_(parser: Parser) -> None:
 
 
 def rewrite(parser: Parser) -> None:
-    """The program, what becomes of it, and where it goes."""
+    """Add the options of `rewrite`: the program, the rewriting to do, and its output file."""
     graph(parser)
     parser.add_argument("--list", action="store_true", help="list what fits, and change nothing")
     parser.add_argument(
@@ -53,7 +53,7 @@ def rewrite(parser: Parser) -> None:
 
 
 def layout(parser: Parser) -> None:
-    """What is done with a layout, each with options of its own."""
+    """Add the actions of `layout`, each with options of its own."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
     describe = actions.add_parser("describe", help="shapes, buffers, bytes, and where an element lies")
     draw = actions.add_parser("draw", help="a grid of cells: which slot of which buffer each element lies in")

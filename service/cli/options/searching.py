@@ -1,4 +1,4 @@
-"""Searches: what may be asked of one."""
+"""Options of the commands that search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VERIFY = ("auto", "none", "dry", "execute")
 
 
 def demo(parser: Parser) -> None:
-    """A search of the example."""
+    """Add the options of `demo`: a search of the example."""
     parser.add_argument(
         "--once",
         action="store_true",
@@ -22,7 +22,7 @@ def demo(parser: Parser) -> None:
 
 
 def optimize(parser: Parser) -> None:
-    """The program, the machine, and what the search is held to."""
+    """Add the options of `optimize`: the program, the mesh, and the limits of the search."""
     graph(parser)
     parser.add_argument(
         "--mesh", required=True, metavar="NAME|FILE", help="a machine of the catalogue, or a TOML file"

@@ -1,4 +1,4 @@
-"""The service: servers, workers, the database, and what is installed."""
+"""Options of the commands for the service: servers, workers, the database, and installed plug-ins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tapestry.service.cli.options.shared import Parser, as_json, islands, loggin
 
 
 def serve(parser: Parser) -> None:
-    """Where to listen, and who works."""
+    """Add the options of `serve`: the address to listen on, and its workers."""
     parser.add_argument(
         "--host", metavar="HOST", help="address to listen on (default: $TAPESTRY_HOST, else 127.0.0.1)"
     )
@@ -20,7 +20,7 @@ def serve(parser: Parser) -> None:
 
 
 def worker(parser: Parser) -> None:
-    """The worker's name, and how much of the machine it takes."""
+    """Add the options of `worker`: its name, and its number of processes."""
     parser.add_argument(
         "--name", metavar="TEXT", help="name in logs and leases (default: host, process, token)"
     )
@@ -31,7 +31,7 @@ def worker(parser: Parser) -> None:
 
 
 def backup(parser: Parser) -> None:
-    """Where the copy goes."""
+    """Add the options of `backup`: the file of the copy."""
     parser.add_argument("file", metavar="FILE", help="the copy; its folder must exist")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     store(parser)
@@ -39,7 +39,7 @@ def backup(parser: Parser) -> None:
 
 
 def plugins(parser: Parser) -> None:
-    """How closely plug-ins are looked at."""
+    """Add the options of `plugins`: whether to check the properties that plug-ins declare."""
     parser.add_argument(
         "--check", action="store_true", help="try every promise of their operators and rules; takes seconds"
     )

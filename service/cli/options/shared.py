@@ -1,4 +1,4 @@
-"""The parser of a command line, and options that several commands have."""
+"""The parser of the command line, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, instead of a usage text with it."""
+    """A parser that reports an error in one line, instead of a usage text with it."""
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see {self.prog} --help")
 
 
 def as_json(parser: Parser) -> None:
-    """`--json`, of commands that print a document."""
+    """Add `--json`, for commands that print a document."""
     parser.add_argument("--json", action="store_true", help="print JSON on standard output")
 
 
 def store(parser: Parser) -> None:
-    """Where results are stored."""
+    """Add the option for the database in which results are stored."""
     parser.add_argument(
         "--database-url",
         metavar="URL",
@@ -34,7 +34,7 @@ def store(parser: Parser) -> None:
 
 
 def search(parser: Parser) -> None:
-    """What every search takes."""
+    """Add the options that every search has."""
     parser.add_argument(
         "--seconds", type=positive_seconds, metavar="N", help="search for N seconds (default: 10)"
     )
@@ -48,7 +48,7 @@ def search(parser: Parser) -> None:
 
 
 def graph(parser: Parser, optional: bool = False) -> None:
-    """A program in a file."""
+    """Add the argument for a program in a file."""
     parser.add_argument(
         "graph",
         metavar="GRAPH",
@@ -59,7 +59,7 @@ def graph(parser: Parser, optional: bool = False) -> None:
 
 
 def dims(parser: Parser) -> None:
-    """What reading a program may need."""
+    """Add the options for reading a program: sizes of dynamic dimensions and the folder of external data."""
     parser.add_argument(
         "--dim",
         type=dimension,
@@ -76,7 +76,7 @@ def dims(parser: Parser) -> None:
 
 
 def islands(parser: Parser) -> None:
-    """How many processes search."""
+    """Add the option for the number of processes that search."""
     parser.add_argument(
         "--islands",
         type=whole(1, MOST_ISLANDS),
@@ -86,7 +86,7 @@ def islands(parser: Parser) -> None:
 
 
 def port(parser: Parser) -> None:
-    """Where to listen."""
+    """Add the option for the port to listen on."""
     parser.add_argument(
         "--port",
         type=whole(0, 65535),
@@ -96,5 +96,5 @@ def port(parser: Parser) -> None:
 
 
 def logging(parser: Parser) -> None:
-    """What is logged."""
+    """Add the option for the log level."""
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="what is logged (default: info)")

@@ -1,7 +1,7 @@
-"""The steps from one form of the tables to the next, oldest first; databases are stamped with the last one taken.
+"""The migrations of the tables, oldest first; databases are stamped with the last one applied.
 
-This list is all that a program needs in order to see that a database is up to date; Alembic is loaded
-only when one is not. A step, once released, is never changed: it works on the tables as they were then.
+This list is all that a program needs in order to check that a database is up to date; Alembic is loaded
+only when one is not. A migration, once released, is never changed: it works on the tables as they were then.
 """
 
 FIRST = "0001"

@@ -14,7 +14,7 @@ from tapestry.service.store.migrations.upgrade import configuration
 
 
 def main(message: str) -> None:
-    """Compare the tables of the newest step with those of `tables.py`, and write the difference into a file."""
+    """Compare the tables of the newest migration with those of `tables.py`, and write the difference into a file."""
     with tempfile.TemporaryDirectory() as folder:
         engine = create_engine(f"sqlite:///{Path(folder) / 'newest.db'}")
         with engine.connect() as connection, connection.begin():

@@ -1,4 +1,4 @@
-"""What Alembic runs in order to take the steps; it is loaded by Alembic alone, never imported."""
+"""The script that Alembic runs to apply the migrations; it is loaded by Alembic alone, never imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.service.store.tables import Base
 
 
 def as_the_database_has_it(kind: str, item: Any, _: object) -> str | Literal[False]:
-    """How a new step writes our own column types: as what they are in the database, whatever becomes of ours."""
+    """Render our own column types for a new migration: as their types in the database, so that ours may change."""
     if kind == "type" and isinstance(item, types.TypeDecorator):
         return f"sa.{item.impl!r}"
     return False

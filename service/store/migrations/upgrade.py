@@ -1,4 +1,4 @@
-"""Bringing the tables of a database up to date, in a transaction that the caller opened."""
+"""Upgrading the tables of a database, in a transaction that the caller opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ONE_AT_A_TIME = Lock()  # Alembic keeps what it works on in globals
 
 
 def upgrade(connection: Connection, found: str | None, target: str = "head") -> None:
-    """Take the steps after `found`, the revision of the tables that are there (None: no tables), up to `target`."""
+    """Apply the migrations after `found`, the revision of the existing tables (None: no tables), up to `target`."""
     config = configuration(connection)
     with _ONE_AT_A_TIME:
         if found is not None and not inspect(connection).has_table("alembic_version"):
@@ -22,7 +22,7 @@ def upgrade(connection: Connection, found: str | None, target: str = "head") -> 
 
 
 def configuration(connection: Connection) -> Config:
-    """Alembic's settings, without a file: where the steps are, and the connection on which to take them."""
+    """Build Alembic's settings, without a file: the folder of migrations, and the connection to apply them on."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

@@ -1,8 +1,8 @@
-"""What a Loom graph promises: every constraint of its dialect of operations and their shards, all breaches at once.
+"""Validation of Loom graphs: all constraints of the dialect of operations and shards, all violations at once.
 
-Kinds of issues: `schema` (form), `reference` (a node that is not there, or of another kind), `validation`,
+Kinds of issues: `schema` (form), `reference` (a node that is missing, or of another kind), `validation`,
 `cycle`. Where the original program errs, the rule itself holds: ranges project per coefficient, and shards are
-disjoint when no two of them meet, not when their sizes add up.
+disjoint when no two of them overlap, not when their sizes add up.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SIDES = ("inputs", "outputs")
 
 
 def loom_issues(obj: Any) -> list[Issue]:
-    """Everything that is wrong with the JSON values of a Loom graph; an empty list for a valid one."""
+    """Find all issues of the JSON values of a Loom graph; an empty list for a valid one."""
     graph, issues = parse(obj)
     return [*issues, *constraint_issues(graph)]
 
 
 def constraint_issues(graph: LoomGraph) -> list[Issue]:
-    """The breaches among nodes that are well formed."""
+    """Find the violations of constraints among nodes that are well formed."""
     scene = _scene(graph)
     return [issue for constraint in CONSTRAINTS for issue in constraint(scene)]
 
@@ -77,7 +77,7 @@ def _dtypes_are_known(scene: _Scene) -> Iterator[Issue]:
 
 
 def _selections_lie_in_tensors(scene: _Scene) -> Iterator[Issue]:
-    """The tensors of an operation exist, and contain what it selects."""
+    """Yield issues unless the tensors of an operation exist and contain its selections."""
     for node, body in scene.operations.values():
         for path, selection in _selected(body, f"{node.path}.body"):
             known = scene.tensors.get(selection.tensor)
@@ -102,7 +102,7 @@ def _operations_are_acyclic(scene: _Scene) -> Iterator[Issue]:
 
 
 def _operations_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
-    """A signature comes with an index, and projects it to exactly what the operation selects."""
+    """Yield issues unless each signature has an index and projects it to exactly the operation's selections."""
     for node, body in scene.operations.values():
         if node.signature is not None and node.index is None:
             cure = "tag the operation with its IPFIndex, too"
@@ -112,7 +112,7 @@ def _operations_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
 
 
 def _shards_belong_to_operations(scene: _Scene) -> Iterator[Issue]:
-    """Every shard has its operation, and names what that names."""
+    """Yield issues unless every shard has its operation, with the same names of inputs and outputs."""
     for node, body in scene.applications:
         known = scene.operations.get(body.operation)
         if known is None:
@@ -144,7 +144,7 @@ def _shard_ports(path: str, mine: Sequence[Selection], whole: Sequence[Selection
 
 
 def _operations_have_shards(scene: _Scene) -> Iterator[Issue]:
-    """An operation has shards, which together reach over all that it selects."""
+    """Yield issues unless each operation has shards, which together extend over all of its selections."""
     for name, (node, body) in scene.operations.items():
         shards = scene.shards[name]
         if not shards:
@@ -161,7 +161,9 @@ def _operations_have_shards(scene: _Scene) -> Iterator[Issue]:
 
 
 def _shards_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
-    """Where an operation has a signature each shard has an index, and selects exactly what that projects to."""
+    """Yield issues unless each shard of an operation with a signature has an index and selects its projection
+    exactly.
+    """
     for node, body in scene.applications:
         known = scene.operations.get(body.operation)
         if known is None or known[0].signature is None:
@@ -178,7 +180,7 @@ def _shards_agree_with_signatures(scene: _Scene) -> Iterator[Issue]:
 
 
 def _outputs_are_made_once(scene: _Scene) -> Iterator[Issue]:
-    """The shards of an operation make each element of its outputs exactly once."""
+    """Yield issues unless the shards of an operation make each element of its outputs exactly once."""
     for name, (node, body) in scene.operations.items():
         for port, k, whole in _ports(body.outputs):
             parts = _parts(scene.shards[name], "outputs", port, k, whole)
@@ -197,7 +199,7 @@ def _outputs_are_made_once(scene: _Scene) -> Iterator[Issue]:
 def _parts(
     shards: Sequence[tuple[Node, ApplicationBody]], side: str, port: str, k: int, whole: Selection
 ) -> list[ZRange] | None:
-    """The ranges of one selection over all shards; None where a shard has another form, or there is none."""
+    """Return the ranges of one selection over all shards; None where a shard has another form, or there is none."""
     parts = []
     for _, body in shards:
         selections = (getattr(body, side) or {}).get(port, ())

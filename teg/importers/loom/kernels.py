@@ -1,4 +1,4 @@
-"""What the kernels of Loom graphs mean here; the others stay blocks of the operator `external`.
+"""The kernels of Loom graphs that are known here; the others stay blocks of the operator `external`.
 
 A kernel gets its input tensors in the order of the operation's names and makes one output.
 """
@@ -23,7 +23,7 @@ class Application:
     dtype: str
 
     def type_of(self, position: int) -> tuple[tuple[int, ...], str]:
-        """Shape and element type of an input."""
+        """Return the shape and element type of an input."""
         kind = self.builder.tensors[self.inputs[position]].type
         return kind.shape, kind.dtype
 
@@ -32,7 +32,7 @@ Kernel = Callable[[Application], str]
 
 
 def kernel_named(name: str, inputs: int) -> Kernel | None:
-    """The meaning of a kernel with so many inputs; None where there is none here."""
+    """Return the function that builds a kernel with this number of inputs; None for an unknown kernel."""
     plain = name.removeprefix("op:")
     if plain in KERNELS:
         return KERNELS[plain]
@@ -58,7 +58,7 @@ def _applied(name: str, count: int) -> Expression:
 
 
 def _cell(a: Application, expr: Expression) -> str:
-    """An expression on inputs that are broadcast to the output by numpy's rule."""
+    """Append a cell of an expression on inputs that are broadcast to the output by NumPy's rule."""
     names = tuple(f"d{k}" for k in range(len(a.shape)))
     labels = tuple(_labels(a.type_of(k)[0], a.shape, names) for k in range(len(a.inputs)))
     dims = tuple(zip(names, a.shape, strict=True))
@@ -75,7 +75,7 @@ def _labels(shape: Sequence[int], wanted: Sequence[int], names: Sequence[str]) -
 
 
 def _linear(a: Application) -> str:
-    """`x A + b`: x `[*batch, in]`, A `[in, out]`, b `[out]` or none."""
+    """Append `x A + b`: x `[*batch, in]`, A `[in, out]`, b `[out]` or none."""
     product = _product(a, "b" if len(a.inputs) == 2 else "")
     if len(a.inputs) == 2:
         return product

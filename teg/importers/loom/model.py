@@ -1,8 +1,8 @@
-"""The nodes of a Loom graph as records, and the way between them and JSON.
+"""The nodes of a Loom graph as records, and their conversion from and to JSON.
 
     {"id": ..., "nodes": [{"id", "type", "label"?, "body", "tags"?}, ...]}
 
-A node's type and its tags are URIs; what counts is the last name in them. A tensor covers a range that may
+A node's type and its tags are URIs, of which only the last name matters. A tensor covers a range that may
 start anywhere; an operation selects ranges of tensors by name; an application is one shard of an operation.
 """
 
@@ -54,7 +54,7 @@ class TensorBody:
 
 @dataclass(frozen=True)
 class OperationBody:
-    """A kernel with its parameters, and what it reads and makes. None: the document leaves it out."""
+    """A kernel with its parameters, inputs and outputs. None: the document leaves it out."""
 
     kernel: str
     params: Mapping[str, Any] | None
@@ -64,7 +64,7 @@ class OperationBody:
 
 @dataclass(frozen=True)
 class ApplicationBody:
-    """A shard of an operation, and what it reads and makes. None: the document leaves it out."""
+    """A shard of an operation, with its inputs and outputs. None: the document leaves it out."""
 
     operation: str
     inputs: Selections | None
@@ -84,7 +84,7 @@ class IpfSignature:
 
 @dataclass(frozen=True)
 class Node:
-    """One node; `path` is its place in the document. Tags that we know are read, all are kept as they came."""
+    """One node; `path` is its place in the document. Known tags are parsed, all are kept unchanged."""
 
     id: str
     type: str
@@ -99,14 +99,14 @@ class Node:
 
 @dataclass(frozen=True)
 class LoomGraph:
-    """A graph's id (perhaps none) and nodes, in the order of the document."""
+    """A graph's id (None if it has none) and nodes, in the order of the document."""
 
     id: str | None
     nodes: tuple[Node, ...]
 
 
 def parse(obj: Any) -> tuple[LoomGraph, list[Issue]]:
-    """The nodes that are well formed, and an issue of kind `schema` for each place that is not."""
+    """Parse the well-formed nodes; return them with an issue of kind `schema` for each malformed place."""
     issues: list[Issue] = []
     try:
         take.members(obj, "$", ("nodes",), ("id",))
@@ -126,7 +126,7 @@ def parse(obj: Any) -> tuple[LoomGraph, list[Issue]]:
 
 
 def to_json(graph: LoomGraph) -> dict[str, Any]:
-    """The JSON of a graph: what `parse` reads back as the same nodes."""
+    """Convert a graph to JSON, which `parse` reads back as the same nodes."""
     nodes = []
     for node in graph.nodes:
         value: dict[str, Any] = {"id": node.id, "type": node.type}
@@ -140,7 +140,7 @@ def to_json(graph: LoomGraph) -> dict[str, Any]:
 
 
 def signature_json(signature: IpfSignature) -> dict[str, Any]:
-    """The value of an IPFSignature tag."""
+    """Build the value of an IPFSignature tag."""
     return {
         side: {name: [_projection_json(p) for p in listed] for name, listed in ports.items()}
         for side, ports in (("inputs", signature.inputs), ("outputs", signature.outputs))
@@ -148,12 +148,12 @@ def signature_json(signature: IpfSignature) -> dict[str, Any]:
 
 
 def range_json(box: ZRange) -> dict[str, Any]:
-    """A range, as in bodies and IPFIndex tags."""
+    """Convert a range to JSON, as in bodies and IPFIndex tags."""
     return {"start": list(box.start), "end": list(box.end)}
 
 
 def short(uri: str) -> str:
-    """The name that a type's or a tag's URI ends in."""
+    """Return the name that a type's or a tag's URI ends in."""
     return re.split(r"[/#]", uri)[-1]
 
 

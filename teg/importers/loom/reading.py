@@ -1,7 +1,7 @@
-"""A Loom graph as a program: operations become blocks, their shards are checked and then left out.
+"""Import of a Loom graph as a program: operations become blocks, their shards are checked and then left out.
 
-Tensors begin at 0 here, so ranges and projections are moved there. A tensor that no operation makes is a
-source; where no operation exports, every tensor that nobody reads is observed.
+Tensors begin at 0 here, so ranges and projections are shifted to that. A tensor that no operation makes is a
+source; where no operation exports, every tensor without readers is observed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DEEPEST = 90
 
 
 class InvalidLoom(ImportFailure):
-    """A Loom graph that breaks its promises: `issues` holds all breaches, the text the first ten."""
+    """Error raised for a Loom graph that violates constraints: `issues` holds all of them, the text the first ten."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         super().__init__(listing("the Loom graph is not valid", issues))
@@ -42,7 +42,7 @@ class InvalidLoom(ImportFailure):
 
 
 def import_loom(source: str | Path | bytes | Mapping[str, Any], name: str | None = None) -> Graph:
-    """The graph of a Loom document; see `teg.importers.from_loom`."""
+    """Import a Loom document; see `teg.importers.from_loom`."""
     obj = source if isinstance(source, Mapping) else _values(source)
     loom, issues = parse(dict(obj) if isinstance(obj, Mapping) else obj)
     issues = [*issues, *constraint_issues(loom)]
@@ -184,7 +184,7 @@ class _Reading:
         return self.builder.add("external", inputs, attrs, site=site)
 
     def _signature(self, node: Node, body: OperationBody) -> Signature | None:
-        """The operation's signature over an index that begins at 0, onto tensors that do."""
+        """Build the operation's signature over an index that begins at 0, onto tensors that do; None without one."""
         if node.signature is None or node.index is None:
             return None
         index = node.index
@@ -200,7 +200,7 @@ class _Reading:
         return Signature(dims, *sides)
 
     def _part(self, selection: Selection) -> str:
-        """The tensor that holds a selection: the tensor itself, or a view of a part of it."""
+        """Return the tensor that holds a selection: the tensor itself, or a view of a part of it."""
         site, body = self.sites[selection.tensor], self.tensors[selection.tensor][1]
         if selection.range == body.range:
             return site
@@ -229,12 +229,12 @@ def _flat(ports: Selections | None) -> list[Selection]:
 
 
 def _known(params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The parameters of an import or export that say something here."""
+    """Decode the parameters of an import or export that are known here."""
     return {k: decode_value(params[k], f"$.params.{k}") for k in names if k in params}
 
 
 def _frozen(value: Any, depth: int = 0) -> Any:
-    """JSON as an attribute: objects become tuples of pairs."""
+    """Convert JSON to an attribute: objects become tuples of pairs."""
     if depth > DEEPEST:
         raise ValueError(f"parameters are nested deeper than {DEEPEST} levels")
     if isinstance(value, Mapping):

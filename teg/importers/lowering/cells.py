@@ -1,4 +1,4 @@
-"""Elementwise steps: labels absorb permutations and broadcasts; constant chains become one generator."""
+"""Lowering of elementwise steps: labels absorb permutations and broadcasts; constant chains fold to a generator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INLINE_LIMIT = 64
 
 
 class _Operand(NamedTuple):
-    """A root read with labels, or an expression that stands for it (with the roots that this one reads)."""
+    """A root read with labels, or an expression in its place (with the roots that the expression reads)."""
 
     root: str
     labels: Labels
@@ -35,7 +35,7 @@ class _Operand(NamedTuple):
 def lower_cell(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """A cell block, a deferred generator if all operands are constant, or the operand itself if nothing is left."""
+    """Lower to a cell block, a deferred generator if all operands are constant, or the operand if nothing is left."""
     wanted = names_of(step.output_labels, target)
     sizes = dict(zip(wanted, flat(target), strict=True))
     operands = [
@@ -67,7 +67,7 @@ def lower_cell(
 
 
 def _same(storage: Storage, read: tuple[str, Labels], wanted: Labels, shape: tuple[int, ...]) -> Rep:
-    """The operand itself, seen with the output's dimensions."""
+    """Return the operand itself, with the output's dimensions."""
     root, labels = read
     if all(labels):
         return storage.named(root, labels, wanted, shape)
@@ -84,7 +84,7 @@ def _is_constant(storage: Storage, root: str) -> bool:
 
 
 def _inlined(storage: Storage, operand: _Operand, constant: bool) -> _Operand:
-    """The operand as an expression, where that saves an input without repeating work.
+    """Convert the operand to an expression, where that saves an input without repeating work.
 
     Numbers and progressions always; generators inside constant chains; weights stay inputs elsewhere.
     """
@@ -98,7 +98,7 @@ def _inlined(storage: Storage, operand: _Operand, constant: bool) -> _Operand:
 
 
 def _opened(operand: _Operand, generator: Generator) -> _Operand:
-    """The generator's own expression, its dimensions renamed to the reader's."""
+    """Return the generator's own expression, its dimensions renamed to the reader's."""
     renamed = {own: name for (own, _), name in zip(generator.dims, operand.labels, strict=True)}
     single = {own for (own, _), name in zip(generator.dims, operand.labels, strict=True) if not name}
     expr = rebuild(
@@ -110,7 +110,7 @@ def _opened(operand: _Operand, generator: Generator) -> _Operand:
 
 
 def _joined(expr: Any, operands: Sequence[_Operand]) -> tuple[Any, tuple[tuple[str, Labels], ...]]:
-    """The expression with inlined operands, and the roots it reads after simplification, each once."""
+    """Return the expression with inlined operands, and the roots it reads after simplification, each once."""
     places: dict[tuple[str, Labels], int] = {}
 
     def place(read: tuple[str, Labels]) -> Any:

@@ -1,4 +1,4 @@
-"""Labelled steps other than cells: each becomes one block that reads stored tensors through its labels."""
+"""Lowering of labeled steps other than cells: each becomes one block that reads stored tensors by its labels."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _axis_names(step: Compute, factors: Factors) -> set[str]:
 def _layer_norm(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """Axes must come last and in the order of scale and bias; a stored order that differs is put right by a view."""
+    """Lower a layer norm: axes must be last and in the order of scale and bias; a view corrects another order."""
     names = names_of(step.input_labels[0], factors[0])
     axes = _axis_names(step, factors[0])
     tail = tuple(n for n in names if n in axes)
@@ -118,7 +118,7 @@ def _pad(
 def _positional(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """Windows read dimensions by position."""
+    """Lower a step that reads dimensions by position, such as one with windows."""
     key = storage.emit(step.operator, [storage.whole(rep) for rep in reps], step.site, **step.attributes)
     assert math.prod(storage.roots[key].shape) == math.prod(flat(target))
     return Rep(key, identity(storage.roots[key].shape))
@@ -147,6 +147,6 @@ LOWER: dict[str, Lower] = {
 def lower_compute(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """One block for one labelled step."""
+    """Lower one labeled step to one block."""
     lower = _positional if step.positional else LOWER[step.operator]
     return lower(storage, step, reps, factors, target)

@@ -1,4 +1,4 @@
-"""Rewriting expressions while they are lowered: coordinates over factors, known values, trivial conditions."""
+"""Rewriting of expressions during lowering: coordinates over factors, known values, trivial conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Expr = tuple[Any, ...]
 
 
 def rebuild(expr: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
-    """The expression with each leaf replaced."""
+    """Return the expression with each leaf replaced."""
     if expr[0] in ("input", "const", "index"):
         return leaf(expr)
     if expr[0] in CASTS:
@@ -24,7 +24,7 @@ def rebuild(expr: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
 
 
 def leaves(expr: Expr, kind: str) -> list[Any]:
-    """The payloads of all leaves of a kind, in order of appearance."""
+    """Return the payloads of all leaves of a kind, in order of appearance."""
     found: dict[Any, None] = {}
 
     def note(leaf: Expr) -> Expr:
@@ -37,14 +37,14 @@ def leaves(expr: Expr, kind: str) -> list[Any]:
 
 
 def size_of(expr: Expr) -> int:
-    """The number of functions and leaves."""
+    """Count the functions and leaves of an expression."""
     if expr[0] in ("input", "const", "index"):
         return 1
     return 1 + sum(size_of(e) for e in expr[1:] if isinstance(e, tuple))
 
 
 def coordinate(names: Sequence[str], strides: Sequence[int]) -> Expr:
-    """The coordinate along a dimension from the coordinates along its factors."""
+    """Build the coordinate along a dimension from the coordinates along its factors."""
     terms: list[Expr] = [scaled(("index", n), s, 0) for n, s in zip(names, strides, strict=True)]
     if not terms:
         return ("const", 0)
@@ -55,18 +55,21 @@ def coordinate(names: Sequence[str], strides: Sequence[int]) -> Expr:
 
 
 def scaled(expr: Expr, step: float, start: float) -> Expr:
-    """`start + step * expr`."""
+    """Build the expression `start + step * expr`."""
     product = expr if step == 1 else ("mul", expr, ("const", step))
     return product if start == 0 else ("add", product, ("const", start))
 
 
 def on_factors(expr: Expr, names: Mapping[str, Sequence[str]], strides: Mapping[str, Sequence[int]]) -> Expr:
-    """Coordinates of logical dimensions written over their factors."""
+    """Rewrite coordinates of logical dimensions in terms of their factors."""
     return rebuild(expr, lambda e: coordinate(names[e[1]], strides[e[1]]) if e[0] == "index" else e)
 
 
 def known_leaf(array: np.ndarray, names: Sequence[str]) -> Expr | None:
-    """A known value without an input: a number, or an arithmetic progression along one dimension (named factors)."""
+    """Build an expression for a known value without an input; None if there is none.
+
+    Such a value is a number, or an arithmetic progression along one dimension (named factors).
+    """
     if array.size == 1:
         return _constant(number(array))
     law = affine(array.reshape(-1))
@@ -85,7 +88,7 @@ def known_leaf(array: np.ndarray, names: Sequence[str]) -> Expr | None:
 
 
 def _constant(value: Any) -> Expr:
-    """A number; what has an imaginary part is put together from two, as documents hold no complex ones."""
+    """Build a constant; one with an imaginary part combines two reals, as documents hold no complex numbers."""
     if not isinstance(value, complex):
         return ("const", value)
     if value.imag == 0 and math.copysign(1.0, value.imag) > 0:
@@ -94,13 +97,13 @@ def _constant(value: Any) -> Expr:
 
 
 def number(array: np.ndarray) -> Any:
-    """The one element as a Python number; extended float types as float."""
+    """Return the single element as a Python number; extended float types are converted to float."""
     value = array.reshape(-1)[0]
     return value.item() if array.dtype.kind in "biufc" else float(value)
 
 
 def simplified(expr: Expr) -> Expr:
-    """Without conditions that are known."""
+    """Simplify logical operators and `where` that have known operands."""
     if expr[0] in ("input", "const", "index"):
         return expr
     if expr[0] in CASTS:

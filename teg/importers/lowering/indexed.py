@@ -1,4 +1,4 @@
-"""Steps that work along one dimension or read and write by positions: gathers, scatters, scans, orders."""
+"""Lowering of steps that work along one dimension or read and write by positions: gathers, scatters, scans, sorts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Factors = tuple[tuple[int, ...], ...]
 def axiswise(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """An operator along the dimension labelled `axis`, which is whole; all others go along and may be factored.
+    """Lower an operator along the dimension labeled `axis`, which is whole; all other dimensions may be factored.
 
-    In the output the axis stays, is replaced by the one label that no input has, or (neither) is gone. Every
-    operand has the labels of the first; all other attributes go to the operator as they are.
+    In the output the axis stays, is replaced by the one label that no input has, or (neither) is removed. Every
+    operand has the labels of the first; all other attributes are passed to the operator unchanged.
     """
     axis = step.attributes["axis"]
     names = names_of(step.input_labels[0], factors[0])
@@ -45,7 +45,7 @@ def axiswise(
 
 
 def flat_size(labels: Sequence[str], factors: Factors, label: str) -> int:
-    """The size of the whole dimension that has this label."""
+    """Return the size of the whole dimension that has this label."""
     (size,) = factors[list(labels).index(label)]
     return size
 
@@ -53,7 +53,7 @@ def flat_size(labels: Sequence[str], factors: Factors, label: str) -> int:
 def arranged(
     storage: Storage, rep: Rep, names: Sequence[str], order: Sequence[str], sizes: Mapping[str, int]
 ) -> str:
-    """A root whose dimensions are those in `order`; those that `names` lacks are broadcast."""
+    """Return a root whose dimensions are those in `order`; those that `names` lacks are broadcast."""
     dims = tuple(ViewDim(list(order).index(n), 1, 0) if n else ViewDim(-1, 0, 0) for n in names)
     return storage.whole(rep.through(ViewMap(dims, tuple(sizes[n] for n in order)), rep.site))
 
@@ -61,7 +61,7 @@ def arranged(
 def gather(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """Labels that table and indices share run together."""
+    """Lower a gather; labels shared by the table and the indices are aligned."""
     wanted = names_of(step.output_labels, target)
     (table, rows), (indices, places) = (
         storage.read(rep, names_of(labels, own))
@@ -82,7 +82,10 @@ def gather(
 def scatter(
     storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
-    """Labels that indices and result share run together; those that only the indices have, the updates have too."""
+    """Lower a scatter; labels shared by the indices and the result are aligned.
+
+    The updates also have the labels that only the indices have.
+    """
     wanted = names_of(step.output_labels, target)
     names = [names_of(labels, own) for labels, own in zip(step.input_labels, factors, strict=True)]
     sizes = {n: s for own, f in zip(names, factors, strict=True) for n, s in zip(own, flat(f), strict=True)}

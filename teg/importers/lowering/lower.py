@@ -1,4 +1,4 @@
-"""From steps over factored dimensions to the blocks of a graph."""
+"""Lowering of steps over factored dimensions to the blocks of a graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Factors = tuple[tuple[int, ...], ...]
 
 
 def lower(program: Program, factoring: Factoring) -> Graph:
-    """The graph of a program; dead blocks are left out, sources come first."""
+    """Lower a program to a graph; dead blocks are left out, sources come first."""
     lowering = _Lowering(program, factoring)
     for name in program.entries:
         lowering.add_entry(name)
@@ -59,7 +59,7 @@ def lower(program: Program, factoring: Factoring) -> Graph:
 
 
 class _Lowering:
-    """The representation of each value so far."""
+    """The state of a lowering, with the representation of each value so far."""
 
     def __init__(self, program: Program, factoring: Factoring) -> None:
         self.program = program
@@ -80,7 +80,7 @@ class _Lowering:
         self.name_dimensions(name)
 
     def add_literal(self, name: str, constant: Literal) -> None:
-        """Only the dimensions along which the value changes are stored."""
+        """Add a literal; only the dimensions along which the value changes are stored."""
         factors = self.factors[name]
         changing = [n > 1 for n in constant.array.shape]
         stored = flat(own for own, change in zip(factors, changing, strict=True) if change)
@@ -103,13 +103,13 @@ class _Lowering:
         )
 
     def name_dimensions(self, name: str) -> None:
-        """The names of a value's dimensions for the tensor that stores it, if that is there and has none yet."""
+        """Name the dimensions of the tensor that stores a value, if it exists and has no names yet."""
         names = self.program.values[name].names
         if names:
             self.storage.name_dimensions(self.reps[name], names_of(names, self.factors[name]))
 
     def add_points(self) -> None:
-        """The sequence points whose values are all there now."""
+        """Add the sequence points whose values are all available now."""
         ready = [p for p in self.waiting if all(name in self.reps for name in p.after)]
         for point in ready:
             self.waiting.remove(point)
@@ -122,7 +122,7 @@ class _Lowering:
                 self.behind.setdefault(step, []).append(site)
 
     def behind_points(self, graph: Graph) -> Graph:
-        """The blocks of the steps that begin after sequence points say so."""
+        """Return the graph in which the blocks of steps after sequence points refer to those points."""
         if not self.behind:
             return graph
         return graph.replace(
@@ -130,7 +130,7 @@ class _Lowering:
         )
 
     def lower(self, step: Step) -> tuple[Rep, ...]:
-        """Where the elements of each output of a step are; what has no elements, or comes from none, is known."""
+        """Lower a step to the representations of its outputs; those without elements, or made from none, are known."""
         values = self.program.values
         if all(values[n].size == 0 for n in outputs_of(step)):
             return tuple(self.filled(n, step.site, 0) for n in outputs_of(step))
@@ -140,7 +140,7 @@ class _Lowering:
         return self.lower_fixed(step) if isinstance(step, Fixed) else (self.lower_one(step),)
 
     def filled(self, name: str, site: str, number: Any) -> Rep:
-        """A value that is the same number everywhere."""
+        """Build a value that is the same number everywhere."""
         value, shape = self.program.values[name], flat(self.factors[name])
         array = np.full((1,) * len(shape), number, numpy_dtype(value.dtype))
         kept = [k for k, n in enumerate(shape) if n == 0]
@@ -149,7 +149,7 @@ class _Lowering:
         return Rep(key, ViewMap(tuple(ViewDim(k, 1, 0) for k in kept), shape))
 
     def lower_fixed(self, step: Fixed) -> tuple[Rep, ...]:
-        """Operands are put together where others read them factored, and results taken apart."""
+        """Lower a step on whole tensors: merge operands that others read factored, and split the results."""
         storage, values = self.storage, self.program.values
         whole = [
             storage.refactored(self.reps[n], values[n].shape, f"{step.site}.merge{k}")
@@ -186,5 +186,5 @@ def _sums_nothing(step: Compute, inputs: Sequence[Value]) -> bool:
 
 
 def _pruned(graph: Graph) -> Graph:
-    """Sources first, and only blocks that are observed."""
+    """Drop the blocks that are not observed and put sources first."""
     return graph.replace(sorted(prune(graph).blocks, key=lambda b: b.operator != "source"))

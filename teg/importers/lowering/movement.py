@@ -1,4 +1,4 @@
-"""Steps that move elements: views where the factors allow it, blocks where they do not."""
+"""Lowering of steps that move elements: views where the factors allow it, blocks where they do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Span(NamedTuple):
 
 
 def relabel(rep: Rep, step: Relabel, source: Factors, target: Factors) -> Rep:
-    """A permutation that may drop sizes 1 and add broadcast dimensions."""
+    """Lower a permutation that may drop dimensions of size 1 and add broadcast dimensions."""
     names, wanted = names_of(step.input_labels, source), names_of(step.output_labels, target)
     dims = tuple(ViewDim(wanted.index(n), 1, 0) if n and n in wanted else ViewDim(-1, 0, 0) for n in names)
     return rep.through(ViewMap(dims, flat(target)), step.site)
@@ -31,7 +31,7 @@ def relabel(rep: Rep, step: Relabel, source: Factors, target: Factors) -> Rep:
 def slice_(
     storage: Storage, rep: Rep, step: Slice, source: Factors, sizes: Sequence[int], target: Factors
 ) -> Rep:
-    """Parts of factors; where the borders cut through factors, the dimension is put together first."""
+    """Lower a slice as parts of factors; where the borders cut through factors, the dimension is merged first."""
     found = [
         box(own, start, stride, size)
         for own, (start, stride), size in zip(source, step.spans, sizes, strict=True)
@@ -54,7 +54,7 @@ def slice_(
 
 
 def box(factors: Sequence[int], start: int, stride: int, size: int) -> list[Span] | None:
-    """The coordinates `start + stride * i` of a dimension as a box over its factors; None if they are no box."""
+    """Express the coordinates `start + stride * i` of a dimension as a box over its factors; None if impossible."""
     if size == math.prod(factors) and stride == 1:
         return [Span(0, 1, f) for f in factors]
     if size == math.prod(factors) and stride == -1:  # reversed: every factor is
@@ -79,7 +79,7 @@ def box(factors: Sequence[int], start: int, stride: int, size: int) -> list[Span
 
 
 def concat(storage: Storage, reps: Sequence[Rep], step: Concat, sizes: Sequence[int], target: Factors) -> Rep:
-    """Parts one after the other along the outermost factor that all borders respect.
+    """Concatenate parts along the outermost factor whose stride divides the sizes of all parts.
 
     Equal parts that are one and the same tensor are a broadcast of that factor.
     """
@@ -106,7 +106,7 @@ def concat(storage: Storage, reps: Sequence[Rep], step: Concat, sizes: Sequence[
 
 
 def _stored_order(rep: Rep) -> list[int]:
-    """The view's dimensions in the order in which its root stores them; broadcast ones keep their places."""
+    """Return the view's dimensions in the order in which its root stores them; broadcast ones keep their places."""
     stored = [d.dim for d in rep.view.dims if d.dim >= 0]
     order = iter(stored)
     return [next(order) if k in stored else k for k in range(len(rep.view.shape))]

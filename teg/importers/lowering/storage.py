@@ -1,4 +1,4 @@
-"""Where the elements of each value are: a view of a stored tensor, emitted only when somebody needs it.
+"""Storage of values: each is a view of a stored tensor, emitted only when a block needs it.
 
 Steps that move elements change the view and cost nothing. A block that can express a view in its labels reads
 the stored tensor itself; parts of tensors and positional readers get one composed `view` block.
@@ -21,14 +21,14 @@ from tapestry.teg.views import ViewDim, ViewMap, identity
 
 
 class Rep(NamedTuple):
-    """A value as a view of the root tensor called `root`; `site` names the view block, should there be one."""
+    """A value as a view of the root tensor called `root`; `site` names the view block, if there is one."""
 
     root: str
     view: ViewMap
     site: str = ""
 
     def through(self, outer: ViewMap, site: str, part: bool = False) -> Rep:
-        """The view `outer` of this value; taking a part gives the view its name."""
+        """Compose this value's view with the view `outer`; taking a part gives the view its name."""
         return Rep(self.root, self.view.then(outer), site if part or not self.site else self.site)
 
 
@@ -72,18 +72,18 @@ class Storage:
         self.reserved: frozenset[str] = frozenset()
 
     def free_site(self, wanted: str) -> str:
-        """A site for a block; names of outputs are left to the sinks."""
+        """Return a free site for a block; names of outputs are reserved for the sinks."""
         return self.builder.free_site(f"{wanted}.value" if wanted in self.reserved else wanted)
 
     def emit(self, operator: str, roots: Sequence[str], site: str, **attrs: Any) -> str:
-        """A block over roots; gives the key of its output."""
+        """Emit a block over roots and return the key of its output."""
         (name,) = self.emit_all(operator, roots, site, attrs)
         return name
 
     def emit_all(
         self, operator: str, roots: Sequence[str], site: str, attrs: Mapping[str, Any]
     ) -> tuple[str, ...]:
-        """A block over roots; gives the keys of its outputs."""
+        """Emit a block over roots and return the keys of its outputs."""
         inputs = [self.site(r) for r in roots]
         names = self.builder.add(operator, inputs, attributes(**attrs), site=self.free_site(site))
         for name in names:
@@ -101,7 +101,7 @@ class Storage:
         logical: Sequence[int],
         data: np.ndarray | None,
     ) -> str:
-        """A source block, with its data where the file brings it along."""
+        """Emit a source block, with its data where the file supplies it, and return its key."""
         key = self.emit(
             "source", (), site, shape=tuple(shape), dtype=dtype, role=role, logical_shape=tuple(logical)
         )
@@ -113,7 +113,7 @@ class Storage:
         return key
 
     def defer(self, key: str, what: Generator | Known) -> str:
-        """Elements that will be emitted when a block needs them as a tensor; no site is ever their key."""
+        """Register elements to be emitted when a block needs them as a tensor; no site is ever their key."""
         key = f"{key} (deferred)"
         while key in self.roots:
             key += "'"
@@ -124,7 +124,7 @@ class Storage:
         return key
 
     def site(self, key: str) -> str:
-        """The tensor of a root, emitted now if it was not yet."""
+        """Return the tensor of a root, emitting it now if it was not emitted yet."""
         if key not in self._sites:
             self._sites[key] = self._emit_deferred(key)
         return self._sites[key]
@@ -152,7 +152,7 @@ class Storage:
             self.builder.tensors[site] = replace(self.builder.tensors[site], names=own)
 
     def _name_view(self, site: str, root: str, view: ViewMap) -> None:
-        """The names of a root's dimensions for a view of it, where they name all of the view's."""
+        """Name the dimensions of a view of a root after the root's, where these name all of the view's."""
         names = self.builder.tensors[root].names
         found = {d.dim: name for d, name in zip(view.dims, names, strict=False) if d.dim >= 0}
         if view.shape and len(found) == len(view.shape):
@@ -160,7 +160,7 @@ class Storage:
             self.builder.tensors[site] = replace(self.builder.tensors[site], names=own)
 
     def read(self, rep: Rep, names: Labels, strict: bool = True) -> tuple[str, Labels]:
-        """The root to read and the name of each of its dimensions, for a reader that labels dimensions.
+        """Return the root to read and the name of each of its dimensions, for a reader that labels dimensions.
 
         Parts of dimensions become a view block. `strict` readers want a name for each dimension; others
         take `""` for a dimension of size 1 that is broadcast.
@@ -187,7 +187,7 @@ class Storage:
         return self._view(rep.root, part, rep.site), tuple(names[rep.view.dims[k].dim] for k in kept)
 
     def whole(self, rep: Rep) -> str:
-        """A root whose dimensions are exactly the view's, for readers by position."""
+        """Return a root whose dimensions are exactly the view's, for readers by position."""
         shape = self.roots[rep.root].shape
         return rep.root if rep.view == identity(shape) else self._view(rep.root, rep.view, rep.site)
 
@@ -200,7 +200,7 @@ class Storage:
         return self._views[root, view]
 
     def refactored(self, rep: Rep, shape: Sequence[int], site: str) -> Rep:
-        """The same elements row-major at another shape: a view if only sizes 1 differ, else a reshape block."""
+        """Reshape a value row-major: a view if only sizes 1 differ, else a reshape block."""
         old = rep.view.shape
         if old == tuple(shape):
             return rep
@@ -210,13 +210,13 @@ class Storage:
         return Rep(key, identity(tuple(shape)))
 
     def named(self, key: str, stored: Sequence[str], wanted: Sequence[str], shape: Sequence[int]) -> Rep:
-        """The value with dimensions `wanted` of a root with dimensions `stored`; those it lacks are broadcast."""
+        """Return the value with dimensions `wanted` of a root with dimensions `stored`; missing ones are broadcast."""
         dims = tuple(ViewDim(list(wanted).index(name), 1, 0) for name in stored)
         return Rep(key, ViewMap(dims, tuple(shape)))
 
 
 def ones_changed(old: Sequence[int], new: Sequence[int]) -> ViewMap:
-    """Shapes that differ in sizes 1 only: the view of `old` at shape `new`."""
+    """Return the view of `old` at shape `new`, for shapes that differ in sizes 1 only."""
     places = iter([k for k, s in enumerate(new) if s != 1])
     return ViewMap(
         tuple(ViewDim(-1, 0, 0) if s == 1 else ViewDim(next(places), 1, 0) for s in old), tuple(new)
@@ -224,22 +224,22 @@ def ones_changed(old: Sequence[int], new: Sequence[int]) -> ViewMap:
 
 
 def flat(factors: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The factors of all dimensions in one row."""
+    """Flatten the factors of all dimensions into one tuple."""
     return tuple(f for dim in factors for f in dim)
 
 
 def factor_names(label: str, count: int) -> Labels:
-    """The names of the factors of a labelled dimension: the label itself, or `label.0`, `label.1`, ..."""
+    """Return the names of the factors of a labeled dimension: the label itself, or `label.0`, `label.1`, ..."""
     if not label:
         return ("",) * count
     return (label,) if count == 1 else tuple(f"{label}.{k}" for k in range(count))
 
 
 def names_of(labels: Sequence[str], factors: Sequence[Sequence[int]]) -> Labels:
-    """The names of all factors of a value with these labels."""
+    """Return the names of all factors of a value with these labels."""
     return tuple(n for label, own in zip(labels, factors, strict=True) for n in factor_names(label, len(own)))
 
 
 def strides_of(factors: Sequence[int]) -> list[int]:
-    """Row-major strides of factors."""
+    """Compute the row-major strides of factors."""
     return [math.prod(factors[k + 1 :]) for k in range(len(factors))]

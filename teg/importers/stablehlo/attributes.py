@@ -70,10 +70,10 @@ RECORDS: dict[str, tuple[str, ...]] = {
 
 
 def type_of(text: str, where: str) -> Type:
-    """The type that MLIR prints as `text`.
+    """Parse the type that MLIR prints as `text`.
 
     Raises:
-        ImportFailure: a dimension is dynamic, or there are no tensors of such elements here.
+        ImportFailure: a dimension is dynamic, or the element type is unsupported.
     """
     if text.startswith("tuple<"):
         return Type((), "tuple", tuple(type_of(t, where) for t in _split(text[6:-1])))
@@ -99,7 +99,7 @@ def type_of(text: str, where: str) -> Type:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a list whose parts may hold commas in brackets."""
+    """Split a list whose parts may hold commas in angle brackets."""
     parts, depth, start = [], 0, 0
     for k, c in enumerate(text):
         depth += (c == "<") - (c == ">")
@@ -110,7 +110,7 @@ def _split(text: str) -> list[str]:
 
 
 class AttributeReader:
-    """Turns attributes into Python values; `ir` and `dialect` are jaxlib's bindings."""
+    """A converter of attributes to Python values; `ir` and `dialect` are jaxlib's bindings."""
 
     def __init__(self, ir: Any, dialect: Any) -> None:
         self.ir = ir
@@ -122,7 +122,7 @@ class AttributeReader:
         ]
 
     def all_of(self, operation: Any, where: str) -> dict[str, Any]:
-        """The attributes of an operation by name."""
+        """Return the attributes of an operation by name."""
         found = {}
         for name in operation.attributes:
             try:
@@ -134,7 +134,7 @@ class AttributeReader:
         return found
 
     def value(self, given: Any, where: str) -> Any:
-        """One attribute as a Python value; what has no counterpart as its text."""
+        """Convert one attribute to a Python value; an attribute without a counterpart becomes its text."""
         ir = self.ir
         if isinstance(
             given, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr, ir.FlatSymbolRefAttr)
@@ -163,7 +163,7 @@ def _record_reader(fields: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
 
 
 def dense_array(given: Any, where: str) -> np.ndarray:
-    """The elements of a dense attribute; equal elements are one, broadcast."""
+    """Convert a dense attribute to an array; equal elements are stored once and broadcast."""
     kind = type_of(str(given.type), where)
     dtype = numpy_dtype(kind.dtype)
     if getattr(given, "is_splat", False) and hasattr(one := given.get_splat_value(), "value"):
@@ -176,7 +176,7 @@ def dense_array(given: Any, where: str) -> np.ndarray:
 
 
 def printed_array(text: str, where: str) -> np.ndarray:
-    """The elements of a dense attribute as MLIR prints it: a nested list, one element for all, or packed bytes."""
+    """Parse a dense attribute as MLIR prints it: a nested list, one element for all, or packed bytes."""
     kind = type_of(text[text.rindex("tensor<") :].split(" loc(", maxsplit=1)[0].strip(), where)
     dtype = numpy_dtype(kind.dtype)
     packed = HEX.search(text)
@@ -193,7 +193,7 @@ def printed_array(text: str, where: str) -> np.ndarray:
 
 
 def _real(text: str, dtype: np.dtype[Any]) -> Any:
-    """A number; bits in hexadecimal stand for infinities and for what is not a number."""
+    """Parse a number; hexadecimal bits stand for infinities and NaNs."""
     if not text.startswith("0x"):
         return float(text)
     return np.array([int(text, 16)], f"uint{dtype.itemsize * 8}").view(dtype)[0]

@@ -1,14 +1,14 @@
-"""Which results are the next values of inputs: a training step's parameters and optimizer state.
+"""Recognition of results that are the next values of inputs: a training step's parameters and optimizer state.
 
-A donated argument says so itself, and a role that the user gave makes an input a state of the rule that all front ends
-share (`teg.importers.carrying`). Otherwise a result is the next value of an input of the same shape and element type
-that it is computed from element by element, if it shows how an optimizer updates: the input is scaled by a number, a
-step is subtracted from it or scaled by a number and added, or elements of it are overwritten. A layer's residual
-connection or activation does nothing of that.
+A donated argument states this itself, and a role that the user gave makes an input a state of the rule that all front
+ends share (`teg.importers.carrying`). Otherwise a result is the next value of an input of the same shape and element
+type that it is computed from element by element, if it has the form of an optimizer's update: the input is scaled by
+a number, a step is subtracted from it or scaled by a number and added, or elements of it are overwritten. A layer's
+residual connection or activation has none of these forms.
 
-Such an input is a *parameter* if what it is updated by (the gradient) depends on it too, *optimizer state* if a
+Such an input is a *parameter* if the operand that updates it (the gradient) depends on it too, *optimizer state* if a
 parameter's update reads it, else a *buffer*. One such pair alone, without a number as another result (a loss), may be
-any recurrence and is no training step. A counter, moved by a constant, is taken along in a training step only.
+any recurrence and is no training step. A counter, changed by a constant, is included in a training step only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Chain = tuple[dict[str, int], set[str]]
 def carried(
     program: Program, stated: Mapping[str, str], given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Result -> input whose next value it is, and the roles of inputs that follow; `given` roles stay."""
+    """Return the map from result to the input whose next value it is, and the roles that follow.
+
+    Roles in `given` stay.
+    """
     makers = {name: step for step in program.steps for name in outputs_of(step)}
     chains = {name: _chain(program, makers, value) for name, value in program.outputs.items()}
     reached = _dependences(program)
@@ -53,14 +56,14 @@ def carried(
 
 
 def _with_given(program: Program, carries: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What is carried, and what states of the roles that the user gave are carried by."""
+    """Extend the carried state by the states whose roles the user gave."""
     if not any(role in STATES and name not in carries.values() for name, role in given.items()):
         return dict(carries)
     return with_carried_state(replace(program, carries=dict(carries))).carries
 
 
 def _chain(program: Program, makers: Mapping[str, Step], value: str) -> Chain:
-    """The inputs that a value is computed from element by element (with their distance), and what else it reads."""
+    """Find the inputs that a value is computed from element by element (with their distance), and its other reads."""
     inputs: dict[str, int] = {}
     others: set[str] = set()
     seen, level, distance = {value}, [value], 0
@@ -84,7 +87,7 @@ def _chain(program: Program, makers: Mapping[str, Step], value: str) -> Chain:
 
 
 def _dependences(program: Program) -> dict[str, frozenset[str]]:
-    """The inputs that each value depends on."""
+    """Compute the inputs that each value depends on."""
     reached = {name: frozenset((name,)) for name in program.entries}
     reached.update((name, frozenset()) for name in program.literals)
     for step in program.steps:
@@ -96,7 +99,7 @@ def _dependences(program: Program) -> dict[str, frozenset[str]]:
 
 
 def _matched(program: Program, chains: Mapping[str, Chain], stated: Mapping[str, str]) -> dict[str, str]:
-    """Each result with the input that only it can be the next value of; in doubt the nearest, in order."""
+    """Match each result with the input that only it can be the next value of; in doubt the nearest, in order."""
     open_results = {
         name: [
             entry

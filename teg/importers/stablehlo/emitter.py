@@ -1,6 +1,6 @@
-"""Programs written as functions of values: each method emits a step and gives its result.
+"""Emission of programs by functions of values: each method emits a step and returns its result.
 
-The translators of StableHLO's operations compose these; names of values and sites are made here.
+The translators of StableHLO's operations compose these; names of values and sites are generated here.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ DATA_LIMIT_BYTES = 4096
 
 
 def const(value: float) -> Expr:
-    """A number in an expression."""
+    """Build an expression for a number."""
     return ("const", value)
 
 
 def cast(dtype: str, expr: Expr) -> Expr:
-    """An expression in another element type."""
+    """Cast an expression to another element type."""
     return ("cast", dtype, expr)
 
 
 class Emitter:
-    """Emits the steps of one operation after the other; `operation` is the one being translated."""
+    """An emitter of the steps of one operation after the other; `operation` is the one being translated."""
 
     def __init__(self, translation: FoldingTranslation) -> None:
         self.translation = translation
@@ -54,42 +54,42 @@ class Emitter:
         self._base, self._count = "", 0
 
     def begin(self, operation: Operation) -> None:
-        """Steps from here on belong to `operation`."""
+        """Start emitting steps that belong to `operation`."""
         self.operation = operation
         short = operation.short
         self._counts[short] += 1
         self._base, self._count = f"{short}.{self._counts[short]}", 0
 
     def resume(self, operation: Operation) -> None:
-        """Go on with an operation after those of its regions."""
+        """Resume an operation after the operations of its regions."""
         self.begin(operation)
 
     def fresh(self) -> str:
-        """A name for the next value of this operation."""
+        """Return a new name for the next value of this operation."""
         self._count += 1
         return self._base if self._count == 1 else f"{self._base}.{self._count - 1}"
 
     def refuse(self, reason: str) -> ImportFailure:
-        """The error that the current operation is unsupported for a reason."""
+        """Build the error that the current operation is unsupported for a reason."""
         return ImportFailure(f"{self.operation.where} {reason}")
 
     def value(self, name: str) -> Value:
-        """The value called `name`."""
+        """Return the value called `name`."""
         return self.translation.value(name)
 
     def known(self, value: Value) -> np.ndarray | None:
-        """The value's elements, where they are known at import."""
+        """Return the value's elements where they are known at import, else None."""
         found = self.translation.literal(value.name)
         return None if found is None else found.full
 
     def know(self, array: np.ndarray, shape: Sequence[int]) -> Value:
-        """A constant of `shape`, given with size 1 where its slices are equal."""
+        """Register a constant of `shape`; `array` has size 1 where its slices are equal."""
         name = self.fresh()
         self.translation.know(name, Literal(np.ascontiguousarray(array).reshape(array.shape), tuple(shape)))
         return self.value(name)
 
     def constant(self, array: np.ndarray) -> Value:
-        """A constant; large arrays of floats are data that the program brings along."""
+        """Build a constant; large arrays of floats become data supplied with the program."""
         found = literal(array)
         if array.dtype.kind in "biu" or found.array.nbytes <= DATA_LIMIT_BYTES:
             return self.know(found.array, found.shape)
@@ -100,7 +100,7 @@ class Emitter:
         return value
 
     def full(self, shape: Sequence[int], number: Any, dtype: str) -> Value:
-        """A constant with equal elements."""
+        """Build a constant with equal elements."""
         return self.know(np.full((1,) * len(shape), number, numpy_dtype(dtype)), shape)
 
     def compute(
@@ -115,7 +115,7 @@ class Emitter:
         sizes: Mapping[str, int] | None = None,
         positional: bool = False,
     ) -> Value:
-        """A step of any operator; sizes of labels come from the inputs, others from `sizes`."""
+        """Emit a step of any operator; sizes of labels come from the inputs, others from `sizes`."""
         found = dict(sizes or {})
         for value, own in zip(inputs, labels, strict=True):
             found.update((d, s) for d, s in zip(own, value.shape, strict=True) if d and d not in found)
@@ -130,20 +130,20 @@ class Emitter:
     def fixed(
         self, operator: str, inputs: Sequence[Value], types: Sequence[Type], attributes: Mapping[str, Any]
     ) -> list[Value]:
-        """A block on whole tensors with several results."""
+        """Emit a block on whole tensors with several results."""
         outputs = [self.translation.declare(self.fresh(), t.shape, t.dtype) for t in types]
         names = tuple(v.name for v in inputs)
         self.translation.emit(Fixed(outputs[0], operator, names, tuple(outputs), attributes))
         return [self.value(name) for name in outputs]
 
     def cell(self, expr: Expr, *operands: Value, dtype: str = "") -> Value:
-        """An expression over broadcast operands; the element type is the first one's if none is given."""
+        """Emit an expression over broadcast operands; the element type is the first one's if none is given."""
         output = self.fresh()
         names = [o.name for o in operands]
         return self.value(self.translation.cell(output, names, output, expr, dtype or operands[0].dtype))
 
     def line(self, shape: Sequence[int], axis: int, dtype: str) -> Value:
-        """The coordinate along one dimension."""
+        """Emit the coordinate along one dimension."""
         labels = plain_labels(len(shape))
         attributes = {"expr": cast(dtype, ("index", labels[axis])), "dtype": dtype}
         return self.compute(
@@ -151,23 +151,23 @@ class Emitter:
         )
 
     def cast(self, value: Value, dtype: str) -> Value:
-        """The value in another element type."""
+        """Cast the value to another element type."""
         return value if value.dtype == dtype else self.cell(cast(dtype, X), value, dtype=dtype)
 
     def relabel(self, value: Value, source: Labels, target: Labels, shape: Sequence[int]) -> Value:
-        """Transposition, squeeze, unsqueeze, broadcast: see `Translation.relabel`."""
+        """Transpose, squeeze, unsqueeze or broadcast a value: see `Translation.relabel`."""
         if source == target and tuple(shape) == value.shape:
             return value
         output = self.fresh()
         return self.value(self.translation.relabel(output, value.name, output, source, target, shape))
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """The dimensions in another order."""
+        """Permute the dimensions of a value."""
         labels = plain_labels(len(value.shape))
         return self.relabel(value, labels, tuple(labels[k] for k in order), [value.shape[k] for k in order])
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The same elements at another shape."""
+        """Reshape a value."""
         found = self.translation.literal(value.name)
         if found is not None:
             if found.array.size == 1:
@@ -178,7 +178,7 @@ class Emitter:
         return self.value(self.translation.reshape(output, value.name, output, tuple(shape)))
 
     def slice(self, value: Value, ranges: Sequence[range]) -> Value:
-        """The coordinates in `ranges`; where they lie in one piece of an assembled value, that piece's."""
+        """Slice a value to the coordinates in `ranges`; if one piece of a concatenation has them all, slice that."""
         if value.name in self.pieces:
             axis, pieces = self.pieces[value.name]
             wanted = ranges[axis]
@@ -191,11 +191,11 @@ class Emitter:
         return self.value(self.translation.slice(output, value.name, output, ranges))
 
     def part(self, value: Value, axis: int, span: range) -> Value:
-        """The coordinates `span` along one dimension."""
+        """Slice the coordinates `span` along one dimension."""
         return self.slice(value, [span if k == axis else range(s) for k, s in enumerate(value.shape)])
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """The values one after the other; parts that were put together before are taken one by one."""
+        """Concatenate the values; earlier concatenations along the same axis are replaced by their parts."""
         pieces: list[tuple[int, Value]] = []
         at = 0
         for value in values:
@@ -212,7 +212,7 @@ class Emitter:
         return self.value(name)
 
     def pad(self, value: Value, low: Sequence[int], high: Sequence[int], fill: float = 0) -> Value:
-        """Elements added (or, where negative, taken off) before and after."""
+        """Pad the value before and after; negative widths crop it."""
         sides = list(zip(value.shape, low, high, strict=True))
         cropped = self.slice(value, [range(max(-a, 0), max(s - max(-b, 0), -a, 0)) for s, a, b in sides])
         if all(n <= 0 for n in (*low, *high)):
@@ -222,7 +222,7 @@ class Emitter:
         return self.value(pad(self.translation, output, cropped.name, output, *widths, fill=fill))
 
     def spread(self, value: Value, gaps: Sequence[int], fill: float = 0) -> Value:
-        """`gaps[k]` elements `fill` between neighbours along dimension `k`."""
+        """Insert `gaps[k]` elements `fill` between neighbors along dimension `k`."""
         wide = [n for s, g in zip(value.shape, gaps, strict=True) for n in (s, g + 1)]
         if not any(gaps):
             return value
@@ -236,7 +236,7 @@ class Emitter:
         return self.slice(closed, [range(n - g) for n, g in zip(closed.shape, gaps, strict=True)])
 
     def _dilated(self, value: Value, axis: int, factor: int) -> Value:
-        """Each element followed by zeros along one dimension."""
+        """Insert zeros after each element along one dimension."""
         labels = plain_labels(len(value.shape))
         target = tuple("wide" if k == axis else d for k, d in enumerate(labels))
         attributes = {"axis": labels[axis], "factor": factor}
@@ -245,13 +245,13 @@ class Emitter:
         return self.compute("dilate", [value], [labels], target, value.dtype, attributes, whole, sizes)
 
     def contract(self, values: Sequence[Value], labels: Sequence[Labels], target: Labels) -> Value:
-        """The sum of products over all labels that `target` lacks."""
+        """Contract the values: sum their products over all labels that `target` lacks."""
         output = self.fresh()
         names = [v.name for v in values]
         return self.value(contract(self.translation, output, names, labels, output, target))
 
     def reduce(self, value: Value, axes: Sequence[int], monoid: str) -> Value:
-        """A reduction over `axes`, which vanish."""
+        """Reduce a value over `axes`, which are removed."""
         if not axes:
             return value
         if value.dtype == "bool":
@@ -263,7 +263,7 @@ class Emitter:
         )
 
     def bundle(self, values: Sequence[Value]) -> Value:
-        """Several values under one name."""
+        """Bundle several values under one name."""
         name = self.fresh()
         self.bundles[name] = tuple(values)
         return Value(name, (), "tuple")

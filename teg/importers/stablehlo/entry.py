@@ -20,7 +20,7 @@ from tapestry.teg.importers.stablehlo.translate import translate
 def import_stablehlo(
     source: str | bytes | Path, name: str | None, roles: Mapping[str, str] | None, unroll_limit: int
 ) -> Graph:
-    """The graph of a module; see `teg.importers.from_stablehlo`."""
+    """Import a module as a graph; see `teg.importers.from_stablehlo`."""
     return _graph(read_module(source, name), roles, unroll_limit)
 
 
@@ -33,7 +33,7 @@ def import_jax(
     roles: Mapping[str, str] | None,
     unroll_limit: int,
 ) -> Graph:
-    """The graph of a function; see `teg.importers.from_jax`."""
+    """Import a function as a graph; see `teg.importers.from_jax`."""
     try:
         import jax
     except ImportError as error:
@@ -57,7 +57,7 @@ def _graph(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -
 
 
 def stablehlo_names(source: str | bytes | Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names that `from_stablehlo` gives to a module's inputs and outputs, in the module's order."""
+    """Return the names that `from_stablehlo` gives to a module's inputs and outputs, in the module's order."""
     module = read_module(source)
     function = module.functions[module.main]
     inputs = input_names(function)

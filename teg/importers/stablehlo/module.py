@@ -18,7 +18,7 @@ class Type:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: the values it reads and makes, attributes as Python values, and regions."""
+    """One operation: the values it reads and produces, attributes as Python values, and regions."""
 
     name: str
     operands: tuple[int, ...]
@@ -29,7 +29,7 @@ class Operation:
     line: str
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The attribute `name`, or `default`."""
+        """Return the attribute `name`, or `default`."""
         return self.attributes.get(name, default)
 
     @property
@@ -39,13 +39,13 @@ class Operation:
 
     @property
     def where(self) -> str:
-        """How an error names this operation."""
+        """The description of this operation in error messages."""
         return f"{self.name}{f' ({self.line})' if self.line else ''}"
 
 
 @dataclass(frozen=True)
 class Region:
-    """Operations over arguments; `results` are what its last operation hands on."""
+    """Operations over arguments; `results` are the values that its last operation returns."""
 
     arguments: tuple[int, ...]
     operations: tuple[Operation, ...]
@@ -53,13 +53,13 @@ class Region:
 
     @property
     def size(self) -> int:
-        """How many operations there are, in all regions together."""
+        """The number of operations, in all regions together."""
         return sum(1 + sum(r.size for r in o.regions) for o in self.operations)
 
 
 @dataclass(frozen=True)
 class Port:
-    """An argument or a result of a function: its type, and what the module says about it."""
+    """An argument or a result of a function: its type, and the attributes that the module gives it."""
 
     type: Type
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """Functions by name, and which of them the program is."""
+    """Functions by name; `main` is the one that is the program."""
 
     name: str
     functions: Mapping[str, Function]

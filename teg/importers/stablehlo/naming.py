@@ -1,4 +1,4 @@
-"""Names of a program's inputs and outputs: the path in the caller's data where it is known, else the place."""
+"""Names of a program's inputs and outputs: the path in the caller's data where it is known, else the position."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ STEP = re.compile(r"""\[["']?([^\]"']*)["']?\]""")
 
 
 def plain(path: str) -> str:
-    """A path of JAX with dots: `params['layer'][0]` is `params.layer.0`."""
+    """Convert a path of JAX to one with dots: `params['layer'][0]` is `params.layer.0`."""
     return STEP.sub(r".\1", path).strip(".")
 
 
 def input_names(function: Function) -> tuple[str, ...]:
-    """The names of a function's arguments: their paths, or `arg0`, `arg1`, ..."""
+    """Return the names of a function's arguments: their paths, or `arg0`, `arg1`, ..."""
     return _unique([plain(port.name) or f"arg{k}" for k, port in enumerate(function.arguments)])
 
 
 def output_names(function: Function, taken: Sequence[str]) -> tuple[str, ...]:
-    """The names of a function's results, other than those of inputs: their paths, or `result0`, `result1`, ..."""
+    """Return the names of a function's results: their paths, or `result0`, `result1`, ...; none is an input's."""
     stated = [str(port.attributes.get("jax.result_info", "")) for port in function.results]
     names = [plain(info) or f"result{k}" for k, info in enumerate(stated)]
     names = [f"result.{n}" if info[:1] in "[." and info else n for n, info in zip(names, stated, strict=True)]
@@ -38,7 +38,7 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def roles_of(names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """The roles that the caller gave to inputs, by name; a key stands for the input or for all below it.
+    """Return the roles that the caller gave to inputs, by name; a key selects the input or all inputs below it.
 
     Raises:
         ImportFailure: a key names no input, or a role is unknown.

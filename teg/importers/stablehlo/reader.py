@@ -1,4 +1,4 @@
-"""Reading StableHLO: text, MLIR bytecode or portable artifacts, parsed by jaxlib's own bindings."""
+"""Reader of StableHLO: text, MLIR bytecode or portable artifacts, parsed by jaxlib's own bindings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INSTALL = "reading StableHLO needs jaxlib, which is not installed; pip install '
 
 
 def bindings() -> SimpleNamespace:
-    """jaxlib's MLIR bindings.
+    """Load jaxlib's MLIR bindings.
 
     Raises:
         ImportFailure: jaxlib is not installed, or of a version without them.
@@ -48,7 +48,7 @@ def bindings() -> SimpleNamespace:
 
 
 def read_module(source: str | bytes | Path, name: str | None = None) -> Module:
-    """The module in a text, in bytes or in a file (`.mlir`, also `.gz`); a text that has one line is a path.
+    """Read the module from a text, bytes or a file (`.mlir`, also `.gz`); a text of one line is a path.
 
     Raises:
         ImportFailure: there is no such file, it is no StableHLO module, or it is not static.
@@ -87,7 +87,7 @@ def _load(source: str | bytes | Path) -> tuple[bytes, str]:
 
 
 def _unpacked(content: bytes, label: str) -> bytes:
-    """The content, unpacked where gzip packed it, up to the limit."""
+    """Decompress the content if it is gzip-compressed, up to the limit."""
     if not content.startswith(GZIP):
         return content
     try:
@@ -101,7 +101,7 @@ def _unpacked(content: bytes, label: str) -> bytes:
 
 
 def _check_nesting(content: bytes, label: str) -> None:
-    """Texts that are nested too deep for the parser's stack are refused before it sees them."""
+    """Check that a text is not nested too deep for the parser's stack, before it is parsed."""
     if content.startswith(BYTECODE):
         return
     text = np.frombuffer(content, np.uint8)
@@ -120,7 +120,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def module_of(parsed: Any, mlir: SimpleNamespace, label: str, name: str | None = None) -> Module:
-    """The parsed module as plain values."""
+    """Convert the parsed module to plain values."""
     functions: dict[str, Function] = {}
     public = []
     for found in parsed.body.operations:
@@ -145,7 +145,7 @@ def module_of(parsed: Any, mlir: SimpleNamespace, label: str, name: str | None =
 
 
 class _FunctionReader:
-    """Numbers the values of one function and turns its operations into records."""
+    """A reader that numbers the values of one function and converts its operations to records."""
 
     def __init__(self, mlir: SimpleNamespace) -> None:
         self.ir = mlir.ir
@@ -176,7 +176,7 @@ class _FunctionReader:
         return list(self.attributes.value(operation.attributes[which], where))
 
     def region(self, region: Any, where: str, depth: int) -> Region:
-        """The one block of a region."""
+        """Read the one block of a region."""
         if len(region.blocks) != 1:
             raise ImportFailure(
                 f"{where}: a region of {len(region.blocks)} blocks is unsupported; expected one"
@@ -209,7 +209,7 @@ class _FunctionReader:
         )
 
     def number(self, value: Any) -> int:
-        """The number of a value."""
+        """Return the number of a value; a new value gets the next number."""
         return self._numbers.setdefault(value, len(self._numbers))
 
 
@@ -221,6 +221,6 @@ def _name(location: Any) -> str:
 
 
 def _place(location: Any) -> str:
-    """Where an operation comes from: the name that a front end gave it, or its line in the text."""
+    """Return the origin of an operation: the name that a front end gave it, or its line in the text."""
     line = getattr(location, "start_line", 0)
     return _name(location) or (f"line {line}" if line else "")

@@ -1,7 +1,7 @@
-"""What the small functions inside reductions, scatters and sorts do.
+"""Analysis of the small functions inside reductions, scatters and sorts.
 
-A body that is one operation is known by it. A body that only compares, selects and combines truth values depends on
-nothing but the order of its arguments, of which there are finitely many: trying them all is a proof.
+A body that is one operation is identified by it. A body that only compares, selects and combines truth values depends
+on nothing but the order of its arguments, of which there are finitely many: trying them all is a proof.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ORDER_ONLY = frozenset(
 
 
 def monoid_of(region: Region, bools: bool) -> str | None:
-    """The monoid that a body of two arguments combines by; None if it is no single operation.
+    """Return the monoid that a body of two arguments combines by; None if it is no single operation.
 
     Sums of bools are "or", their products "and".
     """
@@ -54,7 +54,7 @@ def monoid_of(region: Region, bools: bool) -> str | None:
 
 
 def replaces(region: Region) -> bool:
-    """Whether a scatter's body hands on the update."""
+    """Return whether a scatter's body returns the update."""
     makers = {o.results[0]: o for o in region.operations if len(o.results) == 1}
     return len(region.results) == 1 and _behind_conversions(region.results[0], makers) == region.arguments[-1]
 
@@ -66,12 +66,12 @@ def _behind_conversions(number: int, makers: dict[int, Operation]) -> int | Oper
 
 
 def depends_on_order_only(region: Region) -> bool:
-    """Whether a body does nothing but compare and choose."""
+    """Return whether a body does nothing but compare and select."""
     return all(o.name in ORDER_ONLY for o in region.operations)
 
 
 def samples(dtype: str) -> np.ndarray:
-    """Elements in every order that two of them can have, and what is not a number."""
+    """Return elements in every order that two of them can have, with NaN among floats."""
     if is_float(dtype):
         largest = 448.0 if dtype == "float8_e4m3fn" else np.inf
         return np.array([-largest, -1.0, -0.0, 0.0, 1.0, largest, np.nan]).astype(numpy_dtype(dtype))
@@ -82,21 +82,24 @@ def samples(dtype: str) -> np.ndarray:
 
 
 def tried(runner: Runner, region: Region, arguments: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """The results of a body on arrays of samples; None if they depend on something else."""
+    """Evaluate a body on arrays of samples; None if the results depend on something else."""
     given = [runner.emitter.know(a, a.shape) for a in arguments]
     results = [runner.emitter.known(v) for v in runner.elementwise(region, given)]
     return None if any(r is None for r in results) else [r for r in results if r is not None]
 
 
 def grid(columns: Iterable[np.ndarray]) -> list[np.ndarray]:
-    """Every combination of one element from each column, as one array per column."""
+    """Build every combination of one element from each column, as one array per column."""
     listed = list(columns)
     places = np.array(list(product(*(range(len(c)) for c in listed))))
     return [c[places[:, k]] for k, c in enumerate(listed)]
 
 
 def arg_kind(runner: Runner, region: Region, values: Sequence[Value]) -> str | None:
-    """ "max" or "min", if a body over (value, position) pairs keeps the extreme value and its first position."""
+    """Return "max" or "min" if a body over (value, position) pairs keeps the first extreme value, else None.
+
+    It must keep the value and its first position.
+    """
     if len(values) != 2 or not depends_on_order_only(region) or values[1].dtype[:3] not in ("int", "uin"):
         return None
     value, place = samples(values[0].dtype), np.arange(3).astype(numpy_dtype(values[1].dtype))
@@ -123,7 +126,7 @@ def _no_number(array: np.ndarray) -> np.ndarray:
 
 
 def _precedes(beyond: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Whether the first pair wins: not a number beats all, then the extreme value, then the lower position."""
+    """Build the test whether the first pair wins: NaN beats all, then the extreme value, then the lower position."""
 
     def wins(a: np.ndarray, i: np.ndarray, b: np.ndarray, j: np.ndarray) -> np.ndarray:
         lost_a, lost_b = _no_number(a), _no_number(b)
@@ -135,9 +138,9 @@ def _precedes(beyond: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 def sort_key(runner: Runner, region: Region, dtypes: Sequence[str]) -> tuple[list[int], bool] | None:
-    """The operands that a comparator looks at, most significant first, and whether it puts the largest first.
+    """Find the operands that a comparator reads, most significant first, and whether it sorts the largest first.
 
-    None if it is no such order. What is not a number may stand on either side of all others.
+    None if it is no such order. NaNs may be on either side of all others.
     """
     if not depends_on_order_only(region) or len(region.arguments) != 2 * len(dtypes):
         return None
@@ -175,6 +178,6 @@ def _sorts_by(
 
 
 def _ordered_samples(dtype: str) -> np.ndarray:
-    """Samples that compare as they sort: one zero, and nothing that is not a number."""
+    """Return samples that compare as they sort: one zero, and no NaN."""
     found = samples(dtype)
     return np.unique(found[~_no_number(found)] + numpy_dtype(dtype).type(0)) if is_float(dtype) else found

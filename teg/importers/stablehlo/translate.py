@@ -1,4 +1,4 @@
-"""From a module to the importer's program: sources and sinks named, roles and carried state recognised."""
+"""Translation of a module to the importer's program: sources and sinks named, roles and carried state recognized."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tapestry.teg.importers.translate.stepwise import FoldingTranslation
 
 
 def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> Program:
-    """The module's main function as steps.
+    """Translate the module's main function to steps.
 
     Raises:
         ImportFailure: operations that are unsupported (all of them named), or used in an unsupported way.
@@ -56,7 +56,7 @@ def _with_state(
     outputs: tuple[str, ...],
     given: Mapping[str, str],
 ) -> Program:
-    """The program with its carried state, and with the roles that follow from it."""
+    """Return the program with its carried state, and with the roles that follow from it."""
     stated: dict[str, str] = {}
     for k, port in enumerate(function.arguments):
         target = port.attributes.get("tf.aliasing_output")

@@ -1,4 +1,4 @@
-"""Running a module over values: calls are inlined, loops unrolled, conditions decided at import."""
+"""Unrolling of a module over values: calls are inlined, loops unrolled, conditions decided at import."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Results = Value | Sequence[Value]
 
 
 class Translator(NamedTuple):
-    """How some operations become steps; `translate` gets the emitter and the operands."""
+    """A translation of some operations to steps; `translate` gets the emitter and the operands."""
 
     operations: tuple[str, ...]
     translate: Callable[[Emitter, Operation, Sequence[Value]], Results]
 
 
 class RegionTranslator(NamedTuple):
-    """How operations that run regions become steps."""
+    """A translation to steps of operations that run regions."""
 
     operations: tuple[str, ...]
     translate: Callable[[Runner, Operation, Sequence[Value]], Results]
 
 
 class Runner:
-    """Applies functions and regions of a module to values."""
+    """An interpreter that applies functions and regions of a module to values."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Runner:
         self._stack: list[str] = []
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
-        """The results of a function, inlined.
+        """Inline a function and return its results.
 
         Raises:
             ImportFailure: there is no such function, or it calls itself.
@@ -69,7 +69,7 @@ class Runner:
     def region(
         self, region: Region, arguments: Sequence[Value], outside: Mapping[int, Value] | None = None
     ) -> list[Value]:
-        """The results of a region; `outside` are the values around it that it may read."""
+        """Run a region and return its results; `outside` are the values around it that it may read."""
         scope = dict(outside or {})
         scope.update(zip(region.arguments, arguments, strict=True))
         for operation in region.operations:
@@ -100,10 +100,10 @@ class Runner:
             scope[number] = value
 
     def count(self, body: Region, trips: int) -> None:
-        """Keep loops within the limit.
+        """Check that loops stay within the limit.
 
         Raises:
-            ImportFailure: this loop has grown beyond it.
+            ImportFailure: this loop exceeds it.
         """
         if trips * body.size > self.limit:
             raise self.emitter.refuse(
@@ -112,7 +112,7 @@ class Runner:
             )
 
     def inner(self, region: Region, arguments: Sequence[Value]) -> list[Value]:
-        """A region of the operation that is being translated, which may read what surrounds it."""
+        """Run a region of the operation that is being translated, which may read the values around it."""
         operation, scope = self.emitter.operation, self.scope
         results = self.region(region, arguments, scope)
         self.emitter.resume(operation)
@@ -120,7 +120,7 @@ class Runner:
         return results
 
     def elementwise(self, region: Region, arguments: Sequence[Value]) -> list[Value]:
-        """A region that is stated for scalars, applied to every element of tensors."""
+        """Apply a region that is stated for scalars to every element of tensors."""
         outer, self._elementwise = self._elementwise, True
         results = self.inner(region, arguments)
         self._elementwise = outer
@@ -131,7 +131,7 @@ class Runner:
         return self.emitter.relabel(value, (), ("",) * len(shape), shape)
 
     def unsupported(self) -> str:
-        """The operations of functions in use that have no translator, in one line; empty if there are none."""
+        """List the operations of functions in use that have no translator, in one line; empty if there are none."""
         found: dict[str, list[str]] = {}
         reached = [self.module.main]
         for name in reached:
@@ -161,7 +161,7 @@ def _operations(region: Region) -> Sequence[Operation]:
 
 
 def decided(emitter: Emitter, value: Value, what: str) -> np.ndarray:
-    """The elements of a value that must be known at import.
+    """Return the elements of a value that must be known at import.
 
     Raises:
         ImportFailure: they depend on the program's inputs.

@@ -1,4 +1,4 @@
-"""Signs that a result is an optimizer's update of an input: how the input is a term of it, and what is beside it."""
+"""Signs that a result is an optimizer's update of an input: the form of the term with the input, and other terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ LONGEST_STEP = 12
 
 
 class Term(NamedTuple):
-    """An operand that is a term of a step's output; `strong`: in a way that only updates have; `moved`: by anything."""
+    """An operand that is a term of a step's output.
+
+    `strong`: in a form that only updates have; `moved`: changed by anything.
+    """
 
     position: int
     strong: bool
@@ -20,7 +23,7 @@ class Term(NamedTuple):
 
 
 class Signs:
-    """Looks for updates in one program; `reached` are the inputs that each value depends on."""
+    """A search for updates in one program; `reached` are the inputs that each value depends on."""
 
     def __init__(
         self, program: Program, makers: Mapping[str, Step], reached: Mapping[str, frozenset[str]]
@@ -28,7 +31,7 @@ class Signs:
         self.program, self.makers, self.reached = program, makers, reached
 
     def of(self, value: str) -> dict[str, bool]:
-        """The inputs that a value may be the next value of, and whether the signs are strong."""
+        """Find the inputs that a value may be the next value of, and whether the signs are strong."""
         found: dict[str, bool] = {}
         seen, open_values = {(value, False, False)}, [(value, False, False)]
         while open_values and len(seen) < LONGEST_SEARCH:
@@ -94,7 +97,7 @@ class Signs:
         return found
 
     def _varies(self, step: Compute, expr: Any) -> bool:
-        """Whether a part depends on inputs, element by element of the output: no mean over a dimension does."""
+        """Return whether a part depends on inputs, element by element of the output: no mean over a dimension does."""
         return any(
             self.reached[step.inputs[k]]
             and step.input_labels[k] == step.output_labels
@@ -103,7 +106,7 @@ class Signs:
         )
 
     def _is_broadcast(self, name: str) -> bool:
-        """Whether a value repeats the elements of smaller ones."""
+        """Return whether a value repeats the elements of smaller ones."""
         maker = self.makers.get(name)
         size = self.program.values[name].size
         if maker is None or (isinstance(maker, Compute) and maker.operator != "cell"):
@@ -111,7 +114,7 @@ class Signs:
         return bool(inputs_of(maker)) and all(self.program.values[n].size < size for n in inputs_of(maker))
 
     def _is_number(self, step: Compute, expr: Any) -> bool:
-        """Whether a part is one number for all elements, or known."""
+        """Return whether a part is one number for all elements, or known."""
         return all(
             step.inputs[k] in self.program.literals
             or not self.reached[step.inputs[k]]
@@ -120,7 +123,7 @@ class Signs:
         )
 
     def _is_scaled(self, step: Compute, expr: Any, left: int = LONGEST_STEP) -> bool:
-        """Whether a part is something times a number, or its negative."""
+        """Return whether a part is a product with a number, or a negative."""
         name, *parts = expr
         if name == "neg":
             return True

@@ -1,1 +1,1 @@
-"""PyTorch programs: exported programs, `.pt2` archives, joint graphs and their dumps; only live objects need torch."""
+"""Import of PyTorch: exported programs, `.pt2` archives, joint graphs and dumps; only live objects need torch."""

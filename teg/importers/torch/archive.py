@@ -1,4 +1,4 @@
-"""`.pt2` archives: a zip of JSON and raw bytes. Nothing in it is executed, and nothing pickled is read."""
+"""Reader of `.pt2` archives: a zip of JSON and raw bytes. Nothing in it is executed, and nothing pickled is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_JSON_BYTES = 2 * 1024**3
 
 
 def read_archive(path: Path, name: str, dims: Mapping[str, int] | None = None) -> Listing:
-    """The program in a `.pt2` file, with its weights and constants; `dims` as in `read_serialized`.
+    """Read the program in a `.pt2` file, with its weights and constants; `dims` as in `read_serialized`.
 
     Raises:
         ImportFailure: it is no such archive, is damaged, holds several models, or its weights are pickled.
@@ -67,7 +67,7 @@ class _Archive:
         return self.archive.read(info)
 
     def _tensors(self, config: str, folder: str) -> dict[str, np.ndarray]:
-        """The arrays that a configuration names, by their names in the program."""
+        """Read the arrays that a configuration names, by their names in the program."""
         if config not in self.members:
             return {}
         found = parse_json(self._bytes(config), f"{self.name}: {config}").get("config", {})
@@ -99,7 +99,7 @@ class _Archive:
         strides: list[int],
         start: int,
     ) -> np.ndarray:
-        """The elements that shape and strides say, none of them outside the stored bytes."""
+        """Return the elements that shape and strides specify, none of them outside the stored bytes."""
         reach = (
             start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
         )

@@ -1,4 +1,4 @@
-"""Node lists of joint graphs as JSON: inputs, and nodes with name, op, target, args, kwargs and val."""
+"""Reader of node lists of joint graphs as JSON: inputs, and nodes with name, op, target, args, kwargs and val."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GETITEM = "<built-in function getitem>"
 
 
 def read_dump(document: Mapping[str, Any], name: str) -> Listing:
-    """The program of a node list; `inputs` name the placeholders in order, `kind:path` where their kind is known.
+    """Read the program of a node list; `inputs` name its placeholders in order, as `kind:path` for known kinds.
 
     Kinds are `param`, `buffer`, `const`, `batch`; any other (`adam_m`, `momentum`) is a state of the optimizer.
 

@@ -1,4 +1,4 @@
-"""Operators that write in place: functions whose result stands for their operand from then on."""
+"""Operators that write in place, as functions whose result replaces their operand from then on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SHARING = frozenset(
 
 
 def functional(target: str) -> str | None:
-    """The target of the function that an in-place operator applies; None for other operators."""
+    """Return the target of the function that an in-place operator applies; None for other operators."""
     library, _, rest = target.partition(".")
     name, _, overload = rest.partition(".")
     if library != "aten" or not name.endswith("_") or name.endswith("__"):
@@ -60,7 +60,7 @@ def functional(target: str) -> str | None:
 
 
 class Sharing:
-    """Which values share storage, and when each is read for the last time."""
+    """The values that share storage, and the last call that reads each."""
 
     def __init__(self, listing: Listing) -> None:
         self._parents: dict[str, str] = {}
@@ -78,7 +78,7 @@ class Sharing:
             self._members.setdefault(self._root(name), []).append(name)
 
     def _root(self, name: str) -> str:
-        """The name that stands for all with its storage."""
+        """Return the representative of all names that share its storage."""
         parents = self._parents
         root = parents.setdefault(name, name)
         while parents[root] != root:
@@ -88,7 +88,7 @@ class Sharing:
         return root
 
     def check(self, call: Call, position: int, written: str) -> None:
-        """A value may be overwritten if nothing that shares its storage is read later.
+        """Check that nothing that shares a value's storage is read after the value is overwritten.
 
         Raises:
             ImportFailure: something is.
@@ -104,7 +104,7 @@ class Sharing:
 
 
 def refs_in(argument: Any) -> list[str]:
-    """The names that an argument refers to, in order."""
+    """Return the names that an argument refers to, in order."""
     if isinstance(argument, Ref):
         return [argument.name]
     if isinstance(argument, (tuple, list)):

@@ -1,4 +1,4 @@
-"""What every form of a PyTorch program is read into: inputs with roles, calls in order, outputs."""
+"""The common form of all PyTorch programs: inputs with roles, calls in order, outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor from outside: `value` is named as the user knows it, `ref` as the calls do."""
+    """A tensor from outside: `value` is named as in the user's program, `ref` as in the calls."""
 
     ref: str
     value: Value
@@ -33,7 +33,7 @@ class Input:
 class Call:
     """One application of an operator: `target` as in `aten.add.Tensor`, arguments by position and by name.
 
-    `outputs` are what the program records of its results, None where a result is no tensor. `strides` are those
+    `outputs` are the recorded shapes and types of its results, None where a result is no tensor. `strides` are those
     of the results, where they are recorded.
     """
 
@@ -46,7 +46,7 @@ class Call:
 
     @property
     def where(self) -> str:
-        """How an error names this call."""
+        """The description of this call in error messages."""
         return f"node {self.name!r} ({self.target})"
 
 
@@ -63,8 +63,8 @@ class Output:
 class Listing:
     """A whole program.
 
-    `carries` is None where the outputs themselves say what they carry; else it is what the user told of outputs
-    (output -> input), or empty: then that is recognised by dataflow. `signed` says that the program has a
+    `carries` is None where the outputs themselves state what they carry; else it is what the user specified for outputs
+    (output -> input), or empty: then it is recognized by dataflow. `signed` says that the program has a
     signature, so that outputs which are gradients say so; `idle` are inputs that nothing reads, left out.
     """
 
@@ -100,10 +100,10 @@ BY_CODE = {
 
 
 def dtype_by_code(code: Any, where: str) -> str:
-    """The element type that torch's serialised form calls `code`.
+    """Return the element type that torch's serialized form calls `code`.
 
     Raises:
-        ImportFailure: there is none of ours.
+        ImportFailure: the element type is unsupported.
     """
     if code not in BY_CODE:
         raise ImportFailure(
@@ -113,10 +113,10 @@ def dtype_by_code(code: Any, where: str) -> str:
 
 
 def dtype_by_name(text: Any, where: str) -> str:
-    """The element type that torch prints as `text`, `torch.float32` for example.
+    """Return the element type that torch prints as `text`, `torch.float32` for example.
 
     Raises:
-        ImportFailure: there is none of ours.
+        ImportFailure: the element type is unsupported.
     """
     name = str(text).removeprefix("torch.")
     if name not in BY_CODE.values():
@@ -125,9 +125,9 @@ def dtype_by_name(text: Any, where: str) -> str:
 
 
 def told_apart(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], dict[str, str]]:
-    """The inputs with names of their own, and the names of what is no activation by those it had.
+    """Rename inputs to be distinct; return them, and the new names of all inputs but activations by their old ones.
 
-    The user's arguments keep their names; a parameter that is called like one is named as the calls name it.
+    The user's arguments keep their names; a parameter with the same name gets the name that the calls use.
     """
     taken = {i.value.name for i in inputs if i.role == "activation"}
     apart, names = [], {}
@@ -143,7 +143,7 @@ def told_apart(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], dict[str, st
 
 
 def unique_outputs(found: Sequence[tuple[str, str, str | None]], taken: set[str]) -> tuple[Output, ...]:
-    """Outputs `(name, ref, carries)` with names that neither inputs nor each other have."""
+    """Build the outputs `(name, ref, carries)` with names that neither inputs nor each other have."""
     used, outputs = set(taken), []
     for wanted, ref, carries in found:
         name, count = wanted, 1

@@ -1,4 +1,4 @@
-"""Live objects of PyTorch: `ExportedProgram`, and `GraphModule`s such as joint forward and backward graphs."""
+"""Reader of live PyTorch objects: `ExportedProgram`, and `GraphModule`s such as joint forward and backward graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MUTATIONS = ("BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION")
 
 
 def read_exported(exported: Any, name: str, dims: Mapping[str, int] | None = None) -> Listing:
-    """The program of a live `ExportedProgram`; `dims` gives numbers to the symbols of sizes that are open.
+    """Read the program of a live `ExportedProgram`; `dims` gives numbers to the symbols of sizes that are open.
 
     Raises:
         ImportFailure: it has dynamic shapes, inner graphs, or inputs that are no tensors.
@@ -56,7 +56,7 @@ def read_exported(exported: Any, name: str, dims: Mapping[str, int] | None = Non
 
 
 def _stored(exported: Any, spec: Any) -> np.ndarray | None:
-    """The data of a parameter, buffer or constant; a buffer that is not saved lies among the constants."""
+    """Return the data of a parameter, buffer or constant, else None; unsaved buffers are among the constants."""
     for where in (exported.state_dict, exported.constants):
         if spec.target in where:
             return to_numpy(where[spec.target])
@@ -83,7 +83,7 @@ def _signed_outputs(
 
 
 def read_module(module: Any, name: str, sites: Mapping[str, str] | None = None) -> Listing:
-    """The program of a `GraphModule` whose nodes record their shapes; `sites` names placeholders otherwise.
+    """Read the program of a `GraphModule` whose nodes record their shapes; `sites` renames placeholders.
 
     Raises:
         ImportFailure: a placeholder records no shape, or there are nodes of another kind than calls.
@@ -127,7 +127,7 @@ def _nodes_in(argument: Any) -> Iterator[Any]:
 
 
 def _calls(graph: Any, name: str, sizes: Sizes) -> tuple[tuple[Call, ...], dict[str, str]]:
-    """The calls, and for nodes that take one result of a call its name."""
+    """Read the calls, and for nodes that take one result of a call its name."""
     items: dict[str, str] = {}
     calls = []
     for node in graph.nodes:
@@ -165,12 +165,12 @@ def _call(node: Any, items: Mapping[str, str], name: str, sizes: Sizes) -> Call:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a recorded result is a number that torch computes from sizes."""
+    """Return whether a recorded result is a number that torch computes from sizes."""
     return hasattr(value, "node") and not hasattr(value, "dtype")
 
 
 def _number(value: Any, sizes: Sizes, where: str) -> int:
-    """A size: a number, or an expression over symbols that have numbers."""
+    """Evaluate a size: a number, or an expression over symbols that have numbers."""
     return value if isinstance(value, int) else sizes.number(str(value), f"node {where!r}")
 
 
@@ -200,7 +200,7 @@ def _recorded(value: Any, site: str, node: Any, name: str, sizes: Sizes) -> Valu
 
 
 def is_hollow(tensor: Any) -> bool:
-    """Whether a tensor stands for one: a value inside a transformation of `torch.func`, or one of a trace."""
+    """Return whether a tensor is a placeholder: a value inside a transformation of `torch.func`, or one of a trace."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -208,10 +208,10 @@ def is_hollow(tensor: Any) -> bool:
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
-    """The elements of a tensor; types that numpy lacks are reinterpreted, not converted.
+    """Convert a tensor to an array; types that numpy lacks are reinterpreted, not converted.
 
     Raises:
-        ImportFailure: the tensor has a shape but no elements, as constants that `torch.export` made of the values
+        ImportFailure: the tensor has a shape but no elements, like constants that `torch.export` makes of the values
             inside a transformation of `torch.func`.
     """
     import torch

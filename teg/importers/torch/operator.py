@@ -1,4 +1,4 @@
-"""The record of a torch operator's translation, and how a call's arguments reach it."""
+"""The record of a torch operator's translation, and the binding of a call's arguments to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORAGE = frozenset(
 
 
 class TorchOperator(NamedTuple):
-    """How some operators of torch become steps: `translate(tracer, arguments as in torch's schema)`.
+    """A translation of some torch operators to steps: `translate(tracer, arguments as in torch's schema)`.
 
     The schema's `self` is called `x`. The result is a value, or one value (or None) per result of the operator.
     """
@@ -36,7 +36,7 @@ class TorchOperator(NamedTuple):
 
 
 def aten(*names: str) -> tuple[str, ...]:
-    """Targets of the library `aten`; `add.Tensor` stays, `relu` means its default overload."""
+    """Return targets of the library `aten`; `add.Tensor` stays, `relu` means its default overload."""
     return tuple(f"aten.{name}" if "." in name else f"aten.{name}.default" for name in names)
 
 
@@ -48,10 +48,10 @@ def _signature(translate: Callable[..., Any]) -> inspect.Signature:
 def bind(
     operator: TorchOperator, call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """The arguments of `operator.translate` after the tracer, by position and by name.
+    """Bind the arguments of `operator.translate` after the tracer, by position and by name.
 
     Raises:
-        ImportFailure: there are arguments that the translation does not know.
+        ImportFailure: there are arguments that the translation does not support.
     """
     named = {"x" if k == "self" else k: v for k, v in kwargs.items() if k not in STORAGE}
     signature = _signature(operator.translate)

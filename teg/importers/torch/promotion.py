@@ -1,4 +1,4 @@
-"""The element type in which torch computes with operands of different types.
+"""Type promotion: the element type in which torch computes with operands of different types.
 
 Rule: https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 """
@@ -16,12 +16,15 @@ DEFAULTS = ("bool", "int64", "float32", "complex64")
 
 
 def category(dtype: str) -> int:
-    """0 for bool, 1 for integers, 2 for floats, 3 for complex numbers."""
+    """Return the category of an element type: 0 for bool, 1 for integers, 2 for floats, 3 for complex numbers."""
     return 2 if is_float(dtype) else {"b": 0, "i": 1, "u": 1, "c": 3}[numpy_dtype(dtype).kind]
 
 
 def promoted(operands: Sequence[Value | float]) -> str:
-    """Tensors with dimensions decide, unless one without dimensions, or a number, is of a higher category."""
+    """Return the promoted element type of the operands.
+
+    Tensors with dimensions decide, unless one without dimensions, or a number, is of a higher category.
+    """
     groups = (
         [o.dtype for o in operands if isinstance(o, Value) and o.shape],
         [o.dtype for o in operands if isinstance(o, Value) and not o.shape],
@@ -55,7 +58,7 @@ def _join(dtypes: Iterable[str]) -> str:
 
 
 def _pair(a: str, b: str) -> str:
-    """numpy's rule would widen int64 with float32 to float64; torch keeps the float."""
+    """Promote two element types: torch keeps the float where numpy would widen int64 with float32 to float64."""
     if a == b:
         return a
     high, low = (a, b) if category(a) >= category(b) else (b, a)

@@ -1,4 +1,4 @@
-"""torch's own JSON of an `ExportedProgram`, in `.pt2` archives and in dumps: schema version 5 to 8.
+"""Reader of torch's own JSON of an `ExportedProgram`, in `.pt2` archives and in dumps: schema version 5 to 8.
 
 The schema: `torch/_export/serde/schema.py` of PyTorch 2.13. Nothing here needs torch.
 """
@@ -44,7 +44,7 @@ def read_serialized(
     data: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Listing:
-    """The program of a serialised `ExportedProgram`; `data` are weights and constants by their names in it.
+    """Read the program of a serialized `ExportedProgram`; `data` are weights and constants by their names in it.
 
     `dims` gives numbers to the symbols of sizes that are open.
 
@@ -64,7 +64,7 @@ def read_serialized(
 
 
 class _Reader:
-    """One graph module of the document."""
+    """A reader of one graph module of the document."""
 
     def __init__(
         self, module: Mapping[str, Any], name: str, data: Mapping[str, np.ndarray], sizes: Sizes
@@ -86,7 +86,7 @@ class _Reader:
         return Listing(self.name, inputs, calls, unique_outputs(outputs, {i.value.name for i in inputs}))
 
     def _size(self, given: Mapping[str, Any], where: str) -> int:
-        """A size: a number, or an expression over symbols that have numbers."""
+        """Evaluate a size: a number, or an expression over symbols that have numbers."""
         if "as_int" in given:
             return int(given["as_int"])
         return self.sizes.number(str(given["as_expr"]["expr_str"]), where)
@@ -184,7 +184,7 @@ class _Reader:
         raise ImportFailure(f"{self.name}: {where} has an argument of kind {kind!r}, which is unsupported")
 
     def _number(self, given: Mapping[str, Any], where: str) -> Any:
-        """A number, or the name of one that is computed from sizes."""
+        """Return a number, or a reference to one that is computed from sizes."""
         kind, value = next(iter(given.items()))
         if kind != "as_name":
             return value
@@ -193,7 +193,7 @@ class _Reader:
 
 
 def _is_about_sizes(node: Mapping[str, Any]) -> bool:
-    """Whether a call only computes or checks sizes."""
+    """Return whether a call only computes or checks sizes."""
     kinds = {k for o in node["outputs"] for k in o}
     return node["target"].startswith("torch.ops.aten._assert_scalar") or (
         bool(kinds) and kinds <= {*NUMBER_KINDS}
@@ -216,12 +216,12 @@ def _tensors_of(output: Mapping[str, Any]) -> Iterator[str | None]:
 
 
 def looks_serialized(document: Any) -> bool:
-    """Whether a JSON document has the keys of a serialised `ExportedProgram`."""
+    """Return whether a JSON document has the keys of a serialized `ExportedProgram`."""
     return isinstance(document, Mapping) and {"graph_module", "schema_version"} <= document.keys()
 
 
 def parse_json(content: bytes, name: str) -> Any:
-    """The document in `content`; torch writes numbers without a JSON form as `Infinity` and `NaN`.
+    """Parse the document in `content`; torch writes numbers without a JSON form as `Infinity` and `NaN`.
 
     Raises:
         ImportFailure: it is no JSON.

@@ -1,4 +1,4 @@
-"""Sizes that a program leaves open: expressions over symbols, which the user gives numbers."""
+"""Symbolic sizes of a program: expressions over symbols to which the user gives numbers."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Sizes:
             raise ImportFailure(f"{program}: a dimension's size is a number, not {', '.join(wrong)}")
 
     def number(self, expression: str, where: str) -> int:
-        """The value of an expression as torch writes it (`2*s0`, `Mul(Integer(2), Symbol('s0'))`); nothing is run.
+        """Evaluate an expression as torch writes it (`2*s0`, `Mul(Integer(2), Symbol('s0'))`); nothing is executed.
 
         Raises:
-            ImportFailure: a symbol has no number, or the expression is none of those that sizes are made of.
+            ImportFailure: a symbol has no number, or the expression is not one that sizes may have.
         """
         try:
             if len(expression) > LONGEST_EXPRESSION:

@@ -1,4 +1,4 @@
-"""Programs without a signature: which outputs are the next value of a state, and which are gradients."""
+"""State and gradients of programs without a signature: outputs that are the next value of a state, or gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.teg.importers.program import Program
 def with_roles_of_outputs(
     program: Program, told: Mapping[str, str] | None = None, gradients: bool = True
 ) -> Program:
-    """The program with carried state as `told`, or as its dataflow says (see `teg.importers.carrying`).
+    """Return the program with carried state as in `told`, or as its dataflow shows (see `teg.importers.carrying`).
 
     Outputs that carry a state are named `STATE.next`. Where nothing is carried and the last outputs have the
     shapes of the parameters, in order, they are `gradients`, named `PARAMETER.grad`.
@@ -28,7 +28,7 @@ def with_roles_of_outputs(
 
 
 def _gradients(program: Program) -> dict[str, str]:
-    """The outputs that fit the parameters, and the names they get."""
+    """Match the last outputs with the parameters; return the names they get, empty if they do not fit."""
     parameters = [e.value for e in program.entries.values() if e.role == "parameter"]
     last = list(program.outputs.items())[len(program.outputs) - len(parameters) :]
     kinds = [(program.values[v].shape, program.values[v].dtype) for _, v in last]

@@ -1,4 +1,4 @@
-"""What the user tells of a program: the roles of its inputs, and whose next values its outputs are."""
+"""User-specified facts about a program: the roles of its inputs, and whose next values its outputs are."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tapestry.teg.importers.torch.listing import Listing
 
 
 def told(listing: Listing, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:
-    """The listing with `roles` (input -> role) and `carries` (output -> input) as told.
+    """Return the listing with `roles` (input -> role) and `carries` (output -> input) as the user specified.
 
-    A role's key is an input, as the user or as the calls name it, or stands for all inputs below it (`weights` for
-    `weights_0`, `weights.layer`). Where roles say that there is state, what carries it is recognised by dataflow.
+    A role's key is an input, as the user or as the calls name it, or selects all inputs below it (`weights` for
+    `weights_0`, `weights.layer`). Where roles say that there is state, the outputs that carry it are
+    recognized by dataflow.
 
     Raises:
         ImportFailure: a key names no input or output, or a role is unknown.
@@ -38,7 +39,7 @@ def told(listing: Listing, roles: Mapping[str, str], carries: Mapping[str, str])
 
 
 def _roles(listing: Listing, roles: Mapping[str, str]) -> dict[str, str]:
-    """The role of each input that the user told of, by the input's name."""
+    """Return the role of each input that the user specified, by the input's name."""
     given: dict[str, str] = {}
     for key, role in roles.items():
         if role not in ROLES:

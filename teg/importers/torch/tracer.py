@@ -1,4 +1,4 @@
-"""The builder of torch's calls: what the program records of their results, and what is written in place."""
+"""The builder for torch's calls: the recorded types of their results, and the values that are written in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Number = (bool, int, float, complex)
 
 
 class Tracer(Builder):
-    """Emits the steps of one call after the other; `call` is the one being translated."""
+    """A builder of the steps of one call after the other; `call` is the one being translated."""
 
     def __init__(self, translation: FoldingTranslation) -> None:
         super().__init__(translation)
@@ -22,31 +22,31 @@ class Tracer(Builder):
         self.scattered: set[str] = set()
 
     def begin(self, call: Call) -> None:
-        """Steps from here on belong to `call`."""
+        """Start emitting steps that belong to `call`."""
         self.call = call
         self.enter(call.name, call.where)
 
     @property
     def dtype(self) -> str:
-        """The element type that the program records of the call's first result."""
+        """The element type that the program records for the call's first result."""
         return self.recorded(0).dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape that the program records of the call's first result."""
+        """The shape that the program records for the call's first result."""
         return self.recorded(0).shape
 
     def recorded(self, position: int) -> Value:
-        """What the program records of one of the call's results."""
+        """Return the shape and element type that the program records for one of the call's results."""
         found = self.call.outputs[position] if position < len(self.call.outputs) else None
         if found is None:
             raise self.refuse(f"records no shape and element type of result {position}")
         return found
 
     def replace(self, old: Value, new: Value) -> None:
-        """From the next call on, whoever reads `old` reads `new`: the call writes it in place."""
+        """Replace `old` by `new` for all reads from the next call on: the call writes it in place."""
         self.replaced[old.name] = new
 
     def is_row_major(self, value: Value) -> bool:
-        """Whether torch stores the value row-major and by itself, as far as the program tells."""
+        """Return whether torch stores the value row-major and by itself, as far as the program tells."""
         return value.name not in self.scattered

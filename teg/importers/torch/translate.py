@@ -1,4 +1,4 @@
-"""From the calls of a PyTorch program to the importer's steps: one tuple of operators per family, added up here."""
+"""Translation of a PyTorch program's calls to the importer's steps, with one tuple of operators per family."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_TARGET = {target: operator for operator in OPERATORS for target in operator.t
 
 
 def translate(listing: Listing) -> Program:
-    """The listing as steps over logical tensors, constants folded.
+    """Translate the listing to steps over logical tensors, with constants folded.
 
     Raises:
         ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
@@ -45,12 +45,12 @@ def translate(listing: Listing) -> Program:
 
 
 def unsupported(listing: Listing) -> list[str]:
-    """The operators of a program that have no translation without torch's help, each once."""
+    """List the operators of a program that have no translation without torch's help, each once."""
     return sorted({c.target for c in listing.calls if c.target not in BY_TARGET})
 
 
 class _Translation:
-    """One program on its way: the values of its names so far."""
+    """The state of a translation: the values of the program's names so far."""
 
     def __init__(self, listing: Listing, program: Program) -> None:
         self.listing = listing
@@ -69,7 +69,7 @@ class _Translation:
             self.names[given.ref] = given.value.name
 
     def _check_names(self) -> None:
-        """There are not too many calls, every name is made once, and what is observed is made."""
+        """Check that there are not too many calls, every name is produced once, and observed values are produced."""
         if len(self.listing.calls) > MAX_BLOCKS:
             raise ImportFailure(
                 f"{self.listing.name} has {len(self.listing.calls)} calls; at most {MAX_BLOCKS} are accepted"
@@ -91,7 +91,7 @@ class _Translation:
                 raise ImportFailure(f"{self.listing.name}: nothing makes output {output.ref!r}")
 
     def value(self, ref: str) -> str:
-        """The name in the program of what a name of the listing stands for."""
+        """Return the name in the program of the value that a name of the listing refers to."""
         if not self.names[ref]:
             raise ImportFailure(
                 f"{self.listing.name}: output {ref!r} is a result that this import does not make"
@@ -99,7 +99,7 @@ class _Translation:
         return self.tracer.translation.resolve(self.names[ref])
 
     def outputs(self) -> tuple[Output, ...]:
-        """The listing's outputs, and the inputs that were overwritten."""
+        """Return the listing's outputs, and the inputs that were overwritten."""
         told = {o.carries for o in self.listing.outputs}
         written = [
             Output(f"{i.value.name}.next", i.ref, i.value.name)
@@ -109,7 +109,7 @@ class _Translation:
         return (*self.listing.outputs, *written)
 
     def _add_input(self, given: Input, mutable: bool) -> None:
-        """Constants, and integers that nothing changes, are known; so what they select becomes a view."""
+        """Add an input; constants, and integers that nothing changes, are known, so selections by them become views."""
         t, value = self.tracer.translation, given.value
         t.program.values[value.name] = value
         t.program.entries[value.name] = Entry(value, given.role, given.data)
@@ -120,7 +120,7 @@ class _Translation:
             t.known[value.name] = Literal(known.array, value.shape)
 
     def run(self) -> None:
-        """Translate what can be; then tell everything that could not."""
+        """Translate all calls that can be translated; then raise one error for all that could not."""
         missing: dict[str, list[str]] = {}
         refused: list[str] = []
         lost: set[str] = set()
@@ -188,7 +188,7 @@ class _Translation:
             self.tracer.scattered.add(name)
 
     def _overwrite(self, call: Call, position: int) -> None:
-        """Whoever reads the first operand of an in-place operator later reads its result."""
+        """Let later reads of the first operand of an in-place operator read its result."""
         written, result = refs_in((call.args, call.kwargs))[0], call.outputs[0]
         if result is not None:
             self.sharing.check(call, position, written)
@@ -200,7 +200,7 @@ class _Translation:
                 self.names[ref] = new
 
     def _resolved(self, argument: Any) -> Any:
-        """The argument with values in the place of references."""
+        """Return the argument with values in the place of references."""
         if isinstance(argument, Ref):
             if argument.name in self.numbers:
                 return self.numbers[argument.name]

@@ -1,4 +1,4 @@
-"""From ONNX nodes to the importer's steps: one tuple of translators per family, added up here."""
+"""Translation of ONNX nodes to the importer's steps; translators are concatenated from one tuple per family."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SHOWN_REFUSALS = 3
 
 
 def translate(model: Model) -> Program:
-    """The model as steps over logical tensors, constants folded.
+    """Translate the model to steps over logical tensors, with constants folded.
 
     Raises:
         ImportFailure: operators that are unsupported (all of them named), or used in an unsupported way.
@@ -86,7 +86,7 @@ def translate(model: Model) -> Program:
 
 
 def translated_values(model: Model) -> dict[str, Value]:
-    """Shape and element type here of every value that a node of the model makes, by the model's name for it.
+    """Return the shape and element type here of every value that a node produces, by the model's name for it.
 
     Raises:
         ImportFailure: as `translate` does.
@@ -97,7 +97,7 @@ def translated_values(model: Model) -> dict[str, Value]:
 
 
 def _translation(model: Model) -> Translation:
-    """All nodes of the model translated, those that nobody reads too."""
+    """Translate all nodes of the model, including those that nothing reads."""
     program = Program(model.name)
     t = Translation(program, model.opset, model.versions)
     for value, role in model.inputs:
@@ -115,7 +115,7 @@ def _translation(model: Model) -> Translation:
 
 
 def _translate_nodes(t: Translation, model: Model) -> None:
-    """Translate what can be; then tell everything that could not."""
+    """Translate all nodes that can be translated; then raise one error for all that could not."""
     refused: dict[str, list[str]] = {}
     lost: set[str] = set()
     read = set(model.outputs.values())
@@ -134,7 +134,7 @@ def _translate_nodes(t: Translation, model: Model) -> None:
 
 
 def _refusal(node: Node, error: Exception) -> ImportFailure:
-    """The error as a refusal: attributes and operands of a file may be anything, and translators trust them."""
+    """Convert an error to a refusal: a file's attributes and operands may be anything, and translators trust them."""
     if isinstance(error, ImportFailure):
         return error
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -142,7 +142,7 @@ def _refusal(node: Node, error: Exception) -> ImportFailure:
 
 
 def _list_refusals(refused: dict[str, list[str]]) -> str:
-    """The first reason of the first operators, and the names of all others."""
+    """Format the first reason of the first operators, and the names of all others."""
     told = [
         reasons[0] + (f" (and {len(reasons) - 1} more of its kind)" if len(reasons) > 1 else "")
         for reasons in list(refused.values())[:SHOWN_REFUSALS]
@@ -152,10 +152,10 @@ def _list_refusals(refused: dict[str, list[str]]) -> str:
 
 
 def _translate_node(t: Translation, node: Node, model: Model, read: set[str]) -> None:
-    """The node as a constant, as steps of ours, as what the standard defines it by, or as a fixed block.
+    """Translate the node to a constant, to steps, to its definition by the standard, or to a fixed block.
 
     Raises:
-        ImportFailure: it is none of them.
+        ImportFailure: none of them is possible.
     """
     translator = BY_OP.get((node.domain, node.op))
     if fold_node(t, node, translator is not None):
@@ -194,9 +194,9 @@ def _check_outputs(t: Translation, node: Node, read: set[str]) -> None:
 
 
 def _add_initializer(t: Translation, name: str, array: np.ndarray, role: str | None, unnamed: str) -> None:
-    """Float arrays may be weights and stay as they are; numbers and integer arrays are literals.
+    """Add an initializer: float arrays may be weights and stay as they are; numbers and integer arrays are literals.
 
-    `role` is the one that the model states, `unnamed` that of weights of which it states none.
+    `role` is the one that the model states, `unnamed` that of weights for which it states none.
     """
     if role is None and (array.size <= 1 or array.dtype.kind in "biu"):
         t.know(name, literal(array))

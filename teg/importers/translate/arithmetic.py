@@ -1,4 +1,4 @@
-"""Writing element expressions as Python arithmetic: `(1 - s) * g` instead of nested tuples."""
+"""Element expressions as Python arithmetic: `(1 - s) * g` instead of nested tuples."""
 
 from __future__ import annotations
 
@@ -59,30 +59,30 @@ class Expr:
 
 
 def tree_of(value: Expr | float) -> tuple[Any, ...]:
-    """The tree of an expression or of a number."""
+    """Return the tree of an expression or of a number."""
     return value.tree if isinstance(value, Expr) else ("const", value)
 
 
 def call(name: str, *arguments: Expr | float) -> Expr:
-    """The cell function `name` of expressions and numbers."""
+    """Apply the cell function `name` to expressions and numbers."""
     return Expr((name, *(tree_of(a) for a in arguments)))
 
 
 def where(condition: Expr, then: Expr | float, otherwise: Expr | float) -> Expr:
-    """`then` where the condition holds."""
+    """Select `then` where the condition holds, else `otherwise`."""
     return call("where", condition, then, otherwise)
 
 
 def equal(a: Expr, b: Expr | float) -> Expr:
-    """Whether two elements are equal; `==` compares the expressions themselves."""
+    """Compare two elements for equality; `==` compares the expressions themselves."""
     return call("eq", a, b)
 
 
 def cast(dtype: str, value: Expr) -> Expr:
-    """The value in another element type."""
+    """Cast the value to another element type."""
     return Expr(("cast", dtype, value.tree))
 
 
 def coordinate(dim: int) -> Expr:
-    """The position along dimension `dim` of the result."""
+    """Return the position along dimension `dim` of the result."""
     return Expr(("index", f"d{dim}"))

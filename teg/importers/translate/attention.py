@@ -1,6 +1,6 @@
 """The Attention operator in its parts: two contractions around a masked softmax.
 
-Query heads are kept as groups per key head, so that sharing key heads is a broadcast; a score's dimensions are
+Query heads are stored as groups per key head, so that sharing key heads is a broadcast; a score's dimensions are
 batch, key head, group, query and key position.
 """
 
@@ -39,7 +39,7 @@ RAW, CAPPED, BIASED, WEIGHTS = range(4)
 
 @dataclass(frozen=True)
 class _Parts:
-    """The operands of one node as `(batch, heads, length, width)`, and what lies before the keys of this call."""
+    """The operands of one node as `(batch, heads, length, width)`, and the number of keys before those of this call."""
 
     queries: str
     keys: str
@@ -48,7 +48,7 @@ class _Parts:
 
 
 class _Mask:
-    """Which keys a query may see, as an expression over operands, and what is added to its scores."""
+    """The mask of keys that a query may see, as an expression over operands, and the term added to its scores."""
 
     def __init__(self, t: Translation, node: Node, scores: str, past: int) -> None:
         self.names = [scores]
@@ -86,7 +86,7 @@ class _Mask:
         return ("input", len(self.names) - 1)
 
     def _add_mask(self, name: str) -> None:
-        """A mask `(..., q, k)`; keys beyond its end are hidden."""
+        """Add a mask `(..., q, k)`; keys beyond its end are hidden."""
         t, node = self._t, self._node
         value = t.value(name)
         missing = self._keys - value.shape[-1]
@@ -115,20 +115,20 @@ class _Mask:
 
     @property
     def condition(self) -> Expr | None:
-        """Whether a query may see a key; None where nothing is hidden but by what is added."""
+        """An expression that is true if a query may see a key; None where only the added term hides keys."""
         found = None
         for one in self.allowed:
             found = one if found is None else ("and", found, one)
         return found
 
     def applied(self, score: Expr) -> Expr:
-        """The score with what is added, and minus infinity for what is hidden."""
+        """Return the score with the added term, and minus infinity for hidden keys."""
         total = score if self.added is None else ("add", score, self.added)
         hidden = self.condition
         return total if hidden is None else ("where", hidden, total, ("const", -math.inf))
 
     def shown(self, weight: Expr) -> Expr:
-        """The weight, zero for what is hidden: where all is hidden the softmax is no number."""
+        """Return the weight, or zero for hidden keys: where all are hidden the softmax is NaN."""
         seen = self.condition
         if self.added is not None:
             finite: Expr = ("gt", self.added, ("const", -math.inf))
@@ -173,7 +173,7 @@ def _input(node: Node, position: int) -> str:
 
 
 def _operands(t: Translation, node: Node) -> _Parts:
-    """Queries, and keys and values after those of earlier calls, which are outputs too."""
+    """Return the queries, and keys and values after those of earlier calls, which are outputs too."""
     names = ("q_num_heads", "kv_num_heads", "kv_num_heads")
     queries, keys, values = (_heads(t, node, k, name) for k, name in enumerate(names))
     past = 0
@@ -193,7 +193,7 @@ def _operands(t: Translation, node: Node) -> _Parts:
 
 
 def _heads(t: Translation, node: Node, position: int, attribute: str) -> str:
-    """The operand as `(batch, heads, length, width)`."""
+    """Convert the operand to `(batch, heads, length, width)`."""
     value, output = t.value(node.inputs[position]), node.outputs[0]
     if len(value.shape) == 4:
         return value.name
@@ -207,7 +207,10 @@ def _heads(t: Translation, node: Node, position: int, attribute: str) -> str:
 
 
 def _scores(t: Translation, node: Node, parts: _Parts) -> tuple[str, Expr]:
-    """Products `(b, h, g, q, k)`, and what scales them; short floats are scaled before, so that products stay small."""
+    """Compute products `(b, h, g, q, k)`, and the expression that scales them.
+
+    Short floats are scaled before, so that products stay small.
+    """
     batch, count, length, width = t.value(parts.queries).shape
     shared, dtype = t.value(parts.keys).shape[1], t.value(parts.queries).dtype
     scale = float(node.get("scale", 1 / math.sqrt(width)))
@@ -229,7 +232,7 @@ def _capped(node: Node, score: Expr) -> Expr:
 
 
 def _weights(t: Translation, node: Node, biased: str, mask: _Mask, precision: str, dtype: str) -> str:
-    """The softmax over keys, computed in `precision`."""
+    """Compute the softmax over keys in `precision`."""
     if precision != dtype:
         biased = _cell(t, node, "precise", (biased,), ("cast", precision, ("input", 0)), precision)
     raw = t.declare(f"{node.name}.raw_weights", t.value(biased).shape, precision)

@@ -1,4 +1,4 @@
-"""Batch normalisation as it trains: by the moments of the batch, with running ones carried on."""
+"""Batch normalization in training: by the moments of the batch, with running ones updated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.teg.operators.monoids import HALF
 
 
 def _train(b: Builder, node: Node) -> list[Value | None]:
-    """The normal batch, and the running mean and variance moved towards the batch's."""
+    """Compute the normalized batch, and the running mean and variance moved towards the batch's."""
     x, scale, bias, mean, variance = (operand(b, node, k) for k in range(5))
     rank, inner = len(x.shape), "float32" if x.dtype in HALF else x.dtype
     axes = [k for k in range(rank) if k != 1]

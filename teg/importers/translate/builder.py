@@ -1,6 +1,6 @@
-"""Programs written as functions of values: each method emits a step and gives its result.
+"""Emission of programs by functions of values: each method emits a step and returns its result.
 
-Translators of several front ends compose these; names and sites are made here.
+Translators of several front ends compose these; names and sites are generated here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Operand = Value | float
 
 
 class Builder:
-    """Emits the steps of one call after the other, each under its name."""
+    """A builder of the steps of one call after the other, each under its name."""
 
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
@@ -34,12 +34,12 @@ class Builder:
         self._first_step = 0
 
     def enter(self, name: str, where: str) -> None:
-        """Steps from here on belong to what is called `name`; errors say that it is at `where`."""
+        """Start emitting steps that belong to the call `name`; errors say that it is at `where`."""
         self._name, self._where, self._count = name, where, 0
         self._first_step = len(self.translation.program.steps)
 
     def finish(self, result: Value, name: str, site: str = "") -> None:
-        """Let the call's result be known as `name`: the step that made it takes the name over.
+        """Name the call's result `name`: the step that produced it takes over the name.
 
         That step is then at `site` (by default at `name`).
         """
@@ -58,20 +58,20 @@ class Builder:
             self.translation.alias(name, result.name)
 
     def fresh(self) -> str:
-        """A name for the next value of this call."""
+        """Return a new name for the next value of this call."""
         self._count += 1
         return f"{self._name}/{self._count}"
 
     def refuse(self, reason: str) -> ImportFailure:
-        """The error that the current call is unsupported for a reason."""
+        """Build the error that the current call is unsupported for a reason."""
         return ImportFailure(f"{self._where} {reason}")
 
     def value(self, name: str) -> Value:
-        """The value called `name`."""
+        """Return the value called `name`."""
         return self.translation.value(name)
 
     def known(self, value: Value) -> Literal | None:
-        """The value's elements, where they are known at import."""
+        """Return the value's elements where they are known at import, else None."""
         return self.translation.literal(value.name)
 
     def compute(
@@ -86,7 +86,7 @@ class Builder:
         sizes: Mapping[str, int] | None = None,
         positional: bool = False,
     ) -> Value:
-        """A step of any operator; sizes of labels come from the inputs, others from `sizes`."""
+        """Emit a step of any operator; sizes of labels come from the inputs, others from `sizes`."""
         found = dict(sizes or {})
         for value, own in zip(inputs, labels, strict=True):
             found.update((d, s) for d, s in zip(own, value.shape, strict=True) if d and d not in found)
@@ -99,7 +99,7 @@ class Builder:
         return self.value(self.translation.emit(step))
 
     def cells(self, function: Callable[..., Expr], *operands: Operand, dtype: str, within: str = "") -> Value:
-        """`function` of expressions on broadcast operands, computed in element type `within` (default: `dtype`).
+        """Apply `function` to expressions of broadcast operands, in element type `within` (default: `dtype`).
 
         Half-precision types are computed in float32, as torch does.
         """
@@ -117,7 +117,7 @@ class Builder:
     def elements(
         self, tree: tuple[Any, ...], values: Sequence[Value], dtype: str, shape: Sequence[int] | None = None
     ) -> Value:
-        """A cell step of a finished expression; `shape` where no operand has it."""
+        """Emit a cell step of a finished expression; `shape` is needed where no operand has it."""
         if shape is not None and not values:
             labels, sizes = plain_labels(len(shape)), dict(zip(plain_labels(len(shape)), shape, strict=True))
             return self.compute("cell", (), (), labels, dtype, {"expr": tree, "dtype": dtype}, sizes=sizes)
@@ -130,34 +130,34 @@ class Builder:
         return self.value(name)
 
     def cast(self, value: Value, dtype: str) -> Value:
-        """The value in another element type."""
+        """Cast the value to another element type."""
         return value if value.dtype == dtype else self.elements(("cast", dtype, ("input", 0)), [value], dtype)
 
     def literal(self, array: np.ndarray) -> Value:
-        """A constant that the translation brings in."""
+        """Add a constant that the translation introduces."""
         return self.value(self.translation.add_literal(self.fresh(), np.asarray(array)))
 
     def full(self, shape: Sequence[int], number: Any, dtype: str) -> Value:
-        """A constant with equal elements."""
+        """Build a constant with equal elements."""
         fill = literal(np.asarray(number).astype(numpy_dtype(dtype)).reshape((1,) * len(shape))).array
         name = self.fresh()
         self.translation.know(name, Literal(fill, tuple(int(s) for s in shape)))
         return self.value(name)
 
     def relabel(self, value: Value, source: Labels, target: Labels, shape: Sequence[int]) -> Value:
-        """Transposition, squeeze, unsqueeze, broadcast: see `Translation.relabel`."""
+        """Transpose, squeeze, unsqueeze or broadcast a value: see `Translation.relabel`."""
         output = self.fresh()
         return self.value(self.translation.relabel(output, value.name, output, source, target, shape))
 
     def permute(self, value: Value, order: Sequence[int]) -> Value:
-        """The dimensions in another order."""
+        """Permute the dimensions of a value."""
         labels = plain_labels(len(value.shape))
         if list(order) == list(range(len(order))):
             return value
         return self.relabel(value, labels, tuple(labels[k] for k in order), [value.shape[k] for k in order])
 
     def unsqueeze(self, value: Value, *axes: int) -> Value:
-        """Dimensions of size 1 added at `axes` of the result (ascending, not negative)."""
+        """Add dimensions of size 1 at `axes` of the result (ascending, not negative)."""
         shape = list(value.shape)
         labels, target = plain_labels(len(shape)), list(plain_labels(len(shape)))
         for axis in axes:
@@ -166,7 +166,7 @@ class Builder:
         return self.relabel(value, labels, tuple(target), shape)
 
     def squeeze(self, value: Value, *axes: int) -> Value:
-        """The dimensions `axes`, of size 1, dropped."""
+        """Drop the dimensions `axes`, of size 1."""
         labels = plain_labels(len(value.shape))
         kept = [k for k in range(len(value.shape)) if k not in axes]
         if len(kept) == len(value.shape):
@@ -174,26 +174,26 @@ class Builder:
         return self.relabel(value, labels, tuple(labels[k] for k in kept), [value.shape[k] for k in kept])
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The same elements at another shape."""
+        """Reshape a value."""
         output = self.fresh()
         return self.value(self.translation.reshape(output, value.name, output, tuple(shape)))
 
     def expand(self, value: Value, shape: Sequence[int]) -> Value:
-        """Broadcast to `shape`."""
+        """Broadcast a value to `shape`."""
         output = self.fresh()
         return self.value(broadcast_to(self.translation, output, value.name, output, shape))
 
     def slice(self, value: Value, ranges: Sequence[range]) -> Value:
-        """The coordinates in `ranges`."""
+        """Slice a value to the coordinates in `ranges`."""
         output = self.fresh()
         return self.value(self.translation.slice(output, value.name, output, ranges))
 
     def part(self, value: Value, axis: int, span: range) -> Value:
-        """The coordinates `span` along one dimension."""
+        """Slice the coordinates `span` along one dimension."""
         return self.slice(value, [span if k == axis else range(s) for k, s in enumerate(value.shape)])
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """The values one after the other."""
+        """Concatenate the values."""
         if len(values) == 1:
             return values[0]
         output = self.fresh()
@@ -202,7 +202,7 @@ class Builder:
     def pad(
         self, value: Value, low: Sequence[int], high: Sequence[int], fill: float = 0, mode: str = "constant"
     ) -> Value:
-        """Elements added (or, where negative, taken off) before and after."""
+        """Pad the value before and after; negative widths crop it."""
         crop = [range(max(-a, 0), s - max(-b, 0)) for s, a, b in zip(value.shape, low, high, strict=True)]
         value = self.slice(value, crop)
         if all(n <= 0 for n in (*low, *high)):
@@ -212,7 +212,7 @@ class Builder:
         return self.value(pad(self.translation, output, value.name, output, *widths, mode=mode, fill=fill))
 
     def contract(self, values: Sequence[Value], labels: Sequence[Labels], target: Labels) -> Value:
-        """The sum of products over all labels that `target` lacks."""
+        """Contract the values: sum their products over all labels that `target` lacks."""
         output = self.fresh()
         names = [v.name for v in values]
         return self.value(contract(self.translation, output, names, labels, output, target))
@@ -220,7 +220,7 @@ class Builder:
     def reduce(
         self, value: Value, axes: Sequence[int], monoid: str = "sum", keep: bool = False, scale: float = 1.0
     ) -> Value:
-        """A reduction over `axes` (not negative); `keep` leaves them with size 1."""
+        """Reduce a value over `axes` (not negative); `keep` leaves them with size 1."""
         if value.dtype == "bool":
             monoid = {"max": "any", "min": "all", "sum": "any", "prod": "all"}.get(monoid, monoid)
         labels = plain_labels(len(value.shape))
@@ -232,7 +232,7 @@ class Builder:
         return self.compute("reduce", [value], [labels], target, value.dtype, attributes, sizes=sizes)
 
     def dilate(self, value: Value, axis: int, factor: int) -> Value:
-        """Zeros between the elements along `axis`: element i is at `i * factor`, the last one stays the last."""
+        """Insert zeros between the elements along `axis`: element i is at `i * factor`, the last one stays the last."""
         if factor == 1:
             return value
         size = value.shape[axis]
@@ -240,7 +240,7 @@ class Builder:
         return self.part(spread, axis, range((size - 1) * factor + 1))
 
     def gather(self, table: Value, index: Value, axis: int, aligned: Sequence[int] = ()) -> Value:
-        """The slices of `table` along `axis` that `index` names; the dimensions `aligned` of both run together.
+        """Gather the slices of `table` along `axis` that `index` names; `aligned` dimensions are shared by both.
 
         The result has the table's dimensions, with those of the index that are not aligned in the place of `axis`.
         """
@@ -263,7 +263,7 @@ class Builder:
         monoid: str = "sum",
         base: Value | None = None,
     ) -> Value:
-        """The opposite of `gather`: `updates` combined where `index` puts them along a new dimension of `size`.
+        """Scatter, the inverse of `gather`: combine `updates` at the places `index` along a new dimension of `size`.
 
         `monoid` is sum, prod, max, min (from its identity; sum from zero), or last, which keeps `base` elsewhere.
         `updates` has the dimensions that the gather of the same index would give.
@@ -291,7 +291,7 @@ class Builder:
         attributes: Mapping[str, Any],
         count: int | None = None,
     ) -> Value:
-        """An operator along one dimension, which stays whole: a scan, a sort; `count` elements remain of it."""
+        """Emit an operator along one dimension, which stays whole: a scan, a sort; `count` elements of it remain."""
         labels = plain_labels(len(value.shape))
         own = labels[axis]
         target = labels if count is None else tuple("s" if d == own else d for d in labels)
@@ -302,13 +302,13 @@ class Builder:
         )
 
     def axis(self, axis: int, rank: int) -> int:
-        """`axis` counted from the front."""
+        """Return `axis` counted from the front."""
         if not -max(rank, 1) <= axis < max(rank, 1):
             raise self.refuse(f"names dimension {axis} of a tensor of rank {rank}")
         return axis % max(rank, 1)
 
     def axes(self, given: Any, rank: int) -> list[int]:
-        """Dimensions counted from the front, ascending; none given means all."""
+        """Return dimensions counted from the front, ascending; none given means all."""
         listed = [given] if isinstance(given, int) else list(given or ())
         return sorted({self.axis(int(a), rank) for a in listed}) if listed else list(range(rank))
 

@@ -1,4 +1,4 @@
-"""Casts: rounding and saturation as the ONNX standard has them for short floats."""
+"""Casts, with rounding and saturation as the ONNX standard defines them for short floats."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _between(e: Expr, low: float, high: float) -> Expr:
 
 
 def saturated(e: Expr, dtype: str) -> Expr:
-    """The expression inside what a short float holds, where casts to it stop there."""
+    """Clamp the expression to the range of a short float, where casts to it saturate."""
     return _between(e, *bounds(dtype)) if dtype in SATURATING else e
 
 
 def _power_of_two(node: Node, saturate: bool) -> Expr:
-    """The magnitude as a power of two; what is infinite is no number, and zero is the smallest power."""
+    """Compute the magnitude as a power of two; infinities become NaN, and zero the smallest power."""
     size: Expr = ("abs", ("cast", "float64", X))
     mode = str(node.get("round_mode", "up"))
     exponents: dict[str, Expr] = {
@@ -63,7 +63,7 @@ def _cast(t: Translation, node: Node) -> None:
 
 
 def _bit_cast(t: Translation, node: Node) -> None:
-    """The same bits as elements of another type of the same size."""
+    """Reinterpret the bits as elements of another type of the same size."""
     given, wanted = t.value(node.inputs[0]).dtype, element_type(int(node.get("to")), node.where)
     if item_bytes(given) != item_bytes(wanted):
         raise ImportFailure(f"{node.where}: elements of {given} have not as many bits as those of {wanted}")

@@ -1,4 +1,4 @@
-"""Columns of windows added back into pictures of any rank."""
+"""Columns of windows added back into images of any rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ints = Sequence[int]
 
 
 def tap_spans(out: Ints, tap: Ints, dilations: Ints, strides: Ints) -> list[range]:
-    """The padded coordinates that one tap of every window reads."""
+    """Return the padded coordinates that one tap of every window reads."""
     return [
         range(k * d, k * d + s * (n - 1) + 1, s)
         for n, k, d, s in zip(out, tap, dilations, strides, strict=True)
@@ -27,10 +27,10 @@ def tap_spans(out: Ints, tap: Ints, dilations: Ints, strides: Ints) -> list[rang
 def added_columns(
     b: Builder, x: Value, size: Ints, kernel: Ints, dilations: Ints, strides: Ints, low: Ints, high: Ints
 ) -> Value:
-    """`x` is `(n, c * taps, windows)`: each tap put where it reads, all added up, without the padding.
+    """Sum the taps of `x`, `(n, c * taps, windows)`, each placed where it reads, without the padding.
 
     Raises:
-        ImportFailure: the columns do not fit the picture of `size`.
+        ImportFailure: the columns do not fit the image of `size`.
     """
     wide = [s + a + z for s, a, z in zip(size, low, high, strict=True)]
     out = [
@@ -57,7 +57,7 @@ def added_columns(
 
 
 def _among_zeros(b: Builder, x: Value, axis: int, span: range, size: int) -> Value:
-    """The elements at `span` of a dimension of `size` that is zero everywhere else."""
+    """Place the elements at `span` of a dimension of `size` that is zero everywhere else."""
     spread = b.dilate(x, axis, span.step)
     rest = size - span.start - spread.shape[axis]
     low, high = ([n if k == axis else 0 for k in range(len(x.shape))] for n in (span.start, rest))

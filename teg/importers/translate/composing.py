@@ -14,7 +14,7 @@ Results = Value | Sequence[Value | None]
 
 
 def composed(build: Callable[[Builder, Node], Results]) -> Callable[[Translation, Node], None]:
-    """A translator from a function that gives the node's results, None for those that it cannot give."""
+    """Build a translator from a function that returns the node's results, None for those that it cannot produce."""
 
     def translate(t: Translation, node: Node) -> None:
         b = Builder(t)
@@ -29,10 +29,10 @@ def composed(build: Callable[[Builder, Node], Results]) -> Callable[[Translation
 
 
 def operand(b: Builder, node: Node, position: int) -> Value:
-    """An input that must be there.
+    """Return a required input.
 
     Raises:
-        ImportFailure: it is left out.
+        ImportFailure: the input is left out.
     """
     found = optional_operand(b, node, position)
     if found is None:
@@ -41,6 +41,6 @@ def operand(b: Builder, node: Node, position: int) -> Value:
 
 
 def optional_operand(b: Builder, node: Node, position: int) -> Value | None:
-    """An input, or None where it is left out."""
+    """Return an input, or None where it is left out."""
     given = position < len(node.inputs) and node.inputs[position]
     return b.value(node.inputs[position]) if given else None

@@ -1,4 +1,4 @@
-"""Control flow of ONNX whose course is known at import: branches are chosen, loops and scans are unrolled."""
+"""Control flow of ONNX that is known at import: branches are selected, loops and scans are unrolled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ MOST_NODES = 50_000
 
 
 def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
-    """Translate the nodes of a body, whose inputs are called `given` outside; gives the names of its outputs.
+    """Translate the nodes of a body, within the limit of nodes; return the names of its outputs.
+
+    `given` maps the body's inputs to the values outside.
 
     Raises:
         ImportFailure: a node of the body is refused, or the program grows too long.
@@ -33,7 +35,9 @@ def run_body(t: Translation, node: Node, body: Any, given: Mapping[str, str], pr
 
 
 def inline(t: Translation, body: Any, given: Mapping[str, str], prefix: str) -> list[str]:
-    """Translate the nodes of a body, whose inputs are called `given` outside; gives the names of its outputs.
+    """Translate the nodes of a body; return the names of its outputs.
+
+    `given` maps the body's inputs to the values outside.
 
     Raises:
         ImportFailure: a node of the body is refused.
@@ -54,7 +58,7 @@ def inline(t: Translation, body: Any, given: Mapping[str, str], prefix: str) -> 
 
 
 def _rename(graph: Any, names: Mapping[str, str]) -> None:
-    """Values called otherwise, in the bodies inside too where these do not define them themselves."""
+    """Rename values, also in nested bodies where these do not define them themselves."""
     for node in graph.node:
         for k, name in enumerate(node.input):
             node.input[k] = names.get(name, name)
@@ -70,7 +74,7 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
 
 
 def _if(t: Translation, node: Node) -> None:
-    """The branch of a known condition; both, and a choice between their values, where the shapes are equal."""
+    """Translate the branch of a known condition, else both, selecting between values of equal shapes."""
     known = t.literal(node.inputs[0])
     if known is not None:
         chosen = "then_branch" if bool(known.full.reshape(-1)[0]) else "else_branch"
@@ -99,7 +103,7 @@ def _if(t: Translation, node: Node) -> None:
 
 
 def _loop(t: Translation, node: Node) -> None:
-    """Known numbers of iterations; a loop may end earlier by a condition that is known each time."""
+    """Unroll a loop with a known number of iterations; it may end earlier by a condition that is known each time."""
     body, carried = node.get("body"), [t.resolve(n) for n in node.inputs[2:]]
     trips, running = t.constant(node, 0, "trip count"), t.constant(node, 1, "condition")
     count = None if trips is None else int(trips.reshape(-1)[0])
@@ -129,7 +133,7 @@ def _loop(t: Translation, node: Node) -> None:
 
 
 def _scan(t: Translation, node: Node) -> None:
-    """One iteration for each slice of the scanned inputs."""
+    """Unroll a scan: one iteration for each slice of the scanned inputs."""
     if t.opset < 9:
         raise ImportFailure(f"{node.where} is supported from opset 9 on, where it has no batch of its own")
     body, scanned = node.get("body"), int(node.attributes["num_scan_inputs"])
@@ -159,7 +163,7 @@ def _scan(t: Translation, node: Node) -> None:
 
 
 def _slice(t: Translation, site: str, name: str, output: str, axis: int, position: int) -> str:
-    """One slice along `axis`, which goes."""
+    """Take one slice along `axis`, which is removed."""
     shape = t.value(name).shape
     ranges = [range(position, position + 1) if k == axis else range(s) for k, s in enumerate(shape)]
     part = t.slice(f"{site}.slice", name, f"{output}.slice", ranges)
@@ -169,7 +173,7 @@ def _slice(t: Translation, site: str, name: str, output: str, axis: int, positio
 def _finish(
     t: Translation, node: Node, carried: Sequence[str], rows: Sequence[Sequence[str]], axes: Sequence[int]
 ) -> None:
-    """The last values of what is carried, and what each iteration gave one after the other."""
+    """Name the last values of the carried state, and concatenate the values of each iteration."""
     for output, name in zip(node.outputs, carried, strict=False):
         if output:
             t.alias(output, name)

@@ -1,4 +1,4 @@
-"""Deformable convolution: every tap of every window is sampled where an offset says, then one product."""
+"""Deformable convolution: every tap of every window is sampled at its offset, then one product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTSIDE_IS_ZERO = Rules("zeros", corners=True, cubic_bounded=True)
 
 
 def _tap_lines(node: Node, kernel: Sequence[int], out: Sequence[int]) -> list[np.ndarray]:
-    """Per spatial dimension where each tap of each window lies without its offset, `(1, taps, *out)`."""
+    """Compute per spatial dimension the position of each tap of each window without its offset, `(1, taps, *out)`."""
     rank = len(kernel)
     strides, dilations = ([int(v) for v in node.get(a) or (1,) * rank] for a in ("strides", "dilations"))
     low = [int(v) for v in node.get("pads") or (0,) * 2 * rank][:rank]
@@ -31,7 +31,7 @@ def _tap_lines(node: Node, kernel: Sequence[int], out: Sequence[int]) -> list[np
 
 
 def _deform_conv(b: Builder, node: Node) -> Value:
-    """Groups of offsets are pictures of their own."""
+    """Translate a deformable convolution; groups of offsets are treated as separate images."""
     x, weight, offset = (operand(b, node, k) for k in range(3))
     bias, mask = optional_operand(b, node, 3), optional_operand(b, node, 4)
     (n, channels, *spatial), kernel, out = x.shape, weight.shape[2:], offset.shape[2:]

@@ -1,4 +1,4 @@
-"""Elementwise ONNX operators become cells: an expression over broadcast operands."""
+"""Translation of elementwise ONNX operators to cells: an expression over broadcast operands."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ X: Expr = ("input", 0)
 
 
 def const(value: float) -> Expr:
-    """A number in an expression."""
+    """Build an expression for a number."""
     return ("const", value)
 
 
@@ -114,7 +114,7 @@ def _identity(t: Translation, node: Node) -> None:
 
 
 def _dropout(t: Translation, node: Node) -> None:
-    """Dropout at inference, or of nothing, is the identity, and its mask keeps everything."""
+    """Translate dropout at inference, or with ratio 0, as the identity, with a mask that keeps everything."""
     training = t.constant(node, 2, "training mode")
     if training is not None and bool(training.reshape(-1)[0]):
         ratio = t.constant(node, 1, "ratio")
@@ -130,7 +130,7 @@ def _dropout(t: Translation, node: Node) -> None:
 
 
 def _is_infinite(t: Translation, node: Node) -> None:
-    """Infinite, with a sign that counts."""
+    """Test for infinity, with the signs that the node detects."""
     up, down = bool(node.get("detect_positive", 1)), bool(node.get("detect_negative", 1))
     expr: Expr = ("is_inf", X)
     if up != down:
@@ -141,7 +141,7 @@ def _is_infinite(t: Translation, node: Node) -> None:
 
 
 def _clip(t: Translation, node: Node) -> None:
-    """Bounds are attributes before opset 11, then inputs; known ones become numbers in the expression."""
+    """Clip a value; bounds are attributes before opset 11, then inputs; known ones become numbers in the expression."""
     inputs, expr = [node.inputs[0]], X
     for position, (name, fn) in enumerate((("min", "max"), ("max", "min")), start=1):
         if name in node.attributes:

@@ -1,4 +1,4 @@
-"""What is known at import is computed at import, unless it is large or merely moves weights about."""
+"""Constant folding of nodes with known inputs, unless the result is large or they merely move weights."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNFOLD_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 def fold_node(t: Translation, node: Node, has_steps: bool) -> bool:
-    """Compute the node now, if its inputs are known and its result is small enough to keep.
+    """Compute the node now, if its inputs are known and its result is small; return whether it was computed.
 
     Raises:
         ImportFailure: the node cannot be evaluated.
@@ -91,7 +91,7 @@ def _unfolds(inputs: Sequence[Literal | None]) -> bool:
 
 
 def _grows(t: Translation, node: Node, inputs: Sequence[Literal | None], versions: Mapping[str, int]) -> bool:
-    """Whether the result of an operator that may make much of little would be too large to compute here."""
+    """Return whether the result of an operator that may grow its inputs would be too large to compute here."""
     if node.op in NEVER_LARGER:
         return False
     given = sum(c.array.nbytes for c in inputs if c is not None)
@@ -105,7 +105,7 @@ def _grows(t: Translation, node: Node, inputs: Sequence[Literal | None], version
 
 
 def _compressed(node: Node, inputs: Sequence[Literal | None]) -> tuple[Literal, ...] | None:
-    """Results that repeat a smaller array, without writing them out."""
+    """Compute a result that repeats a smaller array without writing it out; None for other results."""
     if node.op not in _BY_OP or any(c is None for c in inputs):
         return None
     result = _BY_OP[node.op](node, [c for c in inputs if c is not None])
@@ -113,7 +113,7 @@ def _compressed(node: Node, inputs: Sequence[Literal | None]) -> tuple[Literal, 
 
 
 def _constant(node: Node, _: Sequence[Literal]) -> Literal:
-    """All forms of it but text."""
+    """Return the constant in any of its forms but text."""
     for name, dtype in CONSTANT_FORMS.items():
         if name in node.attributes:
             return literal(np.asarray(node.attributes[name], dtype))

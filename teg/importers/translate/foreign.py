@@ -1,4 +1,4 @@
-"""ONNX nodes that nothing here translates: fixed blocks whose meaning is ONNX's own reference."""
+"""ONNX nodes without a translation here: fixed blocks whose meaning is that of ONNX's own reference."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _plain(node: Node, name: str, value: Any) -> Any:
 def _types(
     t: Translation, node: Node, names: Sequence[str], declared: Mapping[str, Any]
 ) -> dict[str, Output]:
-    """Shapes and element types of the node's outputs: inferred by ONNX, else as the model states them."""
+    """Return shapes and element types of the node's outputs: inferred by ONNX, else as the model states them."""
     operands = {n: (t.value(n), t.literal(n)) for n in names}
     inferred = infer_types(node, {"": t.opset, node.domain: t.version(node.domain)}, operands)
     found: dict[str, Output] = {}

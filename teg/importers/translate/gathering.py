@@ -31,7 +31,7 @@ def _gather(t: Translation, node: Node) -> None:
 
 
 def read_rows(t: Translation, site: str, table: str, indices: str, output: str, axis: int) -> str:
-    """The slices of a table that indices name: a view, if these are regular."""
+    """Take the slices of a table that indices name: a view, if these are regular, else a gather."""
     law = law_of(t, indices)
     if law is None or not strided(t, site, table, output, axis, law, t.value(indices).shape):
         gather(t, site, table, indices, output, axis)
@@ -39,7 +39,7 @@ def read_rows(t: Translation, site: str, table: str, indices: str, output: str, 
 
 
 def _sliced(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
-    """Emit a slice, if the indices are an arithmetic progression."""
+    """Emit a slice, if the indices are an arithmetic progression; return whether they are."""
     table = t.value(node.inputs[0])
     size = table.shape[axis]
     flat = np.where(indices < 0, indices + size, indices).reshape(-1)
@@ -57,7 +57,7 @@ def _sliced(t: Translation, node: Node, axis: int, indices: np.ndarray) -> bool:
 
 
 def _progression(flat: np.ndarray) -> range | None:
-    """The indices as a range, if they are one (and more than the same index again)."""
+    """Return the indices as a range, if they are one (and more than the same index again), else None."""
     if flat.size == 1:
         return range(int(flat[0]), int(flat[0]) + 1)
     law = affine(flat)
@@ -76,7 +76,7 @@ def _check_span(node: Node, span: range, axis: int, size: int) -> None:
 
 
 def _gather_elements(t: Translation, node: Node) -> None:
-    """One element per position; the table may be larger than the indices along the other dimensions."""
+    """Gather one element per position; the table may be larger than the indices along the other dimensions."""
     table, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     axis = normal_axis(node, int(node.get("axis", 0)), len(table.shape))
     region = [range(size if k == axis else index.shape[k]) for k, size in enumerate(table.shape)]
@@ -91,7 +91,7 @@ def _gather_elements(t: Translation, node: Node) -> None:
 
 
 def progression_along(node: Node, known: Literal, axis: int, size: int) -> range | None:
-    """Known positions along `axis` as a range, if they are the same progression on every line."""
+    """Return known positions along `axis` as a range, if they are the same progression on every line, else None."""
     if any(n > 1 for k, n in enumerate(known.array.shape) if k != axis):
         return None
     line = np.broadcast_to(known.array, [s if k == axis else 1 for k, s in enumerate(known.shape)])
@@ -102,7 +102,7 @@ def progression_along(node: Node, known: Literal, axis: int, size: int) -> range
 
 
 def _gather_nd(t: Translation, node: Node) -> None:
-    """Index vectors over the leading dimensions (after the batch's); a grid of progressions is a view."""
+    """Gather by index vectors over the leading dimensions (after the batch's); a grid of progressions is a view."""
     batch = int(node.get("batch_dims", 0))
     table, output = t.value(node.inputs[0]), node.outputs[0]
     vectors = vectors_of(t, node, table.shape, batch)
@@ -127,7 +127,7 @@ def _gather_nd(t: Translation, node: Node) -> None:
 
 
 def _compress(t: Translation, node: Node) -> None:
-    """Known conditions choose positions; without axis those of the flattened value."""
+    """Select positions by a known condition; without axis those of the flattened value."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     condition = t.constant(node, 1, "condition")
     if condition is None:

@@ -1,4 +1,4 @@
-"""ONNX operators whose elements follow from their coordinates: OneHot, EyeLike, Range."""
+"""ONNX operators whose elements are computed from their coordinates: OneHot, EyeLike, Range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapestry.teg.importers.translate.translation import Translation, Translator
 
 
 def _one_hot(t: Translation, node: Node) -> None:
-    """`values[1]` at the position, `values[0]` elsewhere; positions outside `[-depth, depth)` are nowhere."""
+    """Select `values[1]` at the position, `values[0]` elsewhere; positions outside `[-depth, depth)` match nowhere."""
     index, values, output = t.value(node.inputs[0]), t.value(node.inputs[2]), node.outputs[0]
     depth = t.constant(node, 1, "depth")
     if depth is None:
@@ -33,7 +33,7 @@ def _one_hot(t: Translation, node: Node) -> None:
 
 
 def _element(t: Translation, node: Node, name: str, k: int) -> str:
-    """One element of a line, as a line of its own."""
+    """Take one element of a line, as a line of size 1."""
     output, known = f"{node.outputs[0]}.values.{k}", t.literal(name)
     if known is not None:
         return t.add_literal(output, known.full[k : k + 1])
@@ -51,7 +51,7 @@ def _eye_like(t: Translation, node: Node) -> None:
 
 
 def _range(t: Translation, node: Node) -> None:
-    """A long progression is a generator; short ones were computed at import."""
+    """Emit a long progression as a generator; short ones were computed at import."""
     bounds = [t.constant(node, k, name) for k, name in enumerate(("start", "limit", "delta"))]
     start, limit, delta = (np.asarray(b).reshape(-1)[0] for b in bounds)
     dtype = np.asarray(bounds[0]).dtype.name

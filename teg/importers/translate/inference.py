@@ -1,4 +1,4 @@
-"""What ONNX's own shape inference says of one node, given the types of its operands and what is known of them."""
+"""ONNX's own shape inference for one node, given the types of its operands and their known values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Output = tuple[tuple[int, ...], str]
 def infer_types(
     node: Node, versions: Mapping[str, int], operands: Mapping[str, tuple[Value, Literal | None]]
 ) -> dict[str, Any]:
-    """The types of the node's outputs by name, as ONNX has them.
+    """Infer the types of the node's outputs by name, as ONNX represents them.
 
     Raises:
         ImportFailure: the operands do not fit together.
@@ -48,7 +48,7 @@ def infer_types(
 
 
 def static_type(kind: Any, node: Node) -> Output | None:
-    """Shape and element type of a type that states them fully; None for one that does not.
+    """Return shape and element type of a type that states them fully; None for one that does not.
 
     Raises:
         ImportFailure: it is no tensor.

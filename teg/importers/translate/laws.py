@@ -15,7 +15,7 @@ DEEPEST = 24
 
 
 class Law(NamedTuple):
-    """Elements `start + sum of strides[d] * coordinate d`; dimensions of size 1 have stride 0."""
+    """An affine map with elements `start + sum of strides[d] * coordinate d`; dimensions of size 1 have stride 0."""
 
     start: int
     strides: tuple[int, ...]
@@ -26,12 +26,12 @@ class Law(NamedTuple):
         return tuple(d for d, s in enumerate(self.strides) if s)
 
     def bounds(self, shape: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest element at this shape."""
+        """Compute the least and the greatest element at this shape."""
         ends = [s * (n - 1) for s, n in zip(self.strides, shape, strict=True)]
         return self.start + sum(min(e, 0) for e in ends), self.start + sum(max(e, 0) for e in ends)
 
     def within(self, shape: Sequence[int], size: int) -> Law | None:
-        """The same positions counted from the front, if none lies outside `[-size, size)` or both sides of 0."""
+        """Count the positions from the front; None if one is outside `[-size, size)` or they are on both sides of 0."""
         low, high = self.bounds(shape)
         if low < 0:
             low, high, shifted = low + size, high + size, self._replace(start=self.start + size)
@@ -44,12 +44,12 @@ Seen = dict[str, Law | None]
 
 
 def law_of(t: Translation, name: str) -> Law | None:
-    """The law of an integer value; None where there is none, or it is not seen."""
+    """Find the affine law of an integer value; None where there is none, or it is not recognized."""
     return _law_of(t, name, 0, {})
 
 
 def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> Law | None:
-    """See `law_of`; values that several steps read are looked at once."""
+    """Find the law of a value, see `law_of`; values that several steps read are analyzed once."""
     value = t.value(name)
     if value.name not in seen:
         seen[value.name] = None
@@ -74,7 +74,7 @@ def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> Law | Non
 
 
 def known_law(known: Literal) -> Law | None:
-    """The law of a known value."""
+    """Find the law of a known value; None if there is none."""
     array = known.array
     if array.dtype.kind not in "iu" or array.size == 0:
         return None
@@ -93,7 +93,7 @@ def _relabelled(law: Law, source: Sequence[str], target: Sequence[str]) -> Law:
 
 
 def _with_ones(law: Law, old: Sequence[int], new: Sequence[int]) -> Law | None:
-    """The law at a shape that differs in sizes 1 only."""
+    """Return the law at a shape that differs in sizes 1 only, else None."""
     if [s for s in old if s != 1] != [s for s in new if s != 1]:
         return None
     strides = iter([s for s, n in zip(law.strides, old, strict=True) if n != 1])
@@ -101,7 +101,7 @@ def _with_ones(law: Law, old: Sequence[int], new: Sequence[int]) -> Law | None:
 
 
 class _Sum(NamedTuple):
-    """A constant plus multiples of labelled coordinates."""
+    """A constant plus multiples of labeled coordinates."""
 
     start: int
     terms: dict[str, int]
@@ -124,7 +124,7 @@ def _cell_law(t: Translation, step: Compute, depth: int, seen: Seen) -> Law | No
 
 
 def _sum_of(expr: Any, inputs: Sequence[_Sum | None], depth: int) -> _Sum | None:
-    """The expression as a sum, if it is one."""
+    """Convert the expression to a sum, if it is one, else None."""
     if depth > DEEPEST:
         return None
     name, *rest = expr

@@ -15,7 +15,7 @@ from tapestry.teg.importers.translate.translation import Translation, Translator
 def contract(
     t: Translation, site: str, names: Sequence[str], labels: Sequence[Labels], output: str, target: Labels
 ) -> str:
-    """The sum of products over all labels that `target` lacks."""
+    """Contract the values: sum their products over all labels that `target` lacks."""
     values = [t.value(n) for n in names]
     sizes: dict[str, int] = {}
     for value, own in zip(values, labels, strict=True):
@@ -25,7 +25,7 @@ def contract(
 
 
 def matmul(t: Translation, node: Node) -> None:
-    """numpy's product of stacked matrices."""
+    """Multiply stacked matrices as numpy does."""
     a, b = (t.value(n).shape for n in node.inputs)
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
         raise ImportFailure(f"{node.where}: shapes {list(a)} and {list(b)} do not multiply")
@@ -40,7 +40,7 @@ def matmul(t: Translation, node: Node) -> None:
 
 
 def _batch(own: Sequence[int], other: Sequence[int], rank: int) -> Labels:
-    """Labels of batch dimensions, aligned at the right; `""` where this operand is broadcast."""
+    """Return the labels of batch dimensions, aligned at the right; `""` where this operand is broadcast."""
     labels = []
     for k, size in enumerate(own):
         at = k - len(own)
@@ -95,7 +95,7 @@ def _einsum(t: Translation, node: Node) -> None:
 
 
 def _diagonal(t: Translation, node: Node, name: str, own: Labels, stem: str) -> tuple[str, Labels]:
-    """The last two dimensions of the first repeated label as one: a line of `size + 1` steps."""
+    """Take the diagonal of the last two dimensions of the first repeated label: a line in steps of `size + 1`."""
     label = next(d for d in own if own.count(d) > 1)
     *_, a, b = (k for k, d in enumerate(own) if d == label)
     shape = t.value(name).shape
@@ -114,7 +114,7 @@ def _diagonal(t: Translation, node: Node, name: str, own: Labels, stem: str) -> 
 
 
 def _einsum_labels(term: str, rank: int | None, node: Node, dots: int = 0) -> Labels:
-    """The labels of one term; an ellipsis stands for `_1`, `_2`, ... counted from the right."""
+    """Return the labels of one term; an ellipsis stands for `_1`, `_2`, ... counted from the right."""
     if any(c not in string.ascii_letters for c in term.replace("...", "")):
         raise ImportFailure(f"{node.where}: cannot read equation {node.get('equation')!r}")
     head, ellipsis, tail = term.partition("...")
@@ -123,7 +123,10 @@ def _einsum_labels(term: str, rank: int | None, node: Node, dots: int = 0) -> La
 
 
 def _einsum_default(labels: Sequence[Labels]) -> Labels:
-    """Without an arrow: the ellipsis, then the labels that occur once (a diagonal's occur twice), sorted."""
+    """Return the output labels of an equation without an arrow.
+
+    They are the ellipsis, then the labels that occur once (a diagonal's occur twice), sorted.
+    """
     counts = Counter(d for own in labels for d in own)
     once = sorted(d for d, n in counts.items() if n == 1 and not d.startswith("_"))
     dots = max((sum(d.startswith("_") for d in own) for own in labels), default=0)

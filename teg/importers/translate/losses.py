@@ -16,7 +16,7 @@ def _negative_log_likelihood(t: Translation, node: Node) -> None:
 
 
 def _softmax_cross_entropy(t: Translation, node: Node) -> None:
-    """The log-probabilities are the second output, if somebody wants them."""
+    """Translate a softmax cross entropy; the log-probabilities are the second output, if it is named."""
     scores = t.value(node.inputs[0])
     named = len(node.outputs) > 1 and node.outputs[1]
     output = t.declare(named or f"{node.outputs[0]}.log_prob", scores.shape, scores.dtype)
@@ -27,7 +27,7 @@ def _softmax_cross_entropy(t: Translation, node: Node) -> None:
 
 
 def _loss(t: Translation, node: Node, scores: str) -> None:
-    """Minus the weighted score of each target; ignored targets count nothing, not even in the mean."""
+    """Compute minus the weighted score of each target; ignored targets count nothing, not even in the mean."""
     value, target, output = t.value(scores), t.value(node.inputs[1]), node.outputs[0]
     dtype, ignored = value.dtype, node.get("ignore_index")
     given = node.get("reduction", "mean")
@@ -59,7 +59,7 @@ def _loss(t: Translation, node: Node, scores: str) -> None:
 
 
 def _weights(t: Translation, node: Node, places: str, target: str, skipped: object, dtype: str) -> str | None:
-    """The weight of each target: that of its class, 0 where it is ignored; None where all are 1."""
+    """Compute the weight of each target: that of its class, 0 where it is ignored; None where all are 1."""
     output = node.outputs[0]
     if len(node.inputs) > 2 and node.inputs[2]:
         found = gather(t, f"{node.name}.class", node.inputs[2], places, f"{output}.class", 0)

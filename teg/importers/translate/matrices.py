@@ -15,7 +15,7 @@ from tapestry.teg.operators.monoids import HALF
 
 
 def linalg(b: Builder, function: str, values: Sequence[Value], **options: Any) -> Value:
-    """One function on the last two dimensions; the others run together."""
+    """Apply one function to the last two dimensions; the others are batch dimensions."""
     stack = values[-1].shape[:-2]
     values = [b.expand(v, (*stack, *v.shape[-2:])) for v in values]
     lead = tuple(f"b{k}" for k in range(len(stack)))
@@ -35,7 +35,7 @@ def _det(b: Builder, node: Node) -> Value:
 
 
 def _lp_normalization(b: Builder, node: Node) -> Value:
-    """Each line by its 1-norm or 2-norm; lines of zeros stay."""
+    """Divide each line by its 1-norm or 2-norm; lines of zeros stay."""
     x, p = operand(b, node, 0), int(node.get("p", 2))
     axis = normal_axis(node, int(node.get("axis", -1)), len(x.shape))
     inner = "float32" if x.dtype in HALF else x.dtype

@@ -1,4 +1,4 @@
-"""ONNX operators that only move elements; most of them vanish into views and labels later."""
+"""ONNX operators that only move elements; most of them later become views and labels."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _unsqueeze(t: Translation, node: Node) -> None:
 
 
 def broadcast_to(t: Translation, site: str, name: str, output: str, wanted: Sequence[int]) -> str:
-    """`name` broadcast to `wanted`, numpy's rule, dimensions of either side may be 1."""
+    """Broadcast `name` to `wanted` by numpy's rule; dimensions of either side may be 1."""
     shape = t.value(name).shape
     result = np.broadcast_shapes(shape, tuple(wanted))
     if result == shape:
@@ -133,7 +133,7 @@ def _concat(t: Translation, node: Node) -> None:
 
 
 def _pad(t: Translation, node: Node) -> None:
-    """Negative padding is a slice; what remains is a pad block whose padded dimensions stay whole."""
+    """Translate negative padding to a slice, and the rest to a pad block whose padded dimensions stay whole."""
     value = t.value(node.inputs[0])
     rank = len(value.shape)
     pads = t.integers(node, 1, "pads") or ()
@@ -163,7 +163,7 @@ def pad(
     mode: str = "constant",
     fill: float = 0.0,
 ) -> str:
-    """Elements added before and after; `mode` as `numpy.pad` (constant, edge, reflect, wrap)."""
+    """Pad a value before and after; `mode` as in `numpy.pad` (constant, edge, reflect, wrap)."""
     value = t.value(name)
     if mode != "constant":
         return _extend(t, site, value.name, output, low, high, mode)
@@ -183,7 +183,7 @@ def pad(
 def _extend(
     t: Translation, site: str, name: str, output: str, low: Sequence[int], high: Sequence[int], mode: str
 ) -> str:
-    """The tensor between views of itself, one dimension after the other."""
+    """Pad the tensor with views of itself, one dimension after the other."""
     padded = [k for k, (a, b) in enumerate(zip(low, high, strict=True)) if a or b]
     if not padded:
         t.alias(output, name)

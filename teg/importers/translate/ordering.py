@@ -1,4 +1,4 @@
-"""ONNX operators that order elements or run along a dimension: TopK, ArgMax, CumSum, Hardmax, ..."""
+"""ONNX operators that sort elements or work along a dimension: TopK, ArgMax, CumSum, Hardmax, ..."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.teg.importers.translate.translation import Translation, Translator
 
 
 def _top_k(t: Translation, node: Node) -> None:
-    """Positions by a sort, values by reading there; `sorted=0` leaves the order to us."""
+    """Find positions by a sort and gather values there; with `sorted=0` any order is valid."""
     value = t.value(node.inputs[0])
     axis = normal_axis(node, int(node.get("axis", -1)), len(value.shape))
     (count,) = t.integers(node, 1, "k") or (0,)
@@ -46,7 +46,7 @@ def _cumulate(t: Translation, node: Node) -> None:
 
 
 def _hardmax(t: Translation, node: Node) -> None:
-    """1 where the first of the greatest elements is; before version 13 over all that follows the axis."""
+    """Return 1 at the first of the greatest elements; before version 13 over all dimensions from the axis on."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     old, rank = t.opset < 13, len(value.shape)
     axis = normal_axis(node, int(node.get("axis", 1 if old else -1)), rank)
@@ -68,7 +68,7 @@ def _hardmax(t: Translation, node: Node) -> None:
 
 
 def _reverse_sequence(t: Translation, node: Node) -> None:
-    """The first `length` elements of each batch entry backwards: read at positions computed from the lengths."""
+    """Reverse the first `length` elements of each batch entry: read at positions computed from the lengths."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     time, batch = int(node.get("time_axis", 0)), int(node.get("batch_axis", 1))
     lengths = t.value(node.inputs[1])

@@ -1,4 +1,4 @@
-"""Putting a block of values into a known region of a tensor: pads, concatenations and masks instead of scatters."""
+"""Writes of a block of values into a known region of a tensor: pads, concatenations and masks instead of scatters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REDUCTIONS = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max", "max
 
 
 def combine(t: Translation, site: str, base: str, part: str, output: str, reduction: str) -> str:
-    """What was there and what comes, element by element; adding to zeros is nothing."""
+    """Combine old and new values element by element; adding to zeros returns the new values."""
     known = t.literal(base)
     if reduction == "add" and known is not None and not known.array.any():
         t.alias(output, part)
@@ -33,7 +33,7 @@ def paste(
     ranges: Sequence[range],
     reduction: str = "none",
 ) -> str:
-    """`base` with `updates` at the coordinates in `ranges`, one per dimension, in place of or combined with it."""
+    """Write `updates` into `base` at the coordinates in `ranges`, one per dimension, or combine them with it."""
     shape, dtype = t.value(base).shape, t.value(base).dtype
     known = t.literal(base)
     if reduction != "none":
@@ -55,7 +55,7 @@ def paste(
 
 
 def _framed(t: Translation, site: str, base: str, updates: str, output: str, ranges: Sequence[range]) -> str:
-    """Concatenated dimension by dimension with what lies before and after it."""
+    """Concatenate the updates, dimension by dimension, with the parts before and after them."""
     shape = t.value(base).shape
     cut = [k for k, (r, s) in enumerate(zip(ranges, shape, strict=True)) if len(r) < s]
     if not cut:
@@ -86,7 +86,7 @@ def _spread(
     shape: Sequence[int],
     fill: Any,
 ) -> str:
-    """The updates at their coordinates in a tensor of `shape`, `fill` elsewhere."""
+    """Place the updates at their coordinates in a tensor of `shape`, `fill` elsewhere."""
     name = updates
     backward = [r.step < 0 and len(r) > 1 for r in ranges]
     if any(backward):
@@ -107,7 +107,7 @@ def _spread(
 def _dilated(
     t: Translation, site: str, name: str, output: str, axis: int, step: int, room: int, fill: Any
 ) -> str:
-    """Element i of dimension `axis` at `step * i`, cut off where there is no room for the last gap."""
+    """Place element i of dimension `axis` at `step * i`, cut off where there is no room for the last gap."""
     shape = t.value(name).shape
     before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
     column = t.reshape(f"{site}.column", name, f"{output}.column", (*before, size, 1, *after))
@@ -121,7 +121,7 @@ def _dilated(
 
 
 def _inside(ranges: Sequence[range], shape: Sequence[int]) -> Any:
-    """Whether the coordinates lie in all ranges."""
+    """Build the condition that the coordinates are in all ranges."""
     condition: Any = ("const", True)
     for k, (r, size) in enumerate(zip(ranges, shape, strict=True)):
         low, step, place = min(r), abs(r.step), ("index", f"d{k}")

@@ -1,4 +1,4 @@
-"""Pooling by windows: means, maxima and where they lie, p-norms."""
+"""Pooling by windows: means, maxima and their positions, p-norms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Windows(NamedTuple):
     out: tuple[int, ...]
 
     def beyond(self, size: Ints) -> list[int]:
-        """How far the last windows reach beyond the tensor."""
+        """Return the number of elements by which the last windows extend beyond the tensor, per dimension."""
         return [
             max((o - 1) * s + (k - 1) * d + 1 - p - n, 0)
             for o, s, k, d, p, n in zip(
@@ -43,7 +43,7 @@ class Windows(NamedTuple):
 
 
 def pooled(b: Builder, x: Value, w: Windows, kind: str, **given: Any) -> Value:
-    """One pool block over the elements that the windows reach."""
+    """Emit one pool block over the elements that the windows read."""
     rank = len(w.out)
     each = zip(x.shape[2:], w.kernel, w.strides, w.dilations, w.low, w.out, strict=True)
     x = b.slice(x, [*(range(s) for s in x.shape[:2]), *(range(read_extent(*v)) for v in each)])
@@ -62,7 +62,7 @@ def pooled(b: Builder, x: Value, w: Windows, kind: str, **given: Any) -> Value:
 
 
 def average(b: Builder, x: Value, w: Windows, included: bool, divisor: int | None = None) -> Value:
-    """Means; padding counts where it is `included`, but not what a last window reaches beyond it."""
+    """Compute means; padding counts if `included`, but not the elements that a last window reads beyond it."""
     size = x.shape[2:]
     beyond = [a > p for a, p in zip(w.beyond(size), w.high, strict=True)]
     if divisor is None and not (included and any(beyond)):
@@ -73,7 +73,7 @@ def average(b: Builder, x: Value, w: Windows, included: bool, divisor: int | Non
 
 
 def shares_of(b: Builder, w: Windows, size: Ints, included: bool, divisor: int | None, dtype: str) -> Value:
-    """Per window: taps in all by taps that count."""
+    """Compute for each window the number of its taps divided by the number of taps that count."""
     taps = math.prod(w.kernel)
     if divisor is not None:
         return b.full((), taps / divisor, dtype)
@@ -90,10 +90,10 @@ def shares_of(b: Builder, w: Windows, size: Ints, included: bool, divisor: int |
 def places_of_maxima(
     b: Builder, x: Value, values: Value, w: Windows, paces: Ints | None = None, lead: Ints = (0, 0)
 ) -> Value:
-    """Where each maximum lies (the first of equal ones), tap by tap.
+    """Compute the position of each maximum (the first of equal ones), tap by tap.
 
-    `paces` say per spatial dimension how far apart neighbours are counted (default: row by row), `lead` the same of
-    the two dimensions before them.
+    `paces` give per spatial dimension the distance at which neighbors are counted (default: row by row), `lead` the
+    same for the two dimensions before them.
     """
     size = x.shape[2:]
     paces = [math.prod(size[k + 1 :]) for k in range(len(size))] if paces is None else paces
@@ -121,7 +121,7 @@ def _tap(b: Builder, padded: Value, tap: Ints, w: Windows) -> Value:
 
 
 def _place(tap: Ints, w: Windows, paces: Ints) -> Any:
-    """The position that a tap reads, from the coordinates of the window."""
+    """Compute the position that a tap reads, from the coordinates of the window."""
     total: Any = None
     for k, pace in enumerate(paces):
         start = tap[k] * w.dilations[k] - w.low[k]
@@ -140,7 +140,7 @@ def _windows(b: Builder, node: Node) -> tuple[Value, Windows]:
 
 
 def _max_pool(b: Builder, node: Node) -> list[Value | None]:
-    """The maxima; their positions count all elements of the tensor, the picture's column by column if so ordered."""
+    """Compute the maxima; positions count all elements of the tensor, the image's column by column if so ordered."""
     x, w = _windows(b, node)
     values = pooled(b, x, w, "max")
     if len(node.outputs) < 2 or not node.outputs[1]:
@@ -158,7 +158,7 @@ def _average_pool(b: Builder, node: Node) -> Value:
 
 
 def _lp_pool(b: Builder, node: Node) -> Value:
-    """The p-norm of each window: the mean of the powers, by the number of taps, and its root."""
+    """Compute the p-norm of each window: the mean of the powers, times the number of taps, and its root."""
     x, w = _windows(b, node)
     if any(a > p for a, p in zip(w.beyond(x.shape[2:]), w.high, strict=True)):
         raise b.refuse("reaches beyond its padding, of which the standard says no norm")

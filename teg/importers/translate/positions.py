@@ -1,4 +1,4 @@
-"""Steps that read, write or find positions, for translators of any front end: dimensions are numbers here."""
+"""Steps that read, write or find positions, for translators of any front end; dimensions are numbers here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def gather(
     aligned: Pairs = (),
     mode: str = "strict",
 ) -> str:
-    """The slices of a table along `axis` that indices name; `aligned` (table, indices) dimensions run together."""
+    """Gather slices of a table along `axis` by indices; `aligned` (table, indices) dimensions are shared."""
     source, places = t.value(table), t.value(indices)
     own, index, free = _labels(len(source.shape), len(places.shape), axis, aligned)
     sizes = dict(zip(index, places.shape, strict=True))
@@ -48,7 +48,7 @@ def scatter(
     size: int = 0,
     mode: str = "strict",
 ) -> str:
-    """Updates sent to positions along `axis`: over `base` ("last"), or combined in a new tensor of `size`."""
+    """Scatter updates to positions along `axis`: over `base` ("last"), or combined in a new tensor of `size`."""
     places, values = t.value(indices), t.value(updates)
     rank = len(values.shape) - (len(places.shape) - len(aligned)) + 1
     own, index, free = _labels(rank, len(places.shape), axis, aligned)
@@ -65,7 +65,7 @@ def scatter(
 
 
 def _labels(rank: int, index_rank: int, axis: int, aligned: Pairs) -> tuple[Labels, Labels, Labels]:
-    """The labels of a table, of indices, and of those dimensions of the indices that are not aligned."""
+    """Return the labels of a table, of indices, and of those dimensions of the indices that are not aligned."""
     own = tuple(AXIS if k == axis else f"d{k}" for k in range(rank))
     partner = {k: own[d] for d, k in aligned}
     index = tuple(partner.get(k, f"i{k}") for k in range(index_rank))
@@ -82,7 +82,7 @@ def scan(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> str:
-    """The running sum (or another monoid) along `axis`."""
+    """Compute the running sum (or another monoid) along `axis`."""
     value = t.value(name)
     labels = plain_labels(len(value.shape))
     t.declare(output, value.shape, value.dtype)
@@ -94,7 +94,7 @@ def scan(
 def arg_reduce(
     t: Translation, site: str, name: str, output: str, axis: int, kind: str, last: bool = False
 ) -> str:
-    """Where along `axis` the greatest ("max") or least ("min") element is; the axis goes."""
+    """Compute the position along `axis` of the greatest ("max") or least ("min") element; the axis is removed."""
     value = t.value(name)
     labels = plain_labels(len(value.shape))
     t.declare(output, (*value.shape[:axis], *value.shape[axis + 1 :]), "int64")
@@ -105,7 +105,7 @@ def arg_reduce(
 
 
 def arg_sort(t: Translation, site: str, name: str, output: str, axis: int, count: int, largest: bool) -> str:
-    """The positions along `axis` of the first `count` elements in order, the largest or the smallest first."""
+    """Compute the positions along `axis` of the first `count` elements in order, the largest or the smallest first."""
     value = t.value(name)
     labels = plain_labels(len(value.shape))
     t.declare(output, (*value.shape[:axis], count, *value.shape[axis + 1 :]), "int64")
@@ -116,6 +116,6 @@ def arg_sort(t: Translation, site: str, name: str, output: str, axis: int, count
 
 
 def take_along(t: Translation, site: str, table: str, indices: str, output: str, axis: int) -> str:
-    """`numpy.take_along_axis`: all dimensions but `axis` run together."""
+    """Gather as `numpy.take_along_axis`: all dimensions but `axis` are aligned."""
     rank = len(t.value(table).shape)
     return gather(t, site, table, indices, output, axis, [(k, k) for k in range(rank) if k != axis])

@@ -1,4 +1,4 @@
-"""Quantised numbers: cells on scales and zero points, products and convolutions in 32-bit integers."""
+"""Quantized numbers: cells on scales and zero points, products and convolutions in 32-bit integers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _operand(node: Node, position: int) -> str:
 
 
 def _beside(t: Translation, node: Node, position: int) -> str:
-    """A scale or zero point at a shape that broadcasts against the first operand; none is none."""
+    """Reshape a scale or zero point to broadcast against the first operand; return `""` if there is none."""
     given = _operand(node, position)
     if not given:
         return ""
@@ -55,7 +55,7 @@ def _beside(t: Translation, node: Node, position: int) -> str:
 def _repeated(
     t: Translation, site: str, given: str, name: str, axis: int, block: int, shape: Sequence[int]
 ) -> str:
-    """Every element `block` times along `axis`, up to the size of `shape`."""
+    """Repeat every element `block` times along `axis`, up to the size of `shape`."""
     own = t.value(given).shape
     labels = plain_labels(len(own))
     target = (*labels[: axis + 1], "", *labels[axis + 1 :])
@@ -67,7 +67,7 @@ def _repeated(
 
 
 def _quantize(t: Translation, node: Node) -> None:
-    """Divided by the scale and rounded to even; the zero point is added to the whole number."""
+    """Divide by the scale and round to even; the zero point is added to the whole number."""
     scale, zero = _beside(t, node, 1), _beside(t, node, 2)
     stated = int(node.get("output_dtype", 0))
     dtype = t.value(zero).dtype if zero else element_type(stated, node.where) if stated else "uint8"
@@ -93,7 +93,7 @@ def _clipped(e: Expr, dtype: str) -> Expr:
 
 
 def _dequantize(t: Translation, node: Node) -> None:
-    """What is left without the zero point, times the scale."""
+    """Subtract the zero point and multiply by the scale."""
     scale, zero = _beside(t, node, 1), _beside(t, node, 2)
     stated = int(node.get("output_dtype", 0))
     dtype = element_type(stated, node.where) if stated else t.value(scale).dtype
@@ -107,7 +107,7 @@ def _dequantize(t: Translation, node: Node) -> None:
 
 
 def _centred(t: Translation, node: Node, position: int, zero: str, lead: Sequence[int] = ()) -> str:
-    """The operand in 32-bit integers, its zero point subtracted; a line of zero points gets the shape `(n, *lead)`."""
+    """Convert the operand to 32-bit integers minus its zero point; a line of these gets the shape `(n, *lead)`."""
     name, site = f"{node.outputs[0]}.centred{position}", f"{node.name}.centred{position}"
     known = t.literal(zero) if zero else None
     wide: Expr = ("cast", "int32", X)
@@ -119,7 +119,7 @@ def _centred(t: Translation, node: Node, position: int, zero: str, lead: Sequenc
 
 
 def _line(t: Translation, site: str, given: str, name: str, lead: Sequence[int]) -> str:
-    """One number as a scalar, a line of them as `(n, *lead)`; what has more dimensions stays."""
+    """Reshape one number to a scalar, a line of them to `(n, *lead)`; values with more dimensions stay."""
     value = t.value(given)
     if value.size == 1:
         return t.reshape(site, given, name, ())
@@ -146,7 +146,7 @@ def _conv_integer(t: Translation, node: Node) -> None:
 def _requantized(
     t: Translation, node: Node, product: str, factors: Sequence[str], step: str, zero: str
 ) -> None:
-    """The product times the factors' scales over the result's; the zero point is added before rounding."""
+    """Multiply the product by the factors' scales over the result's; the zero point is added before rounding."""
     given = t.value(node.inputs[0]).dtype
     dtype = t.value(zero).dtype if zero else given
     if not is_integer(dtype) or not is_integer(given):
@@ -161,7 +161,10 @@ def _requantized(
 
 
 def _qlinear_matmul(t: Translation, node: Node) -> None:
-    """Operands: a, its scale and zero point; b, its scale and zero point; the result's."""
+    """Translate a quantized product.
+
+    Operands: a, its scale and zero point; b, its scale and zero point; the result's.
+    """
     output, scales = node.outputs[0], []
     pair = replace(node, inputs=(node.inputs[0], node.inputs[3]))
     for k, (position, lead) in enumerate(((1, (1,)), (4, ()))):
@@ -174,7 +177,10 @@ def _qlinear_matmul(t: Translation, node: Node) -> None:
 
 
 def _qlinear_conv(t: Translation, node: Node) -> None:
-    """Operands: x, its scale and zero point; w, its scale and zero point; the result's; a bias in 32 bits."""
+    """Translate a quantized convolution.
+
+    Operands: x, its scale and zero point; w, its scale and zero point; the result's; a bias in 32 bits.
+    """
     output, product = node.outputs[0], f"{node.outputs[0]}.product"
     rank = len(t.value(node.inputs[3]).shape)
     pair = replace(node, inputs=(node.inputs[0], node.inputs[3]))

@@ -1,6 +1,6 @@
 """Recurrent layers, unrolled: the input's product for all steps at once, then step by step.
 
-Gates are a dimension of their own, so that a split of the hidden state runs through the whole layer.
+Gates are a dimension of their own, so that a split of the hidden state extends through the whole layer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tapestry.teg.importers.translate.translation import Translation, Translator
 
 
 class _Inputs:
-    """Collects the operands of one cell: asking for a value gives its place in the expression."""
+    """The operands of one cell; a call with a value's name returns its place in the expression."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -33,7 +33,7 @@ class _Inputs:
 
 @dataclass
 class _Way:
-    """One direction of a layer while it is unrolled: shapes `(steps, batch, hidden)` and what every step reads."""
+    """One direction of a layer while it is unrolled: shapes `(steps, batch, hidden)` and every step's operands."""
 
     t: Translation
     node: Node
@@ -54,19 +54,19 @@ class _Way:
     taken: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     def fresh(self, what: str) -> str:
-        """A name for a value of this direction."""
+        """Return a new name for a value of this direction."""
         self.count += 1
         return f"{self.name}.{what}.{self.count}"
 
     def clipped(self, e: Expr) -> Expr:
-        """An activation's argument, bounded if the node says so."""
+        """Return an activation's argument, clipped if the node says so."""
         bound = self.node.get("clip")
         if bound is None:
             return e
         return ("max", ("min", e, ("const", float(bound))), ("const", -float(bound)))
 
     def picked(self, name: str, what: str, *places: int) -> str:
-        """The slice at the leading `places` of a value, these dimensions dropped; -1 takes all of one."""
+        """Take the slice at the leading `places` of a value, with these dimensions dropped; -1 takes all of one."""
         if (name, places) not in self.taken:
             self.taken[name, places] = self._picked(name, what, places)
         return self.taken[name, places]
@@ -80,11 +80,11 @@ class _Way:
         return self.t.reshape(f"{self.name}.{what}", part, self.fresh(what), kept)
 
     def cell(self, what: str, inputs: _Inputs, expr: Expr) -> str:
-        """An elementwise step `(batch, hidden)`."""
+        """Emit an elementwise step `(batch, hidden)`."""
         return self.t.cell(f"{self.name}.{what}", inputs.names, self.fresh(what), expr, self.dtype)
 
     def state_product(self, state: str, gates: Sequence[int]) -> str:
-        """The state's products with the weights of neighbouring gates, `(batch, gates, hidden)`."""
+        """Compute the state's products with the weights of neighboring gates, `(batch, gates, hidden)`."""
         weights = self.t.slice(
             f"{self.name}.weight",
             self.weights,
@@ -98,7 +98,7 @@ class _Way:
     def gate(
         self, x: _Inputs, step: int, gate: int, product: str | None, place: int, bias: bool = True
     ) -> Expr:
-        """What goes into a gate: products of the input and of the state, and the biases of both."""
+        """Sum the inputs of a gate: products of the input and of the state, and the biases of both."""
         total = x(self.picked(self.given, "input", step, -1, gate))
         if product is not None:
             total = ("add", total, x(self.picked(product, "gate", -1, place)))
@@ -117,7 +117,7 @@ def _rnn_step(way: _Way, step: int, state: State) -> State:
 
 
 def _gru_step(way: _Way, step: int, state: State) -> State:
-    """Gates in ONNX's order: update, reset, hidden."""
+    """Compute one GRU step; gates are in ONNX's order: update, reset, hidden."""
     f, g = way.functions
     linear_first = bool(way.node.get("linear_before_reset", 0))
     product = way.state_product(state[0], (0, 1, 2) if linear_first else (0, 1))
@@ -144,7 +144,7 @@ def _gru_step(way: _Way, step: int, state: State) -> State:
 
 
 def _lstm_step(way: _Way, step: int, state: State) -> State:
-    """Gates in ONNX's order: input, output, forget, cell; peepholes: input, output, forget."""
+    """Compute one LSTM step; gates in ONNX's order: input, output, forget, cell; peepholes: input, output, forget."""
     f, g, h = way.functions
     hidden, memory = state
     product = way.state_product(hidden, (0, 1, 2, 3))
@@ -206,7 +206,7 @@ def _recurrent(t: Translation, node: Node) -> None:
 
 
 def _by_step(t: Translation, node: Node, name: str) -> str:
-    """A value `(batch, a, features)` as `(a, batch, features)`."""
+    """Permute a value `(batch, a, features)` to `(a, batch, features)`."""
     a, b, c = t.value(name).shape
     labels = ("b", "a", "f")
     return t.relabel(
@@ -228,7 +228,7 @@ def _way(
     functions: tuple[Activation, ...],
     k: int,
 ) -> _Way:
-    """One direction: its weights with gates apart, and the input's products for all steps."""
+    """Build one direction: its weights split by gate, and the input's products for all steps."""
     steps, batch, features = t.value(x).shape
     assert given[1] is not None and given[2] is not None
     hidden = t.value(given[2]).shape[-1]
@@ -263,9 +263,9 @@ def _start(way: _Way, name: str | None, k: int) -> str:
 
 
 def _unroll(way: _Way, kind: _Kind, state: State, lengths: str | None, backwards: bool) -> tuple[str, State]:
-    """All outputs `(steps, 1, batch, hidden)` in order of time, and the final state.
+    """Run all steps; return the outputs `(steps, 1, batch, hidden)` in order of time, and the final state.
 
-    Sequences that have ended keep their state and give zero; backwards they have not begun yet.
+    Sequences that have ended keep their state and give zero; backwards they have not started yet.
     """
     t = way.t
     known = t.literal(lengths) if lengths else None
@@ -300,7 +300,10 @@ def _unroll(way: _Way, kind: _Kind, state: State, lengths: str | None, backwards
 def _finish(
     t: Translation, node: Node, outputs: Sequence[str], finals: Sequence[State], turned: bool
 ) -> None:
-    """Y `(steps, directions, batch, hidden)`, final states `(directions, batch, hidden)`; if turned, batch first."""
+    """Emit Y `(steps, directions, batch, hidden)` and the final states `(directions, batch, hidden)`.
+
+    If `turned`, the batch is first.
+    """
     for k, name in enumerate(node.outputs):
         if not name:
             continue

@@ -26,7 +26,7 @@ DEFAULTS = {
 
 
 def activations(node: Node, names: Sequence[str]) -> Iterator[Activation]:
-    """The functions called `names`, each with its own of the node's alphas and betas."""
+    """Yield the functions called `names`, each with its own of the node's alphas and betas."""
     given = [iter(node.get(key) or ()) for key in ("activation_alpha", "activation_beta")]
     for name in names:
         lower = str(name).lower()

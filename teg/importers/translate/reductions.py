@@ -1,4 +1,4 @@
-"""Reductions and normalisations."""
+"""Reductions and normalizations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reduce_axes(
     monoid: str,
     mean: bool = False,
 ) -> str:
-    """One reduction over `axes`; `mean` divides by their size; `keep` leaves them with size 1."""
+    """Emit one reduction over `axes`; `mean` divides by their size; `keep` keeps them with size 1."""
     value = t.value(name)
     labels = plain_labels(len(value.shape))
     target = tuple(f"k{k}" if k in axes else d for k, d in enumerate(labels) if keep or k not in axes)
@@ -83,7 +83,7 @@ def _global_pool(t: Translation, node: Node) -> None:
 
 
 def _softmax(t: Translation, node: Node) -> None:
-    """Before opset 13 all dimensions from the axis on are normalised together."""
+    """Translate Softmax or LogSoftmax; before opset 13 all dimensions from the axis on are normalized together."""
     value = t.value(node.inputs[0])
     rank = len(value.shape)
     flattens = t.opset < 13
@@ -116,7 +116,7 @@ def _layer_norm(t: Translation, node: Node) -> None:
 
 
 def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
-    """The further outputs of a layer normalisation, which backward passes read: mean and inverse deviation."""
+    """Emit the further outputs of layer normalization, read by backward passes: mean and inverse deviation."""
     value = t.value(node.inputs[0])
     mean_name, inverse_name = (
         (*node.outputs[1:], "", "")[k] or f"{node.outputs[0]}.moment{k}" for k in (0, 1)
@@ -140,7 +140,7 @@ def _moments(t: Translation, node: Node, axes: Sequence[int]) -> None:
 
 
 def _batch_norm(t: Translation, node: Node) -> None:
-    """Inference: one cell over the input and four channel vectors."""
+    """Translate BatchNormalization; inference is one cell over the input and four channel vectors."""
     if node.get("training_mode", 0):
         train_batch_normalisation(t, node)
         return
@@ -159,7 +159,7 @@ def _batch_norm(t: Translation, node: Node) -> None:
 
 
 def _instance_norm(t: Translation, node: Node) -> None:
-    """Mean and variance over the spatial dimensions, then one cell."""
+    """Translate InstanceNormalization: mean and variance over the spatial dimensions, then one cell."""
     value = t.value(node.inputs[0])
     rank, output, dtype = len(value.shape), node.outputs[0], value.dtype
     spatial = range(2, rank)
@@ -181,7 +181,7 @@ def _instance_norm(t: Translation, node: Node) -> None:
 
 
 def _group_norm(t: Translation, node: Node) -> None:
-    """Groups of channels are normalised together; scale and bias are per channel (per group before opset 21)."""
+    """Normalize groups of channels together; scale and bias are per channel (per group before opset 21)."""
     value, groups = t.value(node.inputs[0]), int(node.get("num_groups"))
     n, channels, *spatial = value.shape
     output, dtype = node.outputs[0], value.dtype
@@ -206,7 +206,7 @@ def _group_norm(t: Translation, node: Node) -> None:
 
 
 def _local_response_norm(t: Translation, node: Node) -> None:
-    """Each channel is divided by the squares of its neighbours: slices of the padded squares, then one cell."""
+    """Divide each channel by the squares of its neighbors: slices of the padded squares, then one cell."""
     value, size = t.value(node.inputs[0]), int(node.get("size"))
     output, dtype, rank = node.outputs[0], value.dtype, len(value.shape)
     square = ("mul", ("input", 0), ("input", 0))

@@ -1,4 +1,4 @@
-"""What resampling is made of: kernels, and matrices along one dimension."""
+"""Kernels, and matrices along one dimension, for resampling."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Kernel = Callable[[np.ndarray], np.ndarray]
 
 
 def linear_kernel(x: np.ndarray) -> np.ndarray:
-    """The triangle of linear interpolation."""
+    """Evaluate the triangle kernel of linear interpolation."""
     return np.asarray(np.maximum(1 - np.abs(x), 0))
 
 
 def cubic_kernel(a: float) -> Kernel:
-    """Keys' cubic convolution (IEEE Trans. ASSP 29, 1981, equation 15)."""
+    """Return Keys' cubic convolution kernel (IEEE Trans. ASSP 29, 1981, equation 15)."""
 
     def kernel(x: np.ndarray) -> np.ndarray:
         x = np.abs(x)
@@ -32,7 +32,7 @@ def cubic_kernel(a: float) -> Kernel:
 
 
 def multiplied(b: Builder, x: Value, axis: int, matrix: np.ndarray) -> Value:
-    """Every line along `axis` multiplied by a matrix `(out, size)`."""
+    """Multiply every line along `axis` by a matrix `(out, size)`."""
     labels = plain_labels(len(x.shape))
     target = tuple("o" if k == axis else d for k, d in enumerate(labels))
     weights = b.literal(matrix.astype(numpy_dtype(x.dtype)))

@@ -1,4 +1,4 @@
-"""Resize and Upsample: one matrix of weights per dimension, or copies of elements where neighbours are repeated.
+"""Resize and Upsample: one weight matrix per dimension, or copies of elements where neighbors are repeated.
 
 Formulas as in ONNX's operator Resize, version 19, whose reference resizes one dimension after the other.
 """
@@ -28,7 +28,7 @@ REACH = {"linear": 1, "cubic": 2}
 
 
 class Line(NamedTuple):
-    """How one dimension changes: its size, the new one, the factor, and the part (in [0, 1]) that is read."""
+    """The resizing of one dimension: its size, the new size, the factor, and the part (in [0, 1]) that is read."""
 
     axis: int
     size: int
@@ -39,13 +39,13 @@ class Line(NamedTuple):
 
     @property
     def stays(self) -> bool:
-        """Whether every element stays where it is."""
+        """True if every element keeps its position."""
         whole = math.isclose(self.start, 0) and math.isclose(self.end, 1)
         return math.isclose(self.scale, 1) and self.out == self.size and whole
 
 
 def _places(line: Line, transformation: str) -> np.ndarray:
-    """Where each output element lies among the input's; `width` is the exact size that the factor gives."""
+    """Compute each output element's position among the input's; `width` is the exact size that the factor gives."""
     width, at = line.scale * line.size, np.arange(line.out, dtype=np.float64)
     half = (at + 0.5) / line.scale - 0.5
     if transformation == "half_pixel":
@@ -69,7 +69,7 @@ def _places(line: Line, transformation: str) -> np.ndarray:
 
 
 def _nearest(places: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """The element that each place takes."""
+    """Round each position to the index of the element that it takes."""
     shift = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5, "floor": 0.0, "ceil": 0.0}[mode]
     up = mode in ("round_prefer_floor", "ceil")
     rounded = np.ceil(places + shift) if up else np.floor(places + shift)
@@ -77,7 +77,7 @@ def _nearest(places: np.ndarray, size: int, mode: str) -> np.ndarray:
 
 
 def _weights(places: np.ndarray, line: Line, settings: Mapping[str, Any]) -> np.ndarray:
-    """The matrix `(out, size)`; what lies beyond the border is the border, or counts nothing."""
+    """Build the weight matrix `(out, size)`; taps beyond the border read the border or count nothing."""
     mode = settings["mode"]
     kernel = cubic_kernel(settings["cubic_coeff_a"]) if mode == "cubic" else linear_kernel
     narrow = min(line.scale, 1.0) if settings["antialias"] else 1.0
@@ -96,7 +96,7 @@ def _weights(places: np.ndarray, line: Line, settings: Mapping[str, Any]) -> np.
 
 
 def _settings(node: Node) -> dict[str, Any]:
-    """The attributes, with the defaults of the operator's version told apart by what it lacks."""
+    """Return the node's attributes, with defaults for those that it or its operator version lacks."""
     return {
         "mode": node.get("mode", "nearest"),
         "transformation": node.get("coordinate_transformation_mode", "half_pixel"),
@@ -109,7 +109,7 @@ def _settings(node: Node) -> dict[str, Any]:
 
 
 def _resized(b: Builder, x: Value, lines: Sequence[Line], settings: Mapping[str, Any]) -> Value:
-    """One dimension after the other; then what was read from outside is filled."""
+    """Resize one dimension after the other, then fill what was read from outside."""
     crops = settings["transformation"] == "tf_crop_and_resize"
     changing = [line for line in lines if not line.stays]
     if any(line.size == 0 or line.out == 0 for line in lines):
@@ -132,7 +132,7 @@ def _resized(b: Builder, x: Value, lines: Sequence[Line], settings: Mapping[str,
 
 
 def _copied(b: Builder, x: Value, axis: int, places: np.ndarray) -> Value:
-    """The elements at `places`; where each is repeated as often as the others, that is a broadcast."""
+    """Read the elements at `places`; where each is repeated as often as the others, this is a broadcast."""
     size, (times, rest) = x.shape[axis], divmod(len(places), x.shape[axis])
     if times > 1 and not rest and np.array_equal(places, np.arange(len(places)) // times):
         before, after = x.shape[:axis], x.shape[axis + 1 :]
@@ -143,7 +143,7 @@ def _copied(b: Builder, x: Value, axis: int, places: np.ndarray) -> Value:
 
 
 def _filled(b: Builder, x: Value, outside: Sequence[tuple[int, np.ndarray]], fill: float) -> Value:
-    """`fill` at the coordinates that are outside along any dimension."""
+    """Put `fill` at the coordinates that are outside along any dimension."""
     for axis, beyond in outside:
         mask = b.literal(beyond.reshape([-1 if k == axis else 1 for k in range(len(x.shape))]))
         tree = ("where", ("input", 0), ("cast", x.dtype, ("const", fill)), ("input", 1))
@@ -181,7 +181,7 @@ def _by_scales(node: Node, x: Value, axes: Sequence[int], scales: Any) -> list[L
 
 
 def _by_sizes(node: Node, x: Value, axes: Sequence[int], sizes: Sequence[int]) -> list[Line]:
-    """The sizes as they are, or one factor for all dimensions that keeps the picture's proportions."""
+    """Build the lines of the requested sizes, or of one factor for all dimensions that keeps the aspect ratio."""
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     factors = [n / max(x.shape[a], 1) for a, n in zip(axes, sizes, strict=True)]
     if policy != "stretch":
@@ -191,7 +191,7 @@ def _by_sizes(node: Node, x: Value, axes: Sequence[int], sizes: Sequence[int]) -
 
 
 def _upsample(b: Builder, node: Node) -> Value:
-    """Resize as it was called before version 10."""
+    """Translate Upsample, the name of Resize before version 10."""
     x = b.value(node.inputs[0])
     scales = node.get("scales") or b.translation.constant(node, 1, "scales")
     settings = _settings(node) | {"transformation": "asymmetric", "nearest": "floor"}

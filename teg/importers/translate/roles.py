@@ -1,4 +1,4 @@
-"""The roles of initializers that the file says nothing about."""
+"""Roles of initializers for which the file states none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tapestry.teg.importers.program import Compute, Fixed, Program, Step, inputs
 
 
 def settle_roles(program: Program, given: Container[str]) -> Program:
-    """Float arrays that meet inputs are parameters; those that only make other constants are constants."""
+    """Set the roles of float arrays: parameters if they meet inputs, constants if they only make other constants."""
     known = {*program.literals, *(k for k, e in program.entries.items() if e.data is not None)}
     readers: dict[str, list[Step]] = {}
     for step in program.steps:

@@ -1,4 +1,4 @@
-"""Sampling pictures at points: gathers of the neighbours, weighted by how far the point is from them."""
+"""Sampling of images at points: gathers of the neighbors, weighted by their distance from the point."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": 
 
 
 class Rules(NamedTuple):
-    """How points become places and elements.
+    """The rules that map points to positions and elements.
 
-    `padding` says what lies beyond the border (zeros, border, reflection), `corners` whether -1 and 1 are centres of
-    elements, and `cubic_bounded` whether far places are brought back before cubic neighbours are looked up.
+    `padding` says what is read beyond the border (zeros, border, reflection), `corners` whether -1 and 1 are centers of
+    elements, and `cubic_bounded` whether far positions are brought back before cubic neighbors are looked up.
     """
 
     padding: str
@@ -35,7 +35,7 @@ class Rules(NamedTuple):
 
 
 def _place(a: Expr, size: int, rules: Rules) -> Expr:
-    """The point `a` in [-1, 1] among the elements of a dimension."""
+    """Convert the point `a` in [-1, 1] to a position among the elements of a dimension."""
     return (a + 1) * ((size - 1) / 2) if rules.corners else ((a + 1) * size - 1) / 2
 
 
@@ -44,7 +44,7 @@ def _borders(size: int, rules: Rules) -> tuple[float, float]:
 
 
 def _bounded(a: Expr, size: int, rules: Rules) -> Expr:
-    """Places beyond the border on the border, or mirrored at it."""
+    """Move positions beyond the border to the border, or mirror them at it, unless the padding is zeros."""
     if rules.padding == "reflection":
         a = _mirrored(a, *_borders(size, rules))
     return a if rules.padding == "zeros" else _clipped(a, size)
@@ -55,7 +55,7 @@ def _clipped(a: Expr, size: int) -> Expr:
 
 
 def _mirrored(a: Expr, low: float, high: float) -> Expr:
-    """Reflected between `low` and `high` until it lies there."""
+    """Reflect `a` between `low` and `high` until it is in that range."""
     span = high - low
     if span <= 0:
         return 0.0 * a
@@ -66,7 +66,7 @@ def _mirrored(a: Expr, low: float, high: float) -> Expr:
 
 
 def _cubic_place(a: Expr, size: int, rules: Rules) -> Expr:
-    """Cubic neighbours are bounded one by one; far places first, if the rules say so."""
+    """Bound far positions first, if the rules say so; cubic neighbors are bounded one by one."""
     if not rules.cubic_bounded or rules.padding == "zeros":
         return a
     low, high = _borders(size, rules)
@@ -75,9 +75,9 @@ def _cubic_place(a: Expr, size: int, rules: Rules) -> Expr:
 
 
 def sample(b: Builder, x: Value, grid: Value, mode: str, rules: Rules) -> Value:
-    """The pictures `x` `(n, c, *spatial)` at the points `grid` `(n, *out, rank)`, the last spatial dimension first.
+    """Sample images `x` `(n, c, *spatial)` at points `grid` `(n, *out, rank)`, the last spatial dimension first.
 
-    `mode` is nearest, linear or cubic. Neighbours outside count nothing where the padding is zeros.
+    `mode` is nearest, linear or cubic. Neighbors outside count nothing where the padding is zeros.
     """
     sizes, last = x.shape[2:], len(grid.shape) - 1
     bound = _cubic_place if mode == "cubic" else _bounded
@@ -90,7 +90,7 @@ def sample(b: Builder, x: Value, grid: Value, mode: str, rules: Rules) -> Value:
 
 
 def interpolated(b: Builder, x: Value, places: Sequence[Value], mode: str, rules: Rules) -> Value:
-    """The pictures at `places` among their elements: one value `(n, *out)` per spatial dimension."""
+    """Interpolate the images at element positions `places`, one value `(n, *out)` per spatial dimension."""
     dtype = places[0].dtype
     if mode == "nearest":
         nearest = [b.cells(lambda a: call("round", a), p, dtype=dtype) for p in places]
@@ -113,7 +113,7 @@ def _linear_weight(fraction: Expr, tap: int) -> Expr:
 
 
 def _cubic_weight(fraction: Expr, tap: int) -> Expr:
-    """Keys' kernel at the distance of the tap."""
+    """Evaluate Keys' kernel at the distance of the tap."""
     x = fraction + 1 if tap == -1 else fraction if tap == 0 else 1 - fraction if tap == 1 else 2 - fraction
     if tap in (0, 1):
         return ((CUBIC + 2) * x - (CUBIC + 3)) * x * x + 1
@@ -140,7 +140,7 @@ def _weight(
 
 
 def _element(b: Builder, x: Value, places: Sequence[Value], rules: Rules) -> Value:
-    """The elements at whole places, one per spatial dimension, of each picture."""
+    """Read the elements of each image at whole positions, one position per spatial dimension."""
     n, c, *sizes = x.shape
 
     def inside(*given: Expr) -> Expr:

@@ -62,7 +62,7 @@ def _scatter_elements(t: Translation, node: Node) -> None:
 def _scatter_along(
     t: Translation, site: str, base: str, index: str, updates: str, output: str, axis: int, reduction: str
 ) -> None:
-    """Elements sent along `axis`; a single one per line is a choice by coordinate."""
+    """Scatter elements along `axis`; a single one per line is a selection by coordinate."""
     value, count = t.value(base), t.value(index).shape[axis]
     rank = len(value.shape)
     aligned = [(k, k) for k in range(rank) if k != axis]
@@ -88,7 +88,7 @@ def _scatter_along(
 
 
 def _scatter_nd(t: Translation, node: Node) -> None:
-    """Index vectors over the leading dimensions; a grid of progressions is a region."""
+    """Translate ScatterND: index vectors over the leading dimensions; a grid of progressions is a region."""
     base, index, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     reduction = _reduction(node)
     if index.size == 0:
@@ -104,7 +104,7 @@ def _scatter_nd(t: Translation, node: Node) -> None:
 
 
 def _region(t: Translation, node: Node, vectors: Vectors) -> str:
-    """The updates with one dimension per column of the indices, in the order of the base's dimensions."""
+    """Emit the updates with one dimension per column of the indices, in the order of the base's dimensions."""
     base, updates = t.value(node.inputs[0]), t.value(node.inputs[2])
     labels = vectors.labels(len(base.shape))
     read = (*outer_labels(vectors), *(d for d in labels if d[0] == "r"))
@@ -116,9 +116,9 @@ def _region(t: Translation, node: Node, vectors: Vectors) -> str:
 
 
 def _region_by_position(t: Translation, node: Node, vectors: Vectors, reduction: str) -> str:
-    """What the slices leave of the base, with the updates at the positions of the other columns.
+    """Emit the slices of the base, with the updates at the positions of the other columns.
 
-    The new values where they take the place of the base's, else the updates combined among themselves.
+    The result holds the new values where they replace the base's, else the updates combined among themselves.
     """
     base, updates, output = t.value(node.inputs[0]), t.value(node.inputs[2]), node.outputs[0]
     labels = vectors.labels(len(base.shape))
@@ -152,7 +152,7 @@ def _region_by_position(t: Translation, node: Node, vectors: Vectors, reduction:
 
 
 def _tensor_scatter(t: Translation, node: Node) -> None:
-    """A cache with new entries, from each batch entry's own position on; circular caches wrap around."""
+    """Write new entries into a cache, from each batch entry's own position on; circular caches wrap around."""
     base, updates, output = t.value(node.inputs[0]), t.value(node.inputs[1]), node.outputs[0]
     axis = normal_axis(node, int(node.get("axis", -2)), len(base.shape))
     size, count = base.shape[axis], updates.shape[axis]
@@ -180,7 +180,7 @@ def _tensor_scatter(t: Translation, node: Node) -> None:
 
 
 def _max_unpool(t: Translation, node: Node) -> None:
-    """Values at positions of the flattened result, zeros elsewhere, and beyond the windows up to the given shape."""
+    """Put values at positions of the flattened result; zeros elsewhere and beyond the windows, up to the shape."""
     value, output = t.value(node.inputs[0]), node.outputs[0]
     kernel = tuple(int(k) for k in node.attributes["kernel_shape"])
     strides = node.get("strides") or (1,) * len(kernel)

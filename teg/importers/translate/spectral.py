@@ -1,4 +1,4 @@
-"""Fourier transforms; complex numbers are pairs of real ones outside, elements of their own inside."""
+"""Fourier transforms; complex numbers are pairs of real numbers outside, complex elements inside."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ REAL = {"complex64": "float32", "complex128": "float64"}
 
 
 def part_of(name: str, b: Builder, x: Value) -> Value:
-    """The real or the imaginary part (`real`, `imag`); a real number is its own real part."""
+    """Return the real or the imaginary part (`real`, `imag`); a real number is its own real part."""
     if x.dtype not in REAL:
         return x if name == "real" else b.full(x.shape, 0, x.dtype)
     return b.elements((name, ("input", 0)), [x], REAL[x.dtype])
 
 
 def pairs(b: Builder, x: Value) -> Value:
-    """Complex numbers as pairs along a new last dimension."""
+    """Convert complex numbers to pairs along a new last dimension."""
     rank = len(x.shape)
     return b.concat([b.unsqueeze(part_of(name, b, x), rank) for name in ("real", "imag")], rank)
 
 
 def from_pairs(b: Builder, x: Value) -> Value:
-    """The opposite of `pairs`."""
+    """Convert pairs to complex numbers, the inverse of `pairs`."""
     axis = len(x.shape) - 1
     parts = [b.squeeze(b.part(x, axis, range(k, k + 1)), axis) for k in range(2)]
     return b.elements(("complex", ("input", 0), ("input", 1)), parts, WIDE[x.dtype])
 
 
 def transformed(b: Builder, x: Value, axes: Sequence[int], inverse: bool) -> Value:
-    """Fourier transforms of complex lines along each of `axes`; the inverse divides by their length."""
+    """Compute Fourier transforms of complex lines along each of `axes`; the inverse divides by their length."""
     for axis in axes:
         x = b.along("fft", x, axis, x.dtype, {"inverse": inverse})
     return x
 
 
 def mirrored(b: Builder, x: Value, axis: int, size: int) -> Value:
-    """All `size` frequencies of a real line, of which `x` has the first half."""
+    """Extend `x`, the first half of a real line's frequencies, to all `size` frequencies."""
     rest = size - x.shape[axis]
     if rest <= 0:
         return x
@@ -55,7 +55,7 @@ def mirrored(b: Builder, x: Value, axis: int, size: int) -> Value:
 
 
 def sized(b: Builder, x: Value, sizes: Sequence[int | None], axes: Sequence[int]) -> Value:
-    """Lines cut or filled up with zeros to the sizes that are transformed."""
+    """Crop lines, or pad them with zeros, to the sizes that are transformed."""
     low, high = [0] * len(x.shape), [0] * len(x.shape)
     for size, axis in zip(sizes, axes, strict=True):
         high[axis] = 0 if size is None or size < 0 else size - x.shape[axis]
@@ -63,7 +63,7 @@ def sized(b: Builder, x: Value, sizes: Sequence[int | None], axes: Sequence[int]
 
 
 def _complex(b: Builder, x: Value) -> Value:
-    """What the last dimension holds, one or two real numbers, as complex ones."""
+    """Convert the one or two real numbers in the last dimension to complex numbers."""
     x = b.cast(x, "float32") if x.dtype in HALF else x
     if x.dtype not in WIDE or x.shape[-1] not in (1, 2):
         raise b.refuse(
@@ -73,13 +73,13 @@ def _complex(b: Builder, x: Value) -> Value:
 
 
 def _forward(b: Builder, x: Value, axis: int, length: int, onesided: bool) -> Value:
-    """The frequencies as pairs; of real lines perhaps only the first half."""
+    """Compute the frequencies as pairs; for real lines only the first half if `onesided`."""
     found = transformed(b, sized(b, x, [length], [axis]), [axis], inverse=False)
     return pairs(b, b.part(found, axis, range(length // 2 + 1)) if onesided else found)
 
 
 def _backward(b: Builder, x: Value, axis: int, length: int, onesided: bool) -> Value:
-    """The line of these frequencies: pairs, or real numbers where half of them say everything."""
+    """Compute the line of these frequencies: pairs, or real numbers where half of the frequencies determine it."""
     if not onesided:
         return pairs(b, transformed(b, sized(b, x, [length], [axis]), [axis], inverse=True))
     half = sized(b, x, [length // 2 + 1], [axis])
@@ -88,7 +88,7 @@ def _backward(b: Builder, x: Value, axis: int, length: int, onesided: bool) -> V
 
 
 def _dft(b: Builder, node: Node) -> Value:
-    """The axis was an attribute before version 20."""
+    """Translate DFT, whose axis was an attribute before version 20."""
     x, t = operand(b, node, 0), b.translation
     given = t.constant(node, 2, "axis")
     axis = (
@@ -109,7 +109,7 @@ def _dft(b: Builder, node: Node) -> Value:
 
 
 def _stft(b: Builder, node: Node) -> Value:
-    """Frames of the signal, by the window, each transformed."""
+    """Split the signal into frames, multiply them by the window, and transform each."""
     signal, t = operand(b, node, 0), b.translation
     window, stated = optional_operand(b, node, 2), t.constant(node, 3, "frame length")
     pace = t.constant(node, 1, "frame step")

@@ -52,7 +52,7 @@ def _schema(t: Translation, node: Node) -> Any:
 
 
 def _body(t: Translation, node: Node, schema: Any) -> Any:
-    """The newest definition in operators that the model's version has, or else the oldest of later ones."""
+    """Find the newest definition in operators that the model's version has, or else the oldest of later ones."""
     if schema.has_function:
         versions, get = schema.function_opset_versions, schema.get_function_with_opset_version
     elif schema.has_context_dependent_function:
@@ -74,7 +74,7 @@ def _body(t: Translation, node: Node, schema: Any) -> Any:
 
 
 def _kind(t: Translation, name: str) -> bytes:
-    """The type of an operand as ONNX writes it; nothing for one that is left out."""
+    """Return the serialized ONNX type of an operand; empty for one that is left out."""
     if not name:
         return b""
     value = t.value(name)
@@ -83,7 +83,7 @@ def _kind(t: Translation, name: str) -> bytes:
 
 
 def _attributes(node: Node, schema: Any) -> dict[str, Any]:
-    """The node's attributes, and the operator's own values for those that it leaves out."""
+    """Return the node's attributes, with the operator's defaults for those that it leaves out."""
     found = {
         name: attribute.default_value
         for name, attribute in schema.attributes.items()
@@ -93,7 +93,7 @@ def _attributes(node: Node, schema: Any) -> dict[str, Any]:
 
 
 def _bind_attributes(graph: Any, given: Mapping[str, Any]) -> None:
-    """Put the attributes in the places of references to them; what refers to none is left out."""
+    """Replace references to attributes by the attributes; drop those that refer to none."""
     for node in graph.node:
         kept = []
         for attribute in node.attribute:

@@ -1,6 +1,6 @@
-"""Folding step by step: a step whose inputs are all known and whose result is small is computed at import.
+"""Constant folding step by step: a step with known inputs and a small result is computed at import.
 
-For front ends whose operators are no ONNX nodes. Results stay compressed along broadcast dimensions.
+For front ends whose operators are not ONNX nodes. Results stay compressed along broadcast dimensions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FoldingTranslation(Translation):
         super().__init__(program, opset=0)
 
     def emit(self, step: Step) -> str:
-        """Append a step, or know its output."""
+        """Append a step, or record its output as known."""
         inputs = [self.known.get(n) for n in inputs_of(step)]
         if None not in inputs and not isinstance(step, Fixed):
             value = self.program.values[step.output]
@@ -56,7 +56,7 @@ class FoldingTranslation(Translation):
 
 
 def fold_step(step: Step, inputs: Sequence[Literal], value: Value) -> Literal | None:
-    """The output of a step with known inputs; None where it would be large."""
+    """Compute the output of a step with known inputs; return None if it would be large."""
     limit = max(FOLD_LIMIT_BYTES, sum(c.array.nbytes for c in inputs))
     with np.errstate(all="ignore"):
         if isinstance(step, Compute) and step.operator == "cell":
@@ -79,12 +79,12 @@ def _bytes(shape: Sequence[int], dtype: str) -> int:
 
 
 def _limit(shape: Sequence[int], limit: int) -> int:
-    """A value that changes along one dimension only may be longer."""
+    """Return the limit in bytes for a value; one that changes along a single dimension may be longer."""
     return limit if sum(n > 1 for n in shape) > 1 else max(limit, LINE_LIMIT_BYTES)
 
 
 def _placed(array: np.ndarray, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
-    """The array with its dimensions where `target` names them, size 1 where it has none."""
+    """Arrange the array's dimensions as `target` names them, with size 1 for those it lacks."""
     kept = [k for k, d in enumerate(source) if d and d in target]
     dropped = tuple(0 if k not in kept else slice(None) for k in range(array.ndim))
     part = array[dropped]
@@ -95,7 +95,7 @@ def _placed(array: np.ndarray, source: Sequence[str], target: Sequence[str]) -> 
 
 
 def _sliced(array: np.ndarray, step: Slice, shape: Sequence[int]) -> np.ndarray:
-    """Dimensions along which the value does not change stay compressed."""
+    """Slice the array; dimensions along which the value does not change stay compressed."""
     for axis, ((start, stride), size) in enumerate(zip(step.spans, shape, strict=True)):
         if array.shape[axis] > 1:
             array = array.take([start + stride * k for k in range(size)], axis=axis)
@@ -122,7 +122,7 @@ def _cell(step: Compute, inputs: Sequence[Literal], value: Value, limit: int) ->
 
 
 def _run(step: Step, inputs: Sequence[Literal], value: Value) -> Literal:
-    """The step as a program of its own, evaluated."""
+    """Evaluate the step as a program of its own."""
     program = Program("fold", {value.name: value}, steps=[step], outputs={value.name: value.name})
     feeds = {}
     for name, constant in zip(inputs_of(step), inputs, strict=True):

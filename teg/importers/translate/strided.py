@@ -13,7 +13,7 @@ from tapestry.teg.importers.translate.translation import Translation, plain_labe
 def strided(
     t: Translation, site: str, table: str, output: str, axis: int, law: Law, shape: Sequence[int]
 ) -> bool:
-    """Emit `table` read along `axis` at the positions that `law` gives at `shape`, if that is a view."""
+    """Emit `table` read along `axis` at the positions that `law` gives at `shape`; return False if that is no view."""
     value = t.value(table)
     before, size, after = value.shape[:axis], value.shape[axis], value.shape[axis + 1 :]
     law_inside = law.within(shape, size)
@@ -37,7 +37,7 @@ def strided(
 def _one_line(
     t: Translation, site: str, table: str, output: str, axis: int, law: Law, shape: Sequence[int]
 ) -> None:
-    """A slice; the dimensions along which nothing changes are broadcast."""
+    """Emit a slice; the dimensions along which nothing changes are broadcast."""
     value = t.value(table)
     step = law.strides[law.along[0]] if law.along else 1
     count = shape[law.along[0]] if law.along else 1
@@ -48,7 +48,7 @@ def _one_line(
 
 
 def _digits(size: int, strides: Sequence[int]) -> list[int] | None:
-    """The sizes of a dimension split at these strides, outermost first; None if they do not divide each other."""
+    """Return the sizes of a dimension split at these strides, outermost first; None if they do not nest."""
     borders = [size, *strides, *([1] if strides[-1] != 1 else [])]
     if min(strides) < 1 or any(a % b or a == b for a, b in pairwise(borders[1:])):
         return None
@@ -56,7 +56,7 @@ def _digits(size: int, strides: Sequence[int]) -> list[int] | None:
 
 
 def _spans(start: int, digits: Sequence[int], counts: Sequence[int]) -> list[range] | None:
-    """Per digit the part that is read; None if a part runs over into the next digit."""
+    """Return the part of each digit that is read; None if a part runs over into the next digit."""
     spans = []
     for k, size in enumerate(digits):
         inner = math.prod(digits[k + 1 :])
@@ -78,7 +78,7 @@ def _spread(
     width: int,
     shape: Sequence[int],
 ) -> None:
-    """The `width` dimensions at `axis`, which run along the dimensions `order` of `shape`, put in their places."""
+    """Move the `width` dimensions at `axis`, which run along the dimensions `order` of `shape`, to their places."""
     sizes = t.value(part).shape
     labels = plain_labels(len(sizes))
     places = {d: labels[axis + k] for k, d in enumerate(order)}

@@ -9,7 +9,7 @@ from tapestry.teg.importers.translate.translation import Translation, Translator
 
 
 def _tile(t: Translation, node: Node) -> None:
-    """Repetition of the whole is a broadcast of new outer factors, one before each dimension."""
+    """Translate Tile as a broadcast of new outer factors, one before each dimension."""
     shape = t.value(node.inputs[0]).shape
     repeats = t.integers(node, 1, "repeats") or ()
     wide = [n for pair in zip(repeats, shape, strict=True) for n in pair]

@@ -24,7 +24,7 @@ def _setting(node: Node, name: str, default: float) -> float:
 
 
 def _gradient(b: Builder, node: Node, x: Value, g: Value) -> Value:
-    """The gradient with that of the regularisation."""
+    """Add the gradient of the regularization to the gradient."""
     weight = _setting(node, "norm_coefficient", 0.0)
     return b.cells(lambda x, g: weight * x + g, x, g, dtype=x.dtype) if weight else g
 
@@ -44,7 +44,7 @@ def _adagrad(
 
 
 def _adam(b: Builder, node: Node, rate: Value, count: Value, given: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The steps' size is corrected for moments that began as zeros, but not in update 0."""
+    """Compute an Adam update; the step size is corrected for moments that began as zeros, but not in update 0."""
     x, g, v, h = given
     alpha, beta = _setting(node, "alpha", 0.9), _setting(node, "beta", 0.999)
     epsilon, after = _setting(node, "epsilon", 0.0), _setting(node, "norm_coefficient_post", 0.0)
@@ -63,7 +63,7 @@ def _adam(b: Builder, node: Node, rate: Value, count: Value, given: tuple[Value,
 def _momentum(
     b: Builder, node: Node, rate: Value, count: Value, given: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """The gradient counts fully in update 0."""
+    """Compute a momentum update; the gradient counts fully in update 0."""
     x, g, v = given
     alpha, beta = _setting(node, "alpha", 0.9), _setting(node, "beta", 1.0)
     g = _gradient(b, node, x, g)
@@ -78,7 +78,10 @@ def _momentum(
 
 
 def _updates(step: Step, kinds: int) -> Callable[[Builder, Node], list[Value]]:
-    """All parameters' updates; operands and results come kind by kind: all parameters, all gradients, ..."""
+    """Build the translator of all parameters' updates.
+
+    Operands and results come kind by kind: all parameters, all gradients, ...
+    """
 
     def update(b: Builder, node: Node) -> list[Value]:
         rate, count = (b.reshape(b.value(name), ()) for name in node.inputs[:2])

@@ -30,7 +30,7 @@ from tapestry.teg.importers.program import (
 
 
 class Translation:
-    """Collects the steps of a program; translators read values and constants and emit steps through it."""
+    """The collected steps of a program; translators read values and constants and emit steps through it."""
 
     def __init__(self, program: Program, opset: int, versions: Mapping[str, int] | None = None) -> None:
         self.program = program
@@ -44,19 +44,19 @@ class Translation:
         self.translate_node: Callable[[Node, set[str]], None] = _nowhere
 
     def version(self, domain: str) -> int:
-        """The version of the operators of `domain` that the program uses; 1 if it does not say."""
+        """Return the version of the operators of `domain` that the program uses; 1 if it states none."""
         return self.versions.get(domain, 1)
 
     def resolve(self, name: str) -> str:
-        """The value that `name` stands for."""
+        """Return the name of the value that `name` stands for."""
         return self._aliases.get(name, name)
 
     def alias(self, name: str, target: str) -> None:
-        """Let `name` be another name of `target`."""
+        """Make `name` another name of `target`."""
         self._aliases[name] = self.resolve(target)
 
     def value(self, name: str) -> Value:
-        """Shape and element type of a value."""
+        """Return the shape and element type of a value."""
         return self.program.values[self.resolve(name)]
 
     def know(self, name: str, constant: Literal) -> None:
@@ -67,11 +67,11 @@ class Translation:
         self.program.values[name] = value
 
     def literal(self, name: str) -> Literal | None:
-        """The known value of `name`, if it is known."""
+        """Return the known value of `name`, or None if it is not known."""
         return self.known.get(self.resolve(name))
 
     def constant(self, node: Node, position: int, what: str) -> np.ndarray | None:
-        """The value of an optional input that must be known at import; None where it is left out.
+        """Return the value of an optional input that must be known at import; None where it is left out.
 
         Raises:
             ImportFailure: it depends on the program's inputs.
@@ -86,7 +86,9 @@ class Translation:
         return found.full
 
     def integers(self, node: Node, position: int, name: str) -> tuple[int, ...] | None:
-        """Integers given as attribute `name` or, in newer operator versions, as a constant input."""
+        """Return the integers of attribute `name` or, in newer operator versions, of a constant input; None if left
+        out.
+        """
         if name in node.attributes:
             given = node.attributes[name]
             return tuple(int(v) for v in given) if isinstance(given, (tuple, list)) else (int(given),)
@@ -94,7 +96,7 @@ class Translation:
         return None if found is None else tuple(int(v) for v in found.reshape(-1))
 
     def declare(self, name: str, shape: Sequence[int], dtype: str) -> str:
-        """Announce a value that the next step makes.
+        """Declare a value that the next step produces.
 
         Raises:
             ImportFailure: there is one of this name, or it has more bytes than can be counted.
@@ -108,12 +110,12 @@ class Translation:
         return name
 
     def add_literal(self, name: str, array: np.ndarray) -> str:
-        """A constant that the translation itself brings in."""
+        """Record a constant that the translation itself introduces."""
         self.know(name, literal(array))
         return name
 
     def emit(self, step: Step) -> str:
-        """Append a step; its outputs must be declared. Gives the first one's name.
+        """Append a step, whose outputs must be declared, and return the first output's name.
 
         Values without elements are known without a step.
         """
@@ -127,7 +129,7 @@ class Translation:
         return made[0].name
 
     def maker(self, name: str) -> Step | None:
-        """The step that makes a value; None for what comes in or is known."""
+        """Return the step that produces a value; None for inputs and known values."""
         return self._makers.get(self.resolve(name))
 
     def fixed(
@@ -138,16 +140,16 @@ class Translation:
         outputs: Sequence[str],
         attributes: Mapping[str, Any],
     ) -> None:
-        """A block on whole tensors; its outputs must be declared."""
+        """Emit a block on whole tensors; its outputs must be declared."""
         names = tuple(self.value(n).name for n in inputs)
         self.emit(Fixed(site, operator, names, tuple(outputs), attributes))
 
     def progress(self) -> tuple[int, int]:
-        """How far the translation is, for `undo`."""
+        """Return the progress of the translation (numbers of steps and values), for `undo`."""
         return len(self.program.steps), len(self.program.values)
 
     def undo(self, node: Node, progress: tuple[int, int]) -> None:
-        """Forget what the translator of `node` has emitted since then, because it gave up."""
+        """Remove what the translator of `node` has emitted since `progress`, because it gave up."""
         steps, values = progress
         for step in self.program.steps[steps:]:
             for name in outputs_of(step):
@@ -160,7 +162,7 @@ class Translation:
             self.program.values.pop(name, None)
 
     def cell(self, site: str, inputs: Sequence[str], output: str, expr: Any, dtype: str) -> str:
-        """An elementwise step with numpy broadcasting."""
+        """Emit an elementwise step with numpy broadcasting."""
         names = tuple(self.resolve(n) for n in inputs)
         shapes = [self.value(n).shape for n in names]
         shape = np.broadcast_shapes(*shapes)
@@ -172,13 +174,13 @@ class Translation:
     def relabel(
         self, site: str, name: str, output: str, source: Labels, target: Labels, shape: Sequence[int]
     ) -> str:
-        """A transposition, squeeze, unsqueeze or broadcast to `shape`."""
+        """Emit a transposition, squeeze, unsqueeze or broadcast to `shape`."""
         value = self.value(name)
         self.declare(output, shape, value.dtype)
         return self.emit(Relabel(site, value.name, output, source, target))
 
     def reshape(self, site: str, name: str, output: str, shape: Sequence[int]) -> str:
-        """The same elements at another shape; the same shape is only another name."""
+        """Emit the same elements at another shape; an unchanged shape only adds a name."""
         value = self.value(name)
         if tuple(shape) == value.shape:
             self.alias(output, value.name)
@@ -187,7 +189,7 @@ class Translation:
         return self.emit(Reshape(site, value.name, output))
 
     def slice(self, site: str, name: str, output: str, ranges: Sequence[range]) -> str:
-        """The coordinates in `ranges`, one per dimension; everything is only another name."""
+        """Emit a slice at the coordinates in `ranges`, one per dimension; a slice of everything only adds a name."""
         value = self.value(name)
         if all(
             r.start == 0 and r.step == 1 and len(r) == s for r, s in zip(ranges, value.shape, strict=True)
@@ -199,7 +201,7 @@ class Translation:
         return self.emit(Slice(site, value.name, output, spans))
 
     def concat(self, site: str, names: Sequence[str], output: str, axis: int) -> str:
-        """The values one after the other along `axis`; those without elements add nothing."""
+        """Concatenate the values along `axis`; those without elements add nothing."""
         values = [self.value(n) for n in names]
         shape = list(values[0].shape)
         shape[axis] = sum(v.shape[axis] for v in values)
@@ -216,18 +218,18 @@ def _nowhere(node: Node, _: set[str]) -> None:
 
 
 def plain_labels(rank: int) -> Labels:
-    """The labels `d0`, `d1`, ... of a tensor whose dimensions have no names."""
+    """Return the labels `d0`, `d1`, ... of a tensor whose dimensions have no names."""
     return tuple(f"d{k}" for k in range(rank))
 
 
 def broadcast_labels(shape: Sequence[int], wanted: Sequence[int]) -> Labels:
-    """The labels of an operand of `shape` in a result of shape `wanted`, aligned at the right."""
+    """Return the labels of an operand of `shape` in a result of shape `wanted`, aligned at the right."""
     lead = len(wanted) - len(shape)
     return tuple("" if s == 1 and wanted[lead + k] != 1 else f"d{lead + k}" for k, s in enumerate(shape))
 
 
 class Translator(NamedTuple):
-    """How some ONNX operators become steps; the standard's own have the domain `""`."""
+    """A translator of some ONNX operators to steps; the standard's own have the domain `""`."""
 
     ops: tuple[str, ...]
     translate: Callable[[Translation, Node], None]
@@ -235,7 +237,7 @@ class Translator(NamedTuple):
 
 
 def normal_axis(node: Node, axis: int, rank: int) -> int:
-    """`axis` counted from the front.
+    """Return `axis` counted from the front.
 
     Raises:
         ImportFailure: it lies outside.

@@ -1,4 +1,4 @@
-"""Transposed convolution: a convolution of the elements set apart by the strides, with the kernel turned round."""
+"""Transposed convolution: a convolution of the elements spread by the strides, with the kernel flipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapestry.teg.importers.translate.windows import convolve
 
 
 class Spread(NamedTuple):
-    """One spatial dimension: taps, stride, dilation, what is cut off in front, and the output's size."""
+    """The geometry of one spatial dimension: taps, stride, dilation, elements cropped in front, and output size."""
 
     kernel: int
     stride: int
@@ -24,16 +24,16 @@ class Spread(NamedTuple):
 
     @property
     def low(self) -> int:
-        """Padding in front of the elements that are set apart; negative where some of them are never read."""
+        """The padding in front of the spread elements; negative where some of them are never read."""
         return self.dilation * (self.kernel - 1) - self.cut
 
     def high(self, size: int) -> int:
-        """Padding behind `size` of them."""
+        """Compute the padding behind `size` spread elements."""
         return self.out - 1 + self.dilation * (self.kernel - 1) + 1 - size - self.low
 
 
 def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[Spread, ...]:
-    """The equations of ONNX's ConvTranspose: a stated shape or an automatic one says what is cut off."""
+    """Evaluate the equations of ONNX's ConvTranspose; a stated or automatic shape determines what is cropped."""
     rank = len(spatial)
     strides, dilations = (tuple(node.get(a) or (1,) * rank) for a in ("strides", "dilations"))
     extra, pads = tuple(node.get("output_padding") or (0,) * rank), node.get("pads") or (0,) * 2 * rank
@@ -55,7 +55,7 @@ def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tupl
 
 
 def set_apart(t: Translation, site: str, name: str, output: str, axis: int, factor: int) -> str:
-    """Zeros between the elements along `axis`; the last one stays the last."""
+    """Insert zeros between the elements along `axis`; the last one stays the last."""
     if factor == 1:
         return t.resolve(name)
     value = t.value(name)
@@ -72,7 +72,7 @@ def set_apart(t: Translation, site: str, name: str, output: str, axis: int, fact
 
 
 def _turned(t: Translation, node: Node, groups: int) -> str:
-    """The kernel `(c, o / groups, *taps)` as a convolution's, `(o, c / groups, *taps)`, taps turned round."""
+    """Convert the kernel `(c, o / groups, *taps)` to a convolution's, `(o, c / groups, *taps)`, with flipped taps."""
     weight, output, site = t.value(node.inputs[1]), node.outputs[0], node.name
     rows, columns, *taps = weight.shape
     ranges = [range(rows), range(columns), *(range(s)[::-1] for s in taps)]

@@ -21,7 +21,7 @@ from tapestry.teg.importers.translate.translation import Translation
 
 @dataclass(frozen=True)
 class Vectors:
-    """How index vectors of shape `(*outer, depth)` address a table, dimensions `first` and following.
+    """The addressing of a table, dimensions `first` and following, by index vectors of shape `(*outer, depth)`.
 
     `spans` and `along` per column: the slice and the outer dimension along which it runs (-1: constant); None
     for a column that addresses by position. The first dimensions of both run together.
@@ -43,12 +43,12 @@ class Vectors:
         return tuple(d for d, n in enumerate(self.outer) if n > 1 and d >= self.first and d not in self.along)
 
     def ranges(self, table: Sequence[int]) -> list[range]:
-        """What the slices leave of a table."""
+        """Return the ranges of a table that the slices leave."""
         spans = {self.first + k: span for k, span in enumerate(self.spans) if span is not None}
         return [spans.get(k, range(size)) for k, size in enumerate(table)]
 
     def labels(self, rank: int) -> list[str]:
-        """The dimensions of the sliced table: `o0`, ... run along the outer ones, `x0`, ... by position."""
+        """Return the labels of the sliced table: `o0`, ... run along the outer dimensions, `x0`, ... by position."""
         names = [f"o{d}" for d in range(self.first)]
         names += [
             f"x{k}" if span is None else f"o{d}" if d >= 0 else f"c{k}"
@@ -58,7 +58,7 @@ class Vectors:
 
 
 def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0) -> Vectors:
-    """How the node's second input addresses a table of this shape, after `first` dimensions that run together.
+    """Find how the node's second input addresses a table of this shape, after `first` dimensions that run together.
 
     Raises:
         WrongProgramError: a known position lies outside.
@@ -87,7 +87,7 @@ def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0)
 
 
 def _column_laws(t: Translation, name: str, depth: int) -> list[Law | None]:
-    """The law of each column: of a known value, or of the parts that a concatenation puts side by side."""
+    """Find the law of each column, of a known value or of the parts of a concatenation; None where there is none."""
     known, step = t.literal(name), t.maker(name)
     outer = t.value(name).shape[:-1]
     if known is not None:
@@ -106,7 +106,7 @@ def _column_laws(t: Translation, name: str, depth: int) -> list[Law | None]:
 
 
 def flat_positions(t: Translation, node: Node, vectors: Vectors, table: Sequence[int]) -> str:
-    """Row numbers over the dimensions that are addressed by position: each wrapped if negative, times its stride."""
+    """Compute row numbers over the dimensions addressed by position: each wrapped if negative, times its stride."""
     index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index"
     sizes = [table[vectors.first + k] for k in vectors.dynamic]
     strides = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
@@ -132,7 +132,7 @@ def flat_positions(t: Translation, node: Node, vectors: Vectors, table: Sequence
 
 
 def _column(t: Translation, node: Node, k: int) -> str:
-    """Column `k` of the index vectors, over the outer dimensions."""
+    """Emit column `k` of the index vectors, over the outer dimensions."""
     index, output = t.value(node.inputs[1]), f"{node.outputs[0]}.index.{k}"
     known, outer = t.literal(index.name), index.shape[:-1]
     if known is not None:
@@ -143,7 +143,7 @@ def _column(t: Translation, node: Node, k: int) -> str:
 
 
 def sliced_rows(t: Translation, node: Node, name: str, vectors: Vectors, output: str) -> str:
-    """The table's slices as `(dimensions that run along outer ones, all addressed by position, rest)`."""
+    """Emit the table's slices as `(dimensions that run along outer ones, all addressed by position, rest)`."""
     shape = t.value(name).shape
     part = t.slice(f"{node.name}.part", name, f"{output}.part", vectors.ranges(shape))
     sizes, labels = t.value(part).shape, vectors.labels(len(shape))
@@ -161,22 +161,22 @@ def sliced_rows(t: Translation, node: Node, name: str, vectors: Vectors, output:
 
 
 def row_order(labels: Sequence[str]) -> list[str]:
-    """The labels that run along outer dimensions, those addressed by position, the rest; constants are gone."""
+    """Sort the labels: those along outer dimensions, those addressed by position, the rest; drop constants."""
     return [d for kind in "oxr" for d in labels if d[0] == kind]
 
 
 def row_shape(sizes: dict[str, int], order: Sequence[str]) -> tuple[int, ...]:
-    """The sizes in order, those addressed by position as one."""
+    """Return the sizes in `order`, those addressed by position merged into one."""
     outer = [sizes[d] for d in order if d[0] == "o"]
     rows = math.prod(sizes[d] for d in order if d[0] == "x")
     return (*outer, rows, *(sizes[d] for d in order if d[0] == "r"))
 
 
 def aligned_pairs(labels: Sequence[str]) -> list[tuple[int, int]]:
-    """The dimensions of `sliced_rows` that run along dimensions of the positions, with these."""
+    """Pair the dimensions of `sliced_rows` that run along dimensions of the positions with these dimensions."""
     return [(k, int(d[1:])) for k, d in enumerate(d for d in labels if d[0] == "o")]
 
 
 def outer_labels(vectors: Vectors) -> tuple[str, ...]:
-    """The labels of the outer dimensions."""
+    """Return the labels of the outer dimensions."""
     return tuple(f"o{d}" for d in range(len(vectors.outer)))

@@ -24,7 +24,7 @@ class Geometry(NamedTuple):
 
 
 def geometry_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Geometry:
-    """The windows that a node's attributes describe.
+    """Compute the windows that a node's attributes describe.
 
     Raises:
         ImportFailure: none fits.
@@ -57,7 +57,7 @@ def geometry_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Ge
 
 
 def _crop(t: Translation, node: Node, geometry: Geometry) -> tuple[str, Geometry]:
-    """The input without margins that no window reads, and the geometry with the padding that is read."""
+    """Return the input without margins that no window reads, and the geometry with the padding that is read."""
     value = t.value(node.inputs[0])
     spatial = value.shape[2:]
     given = zip(
@@ -87,7 +87,7 @@ def _labels(rank: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def convolve(t: Translation, node: Node) -> None:
-    """ONNX's Conv; the elements may be integers too."""
+    """Translate ONNX's Conv; the elements may be integers too."""
     value, weight = t.value(node.inputs[0]), t.value(node.inputs[1])
     rank, groups = len(value.shape) - 2, int(node.get("group", 1))
     if not 1 <= rank <= 3 or len(weight.shape) != rank + 2 or value.shape[1] != weight.shape[1] * groups:

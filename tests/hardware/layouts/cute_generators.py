@@ -23,7 +23,7 @@ def _filled(shape: Term, strides: dict[int, Static], place: list[int]) -> Term:
 
 @st.composite
 def injective(draw: st.DrawFn, gaps: bool = True) -> Strided:
-    """A layout of static integers in which no two coordinates share an offset."""
+    """Draw a layout of static integers in which no two coordinates share an offset."""
     shape = draw(shapes)
     extents = [integer(leaf) for leaf in leaves(shape)]
     strides, reached = {}, 1

@@ -1,4 +1,4 @@
-"""The laws of CuTe's layout algebra, over generated layouts and on worked examples."""
+"""Tests of the laws of CuTe's layout algebra, over generated layouts and on worked examples."""
 
 import numpy as np
 import pytest
@@ -208,7 +208,7 @@ flat_layouts = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 12)), min_si
 @settings(max_examples=200, deadline=None)
 @given(flat_layouts, flat_layouts, st.booleans())
 def test_a_composition_is_refused_or_right_for_any_integers(a: Strided, b: Strided, is_static: bool) -> None:
-    """Modes that interleave or carry into each other included; B stays inside A."""
+    """Check any modes, including those that interleave or carry into each other; B stays inside A."""
     assume(max(images(b)) < number(a.size))
     if is_static:
         a, b = (Strided(*(tuple(map(Static, t)) for t in (l.shape, l.stride))) for l in (a, b))  # type: ignore[arg-type]
@@ -224,6 +224,6 @@ def test_a_composition_is_refused_or_right_for_any_integers(a: Strided, b: Strid
     [("(2,3):(1,10)", "2:3"), ("(_4,_2):(_1,_10)", "(_3,_2):(_1,_2)"), ("(4,2):(1,10)", "(3,2):(1,2)")],
 )
 def test_a_composition_that_carries_is_refused(a: str, b: str) -> None:
-    """2 x 3 elements 3 apart: 0 and 3 are A(0) = 0 and A(3) = 11, which no walk by modes gives."""
+    """Check that 2 x 3 elements 3 apart are refused: 0 and 3 are A(0) = 0 and A(3) = 11; no walk by modes gives it."""
     with pytest.raises(LayoutError, match="Divisibility Condition"):
         composition(parse_strided(a), parse_strided(b))

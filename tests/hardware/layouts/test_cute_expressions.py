@@ -1,4 +1,4 @@
-"""Expressions in C++ spelling: what they print, and how malformed or hostile ones are refused."""
+"""Tests of expressions in C++ spelling: what they print, and the refusal of malformed or hostile ones."""
 
 import contextlib
 

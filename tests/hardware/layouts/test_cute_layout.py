@@ -1,4 +1,4 @@
-"""CuTe layouts in memory: texts, offsets both ways, packing, and refusals."""
+"""Tests of CuTe layouts in memory: texts, offsets both ways, packing, and refusals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""TMA descriptors: Hopper's limits, descriptors of layouts, and copies that tile a tensor."""
+"""Tests of TMA descriptors: Hopper's limits, descriptors of layouts, and copies that tile a tensor."""
 
 import numpy as np
 import pytest

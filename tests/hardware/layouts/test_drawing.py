@@ -1,4 +1,4 @@
-"""Drawings show where elements lie: every cell agrees with the layout, borders stand where tiles and buffers end."""
+"""Tests of drawings: every cell agrees with the layout, borders stand where tiles and buffers end."""
 
 from xml.etree import ElementTree
 
@@ -34,7 +34,7 @@ def test_every_cell_agrees_with_the_layout(data: st.DataObject) -> None:
 
 
 def test_borders_tell_faces_from_tiles() -> None:
-    """A ttnn tile of 32 x 32 consists of faces of 16 x 16."""
+    """Check the borders of a ttnn tile of 32 x 32, which consists of faces of 16 x 16."""
     panel = picture_of(tiled((64, 64), "bfloat16"), 64, 64).panels[0]
     wanted = np.full(64, PLAIN)
     wanted[[16, 48]], wanted[32] = INNER, OUTER

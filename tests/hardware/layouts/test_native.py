@@ -1,4 +1,4 @@
-"""A device's native layouts: the closed formulas of sizes, and the layouts that pack real elements, agree."""
+"""Tests of a device's native layouts: closed formulas of sizes agree with the layouts that pack real elements."""
 
 import numpy as np
 import pytest

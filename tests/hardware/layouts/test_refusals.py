@@ -1,4 +1,4 @@
-"""Texts that people paste: what the projects print beside layouts, digits of other scripts, nothing known."""
+"""Tests of texts that people paste: output printed beside layouts, digits of other scripts, unknown text."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tapestry.hardware.layouts.ttnn import Shape, TtnnLayout
 def test_a_shape_alone_is_stored_as_it_is_padded(
     text: str, padded: tuple[int, int], size_bytes: int, first_of_second_row: int
 ) -> None:
-    """Padded to whole tiles, the second row of the first face comes 16 elements after the first; else a row after."""
+    """Check the second row of the first face: 16 elements after the first if padded to tiles; else a row after."""
     layout = parse_layout(text)
     assert isinstance(layout, TtnnLayout)
     assert layout.spec.padded_shape == padded

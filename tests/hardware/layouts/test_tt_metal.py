@@ -1,4 +1,4 @@
-"""tt-metal's layouts: elements lie where the definition says, whatever the shape, grid, tile and joined dimensions."""
+"""Tests that tt-metal's layouts follow the definition for any shape, grid, tile and joined dimensions."""
 
 import re
 
@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.tt_metal import MetalLayout, parse_metal_layout
 
 @st.composite
 def layouts(draw: st.DrawFn) -> MetalLayout:
-    """Any shape up to rank 4 over any grid, tiles of any extent, dimensions joined anywhere, batches strided apart."""
+    """Draw shapes up to rank 4 over any grid, any tiles, dimensions joined anywhere, batches strided apart."""
     shape = draw(st.lists(st.integers(1, 9), min_size=2, max_size=4))
     begin = draw(st.integers(0, len(shape) - 1))
     end = draw(st.integers(begin + 1, len(shape)))
@@ -25,7 +25,7 @@ def layouts(draw: st.DrawFn) -> MetalLayout:
 
 
 def offset_by_definition(layout: MetalLayout, coords: tuple[int, ...]) -> int:
-    """The element's place found step by step as the document tells it: map, core, tile, element of the tile."""
+    """Compute the element's offset step by step, as documented: map, core, tile, element of the tile."""
     index = layout.attribute.linear.evaluate(coords)
     core = slot = 0
     shards = layout.shards

@@ -1,4 +1,4 @@
-"""Affine maps mean the same before and after they are simplified, printed, composed."""
+"""Tests that affine maps mean the same before and after they are simplified, printed, composed."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ DIMS = ("d0", "d1")
 
 @st.composite
 def texts(draw: st.DrawFn, depth: int = 3) -> tuple[str, object]:
-    """An affine expression's text, and the same as a Python function of (d0, d1, s0)."""
+    """Draw an affine expression's text, and the equivalent Python function of (d0, d1, s0)."""
     leaf = draw(st.sampled_from(["d0", "d1", "s0", "int"]))
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         if leaf == "int":

@@ -1,4 +1,4 @@
-"""The newer attribute: dimensions aligned as they are joined, the tensor's own shape that of grid and shards."""
+"""Tests of the newer attribute: dimensions aligned when joined; the tensor's own shape is that of grid and shards."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tapestry.hardware.layouts.tt_metal.element import scalar, tile
 
 @st.composite
 def layouts(draw: st.DrawFn) -> AlignedMetalLayout:
-    """Shapes of rank 1 to 4 with any alignments, joined anywhere, on a grid that divides what comes out."""
+    """Draw shapes of rank 1 to 4 with any alignments, joined anywhere, on a grid that divides the physical shape."""
     shape = tuple(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
     rank = len(shape)
     alignments = tuple(draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank)))

@@ -1,4 +1,4 @@
-"""Grids of several chips, the memory map of a core, and maps without strides."""
+"""Tests of grids of several chips, the memory map of a core, and maps without strides."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_given_any_shard_then_the_map_of_memory_counts_its_elements(pairs: list)
 
 
 def pairs_of(index: list[int], shard: list[int]) -> list[tuple[int, int]]:
-    """Index and extent of each dimension."""
+    """Return the index and extent of each dimension."""
     return list(zip(index, shard, strict=True))
 
 

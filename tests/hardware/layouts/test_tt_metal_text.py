@@ -1,4 +1,4 @@
-"""Texts of tt-metal's attributes: every spelling is read, what is wrong is refused with its place."""
+"""Tests of the texts of tt-metal's attributes: every spelling is read, errors are refused with their position."""
 
 import pytest
 

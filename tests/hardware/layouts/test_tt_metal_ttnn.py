@@ -1,4 +1,4 @@
-"""The compiler's ttnn layout: matrices padded to tiles before dimensions are joined."""
+"""Tests of the compiler's ttnn layout: matrices are padded to tiles before dimensions are joined."""
 
 import numpy as np
 import pytest

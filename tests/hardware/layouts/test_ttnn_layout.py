@@ -1,4 +1,4 @@
-"""ttnn layouts: every element has one slot, packing and unpacking are inverse, sizes are exact."""
+"""Tests of ttnn layouts: every element has one slot, packing and unpacking are inverse, sizes are exact."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""ttnn's sharding: cores and their groups, ND and 2-D shardings that are the same, configs, sizes in banks."""
+"""Tests of ttnn's sharding: cores and their groups, equivalent ND and 2-D shardings, configs, sizes in banks."""
 
 from dataclasses import replace
 from typing import Any
@@ -44,7 +44,7 @@ HUGE_SHARD = NdShardSpec((1, 2**30, 2**32 - 1), CoreGrid(1, 1).cores)
 
 
 def held_by_cores(layout: TtnnLayout) -> dict[Core | None, list[Any]]:
-    """What every core holds, shard after shard."""
+    """Return the slots that every core holds, shard after shard."""
     held: dict[Core | None, list[Any]] = {}
     numbered = np.arange(1, layout.element_count + 1).reshape(layout.shape)
     for buffer, slots in enumerate(layout.pack(numbered).tolist()):

@@ -1,4 +1,4 @@
-"""Where XLA's tiled layouts put elements: both ways, against numpy's pad, reshape and transpose."""
+"""Tests of element positions in XLA's tiled layouts: both ways, against numpy's pad, reshape and transpose."""
 
 import numpy as np
 import pytest

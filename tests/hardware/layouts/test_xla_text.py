@@ -1,4 +1,4 @@
-"""XLA's texts: what is refused and where, what hostile texts may do, values that texts cannot hold."""
+"""Tests of XLA's texts: what is refused and where, what hostile texts may do, values that texts cannot hold."""
 
 import numpy as np
 import pytest

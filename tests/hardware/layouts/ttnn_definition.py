@@ -1,10 +1,10 @@
-"""Where an element of a ttnn tensor lies, in plain numbers, one step of the definition after the other."""
+"""The slot of an element of a ttnn tensor in plain numbers, one step of the definition after the other."""
 
 from tapestry.hardware.layouts.ttnn import TtnnLayout, to_2d
 
 
 def slot_by_definition(layout: TtnnLayout, coords: tuple[int, ...]) -> int:
-    """The slot: which shard, which page of it, which face of the page, which element of the face, all row-major."""
+    """Compute the slot from the shard, its page, the face of the page and the element of the face, all row-major."""
     found = layout.spec.layout
     at, extents = stored_position(layout, coords)
     nd = found.memory.nd_shard
@@ -25,7 +25,7 @@ def slot_by_definition(layout: TtnnLayout, coords: tuple[int, ...]) -> int:
 
 
 def stored_position(layout: TtnnLayout, coords: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The position of an element in the padded tensor, and the padded extents."""
+    """Compute the position of an element in the padded tensor, and the padded extents."""
     padded = list(layout.spec.padded_shape)
     spec, stored = layout.spec.layout.memory.shard, layout.spec.layout.physical_shard
     if spec is None or stored is None or not spec.is_logical:
@@ -38,7 +38,7 @@ def stored_position(layout: TtnnLayout, coords: tuple[int, ...]) -> tuple[list[i
 
 
 def number(digits: list[int], radices: list[int]) -> int:
-    """A number written in mixed radix, most significant digit first."""
+    """Evaluate a number written in mixed radix, most significant digit first."""
     total = 0
     for digit, radix in zip(digits, radices, strict=True):
         total = total * radix + digit

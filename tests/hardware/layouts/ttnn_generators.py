@@ -43,7 +43,7 @@ KINDS = ("interleaved", "aligned", "HEIGHT", "WIDTH", "BLOCK", "logical", "nd")
 
 @st.composite
 def layouts(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> TtnnLayout:
-    """Layouts of all kinds; draws that ttnn refuses (too few cores, say) are left out."""
+    """Draw layouts of all kinds; draws that ttnn refuses (too few cores, say) are left out."""
     shape = tuple(draw(st.lists(st.integers(1, 40), max_size=2))) + draw(st.tuples(st.integers(1, 70)))
     shape = draw(st.sampled_from([shape, (), (2, 1, *shape)]))
     page = draw(st.sampled_from(PAGES))

@@ -1,4 +1,4 @@
-"""Generated XLA layouts and, next to the product, the definition of tiling done step by step with numpy."""
+"""Generated XLA layouts and a reference implementation of tiling done step by step with numpy."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -10,14 +10,14 @@ SIZES = st.integers(1, 7)
 
 @st.composite
 def tiles(draw: st.DrawFn) -> Tile:
-    """A tile of rank 1 to 4, stars before its last size."""
+    """Draw a tile of rank 1 to 4, with stars before its last size."""
     major = draw(st.lists(st.one_of(SIZES, st.just(COMBINE)), max_size=3))
     return (*major, draw(SIZES))
 
 
 @st.composite
 def layouts(draw: st.DrawFn) -> XlaLayout:
-    """Rank 0 to 4, any order, up to three tiles of lower and higher rank, tail padding."""
+    """Draw a layout of rank 0 to 4, any dimension order, up to three tiles of lower and higher rank, tail padding."""
     shape = tuple(draw(st.lists(SIZES, max_size=4)))
     order = tuple(draw(st.permutations(range(len(shape)))))
     laid = tuple(draw(st.lists(tiles(), max_size=3)))
@@ -27,7 +27,7 @@ def layouts(draw: st.DrawFn) -> XlaLayout:
 
 @st.composite
 def split_layouts(draw: st.DrawFn) -> XlaLayout:
-    """A layout whose dimensions are cut into parts, empty ones too."""
+    """Draw a layout whose dimensions are cut into parts, empty ones too."""
     shape = tuple(draw(st.lists(SIZES, min_size=1, max_size=3)))
     order = tuple(draw(st.permutations(range(len(shape)))))
     cut = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
@@ -44,7 +44,7 @@ def split_layouts(draw: st.DrawFn) -> XlaLayout:
 def tiled_by_numpy(
     array: np.ndarray, order: tuple[int, ...], laid: tuple[Tile, ...], fill: int
 ) -> np.ndarray:
-    """docs/tiled_layout.md: order the dimensions, then pad, reshape and transpose for every tile."""
+    """Tile as in docs/tiled_layout.md: order the dimensions, then pad, reshape and transpose for every tile."""
     array = array.transpose(order[::-1])
     for tile in laid:
         array = array.reshape((1,) * (len(tile) - array.ndim) + array.shape)

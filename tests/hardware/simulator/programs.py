@@ -1,4 +1,4 @@
-"""Random programs, random placements and made-up machines for the tests of the simulator."""
+"""Random programs, random placements and made-up meshes for the tests of the simulator."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ MESHES = (
 
 
 def machine(shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
-    """A mesh of catalogue devices with links ten times slower on each slower axis."""
+    """Build a mesh of catalogue devices with links ten times slower on each slower axis."""
     axes = [
         MeshAxis(name, size, "switch", 1e11 / 10**k, 1e-6 * 10**k)
         for k, (name, size) in enumerate(reversed(shape.axes))
@@ -40,7 +40,7 @@ def machine(shape: MeshShape, device: str = "h100-sxm5-80gb") -> Mesh:
 
 
 def random_program(rng: np.random.Generator, steps: int = 8) -> Graph:
-    """A program over tensors `[n, c, l]` that uses every family of operators."""
+    """Build a random program over tensors `[n, c, l]`, drawing its steps from every family of operators."""
     b = GraphBuilder("random")
     shape = [int(rng.integers(1, 5)), int(rng.integers(3, 10)), int(rng.integers(5, 14))]
     tensors = [b.source("x", shape, "float64")]
@@ -55,7 +55,7 @@ def random_program(rng: np.random.Generator, steps: int = 8) -> Graph:
 
 
 def cell(b: GraphBuilder, site: str, expr: tuple[object, ...], tensors: Sequence[str]) -> str:
-    """An elementwise block; dimensions of size 1 broadcast."""
+    """Add an elementwise block; dimensions of size 1 broadcast."""
     shapes = [b.tensors[t].shape for t in tensors]
     names = "nclxyz"[: len(shapes[0])]
     dims = tuple(zip(names, np.broadcast_shapes(*shapes), strict=True))
@@ -74,7 +74,7 @@ def view(b: GraphBuilder, site: str, tensor: str, mapping: ViewMap) -> str:
 
 
 def _mixed(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str) -> str:
-    """A contraction over channels or length."""
+    """Add a contraction over channels or length."""
     _, c, length = b.tensors[tensor].shape
     if rng.random() < 0.5:
         w = b.source(f"{site}.w", (c, int(rng.integers(1, 9))), "float64", "parameter")
@@ -105,7 +105,7 @@ def _positional(b: GraphBuilder, _: np.random.Generator, tensor: str, site: str)
 
 
 def _reduced(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str) -> str:
-    """A reduction, brought back by broadcasting."""
+    """Add a reduction, followed by a broadcast back to the full shape."""
     monoid = ("sum", "max", "min", "logsumexp")[int(rng.integers(4))]
     axis = int(rng.integers(3))
     kept = [name for k, name in enumerate("ncl") if k != axis]
@@ -153,13 +153,13 @@ def _viewed(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str) -
 
 
 def _looked_up(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str) -> str:
-    """A gather along channels or length; its table may be split along that axis."""
+    """Add a gather along channels or length; its table may be split along that axis."""
     picked = b.source(f"{site}.i", (int(rng.integers(1, 5)),), "int64")
     return b.apply("gather", (tensor, picked), site=site, axis=int(rng.integers(1, 3)))[0]
 
 
 def _padded(b: GraphBuilder, rng: np.random.Generator, tensor: str, site: str) -> str:
-    """Wide enough for shards that see nothing of the tensor."""
+    """Add padding wide enough for shards that see nothing of the tensor."""
     low, high = (tuple(int(rng.integers(0, 4)) for _ in range(3)) for _ in range(2))
     return b.apply("pad", (tensor,), site=site, low=low, high=high, value=0.5)[0]
 
@@ -180,7 +180,7 @@ GROWTH = (
 
 
 def random_placements(rng: np.random.Generator, graph: Graph, mesh: MeshShape) -> Placements:
-    """Legal strategies over random sub-axes, granules, prefetch distances, regathers and boundary options."""
+    """Draw legal strategies over random sub-axes, granules, prefetch distances, regathers and boundary options."""
     blocks = {
         b.site: Placement(
             random_strategy(rng, b.signature, mesh),

@@ -1,4 +1,4 @@
-"""Copies in detail: staging and rounds by hand, and three ways of counting that must agree."""
+"""Tests of copies in detail: staging and rounds by hand, and three ways of counting that must agree."""
 
 import numpy as np
 import pytest
@@ -24,12 +24,12 @@ def plan(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShape = G
 
 
 def rounds(counts: CopyCounts) -> list[tuple[str, str, int, list[int]]]:
-    """Axis, kind, members, and bytes received by the first and the last device."""
+    """Return axis, kind, members, and bytes received by the first and the last device."""
     return [(r.axis, r.kind, r.members, received[[0, -1]].tolist()) for r, received in counts.exchanges]
 
 
 def test_reduce_scatter_over_two_axes() -> None:
-    """Fastest axis first; staging is one incoming and one reduced slice of the first step."""
+    """Check that the fastest axis comes first; staging is one incoming and one reduced slice of the first step."""
     partial = Spec((WHOLE, WHOLE), (*NODE, *GPU), "sum")
     copy = plan(partial, Spec((Split((*NODE, *GPU)), WHOLE)), (16, 4))
     counts = count_copy(copy, (16, 4), GRID, 4, by_class=False)
@@ -42,7 +42,7 @@ def test_reduce_scatter_over_two_axes() -> None:
 
 
 def test_all_reduce_over_two_axes_with_a_ragged_slice() -> None:
-    """10 elements over 4 devices are slices of 3, 3, 3, 1; over 2 nodes those of 2 and 1, or 1 and 0."""
+    """Check that 10 elements over 4 devices are slices of 3, 3, 3, 1; over 2 nodes those of 2 and 1, or 1 and 0."""
     copy = plan(Spec((WHOLE,), (*NODE, *GPU), "sum"), Spec((WHOLE,)), (10,))
     counts = count_copy(copy, (10,), GRID, 1, by_class=False)
     assert rounds(counts) == [
@@ -55,7 +55,7 @@ def test_all_reduce_over_two_axes_with_a_ragged_slice() -> None:
 
 
 def test_a_fetch_after_a_reduction_stages_the_middle() -> None:
-    """A windowed need cannot be scattered to: the whole is reduced first."""
+    """Check that a windowed need, which cannot be scattered to, is met by reducing the whole first."""
     needed = Spec((Split(GPU),), windows=(Window(8, 1, -1, 3, 0, 8),))
     copy = plan(Spec((WHOLE,), GPU, "max"), needed, (8,))
     counts = count_copy(copy, (8,), GRID, 4, by_class=False)
@@ -66,7 +66,7 @@ def test_a_fetch_after_a_reduction_stages_the_middle() -> None:
 
 
 def test_replicas_share_a_slow_transfer() -> None:
-    """Both nodes need all: each device gets a quarter of the other half, and the rest from its neighbours."""
+    """Check that, if both nodes need all, a device gets a quarter of the other half, the rest from its neighbors."""
     copy = plan(Spec((Split(NODE),)), Spec((WHOLE,)), (16,))
     counts = count_copy(copy, (16,), GRID, 4, by_class=False)
     assert rounds(counts) == [("node", "all_gather", 2, [8, 8]), ("gpu", "all_gather", 4, [24, 24])]
@@ -86,7 +86,7 @@ def test_three_counts_of_a_random_copy(mesh: MeshShape, tens: int) -> None:
 
 
 def three_counts_agree(mesh: MeshShape, seed: int) -> None:
-    """Moving arrays, counting all devices at once, one device per class: same bytes, and right elements."""
+    """Check that moving arrays, counting all devices and counting by class give the same bytes and right elements."""
     rng = np.random.default_rng([seed, mesh.device_count])
     shape = tuple(int(n) for n in rng.integers(1, 14, size=rng.integers(1, 4)))
     source, needed = random_spec(rng, shape, mesh, held=True), random_spec(rng, shape, mesh, held=False)
@@ -117,7 +117,7 @@ def assert_equal_counts(a: CopyCounts, b: CopyCounts) -> None:
 
 
 def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShape, held: bool) -> Spec:
-    """Sub-axes dealt out to dimensions, to partial terms (held) or to nobody; windows where it is needed."""
+    """Draw a spec: sub-axes go to dimensions, to partial terms (held) or to nothing; windows if it is needed."""
     places = rng.integers(0, len(shape) + 2, size=len(mesh.sub_axes))
     names = [
         [s.name for s, p in zip(mesh.sub_axes, places, strict=True) if p == k] for k in range(len(shape) + 2)
@@ -133,7 +133,7 @@ def random_spec(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShap
 
 
 def random_window(rng: np.random.Generator, size: int, split: bool) -> Window:
-    """A halo around every index point, or a constant range where the dimension is not split."""
+    """Draw a halo around every index point, or a constant range where the dimension is not split."""
     if split:
         extent = int(rng.integers(1, 4))
         return Window(size, 1, -(extent // 2), extent, 0, size)

@@ -1,4 +1,4 @@
-"""Explicit graphs as they stand: what runs where, what is fetched, held and priced."""
+"""Tests of explicit graphs run as they are: where each block runs, and the data fetched, held and priced."""
 
 import numpy as np
 import pytest

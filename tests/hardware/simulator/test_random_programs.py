@@ -1,4 +1,4 @@
-"""Any program under any legal placement: the values of the reference, and the same counts wet and dry."""
+"""Tests of any program under any legal placement: the values of the reference, and the same counts wet and dry."""
 
 import dataclasses
 

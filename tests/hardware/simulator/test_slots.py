@@ -1,4 +1,4 @@
-"""What happens in which slot: allocations, waits and frees, the clocks, and running out of memory."""
+"""Tests of the events in each slot: allocations, waits and frees, the clocks, and running out of memory."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ WHOLE_B, HALF_B = 1024, 512  # a tensor of 16 x 16 fp32, and one device's half o
 
 
 def chain() -> Graph:
-    """`a = -x`, `b = -a`, `c = a * b`, of which only `c` is seen; all tensors are equally large."""
+    """Build `a = -x`, `b = -a`, `c = a * b`, of which only `c` is observed; all tensors are equally large."""
     b = GraphBuilder("chain")
     x = b.source("x", (16, 16), "float32")
     unread = b.source("unread", (16, 16), "float32")
@@ -37,7 +37,7 @@ def chain() -> Graph:
 
 
 def regrouped(prefetch: int = 0) -> ExplicitGraph:
-    """Everything by rows, but `c` by columns: it waits for copies of `a` and `b`."""
+    """Place everything by rows, but `c` by columns: it waits for copies of `a` and `b`."""
     placements = {name: Placement(ROWS) for name in ("x", "unread", "a", "b")}
     placements["c"] = Placement(COLUMNS, prefetch=(prefetch, 0))
     placements["out"] = Placement(COLUMNS)
@@ -75,7 +75,7 @@ def test_sources_that_are_not_activations_stay() -> None:
 
 
 def test_clocks_of_every_block_and_copy() -> None:
-    """Blocks last as long as `timing` says; the prefetched copy runs beside block `b`."""
+    """Check that blocks last as long as `timing` says; the prefetched copy runs beside block `b`."""
     mesh = machine(TWO)
     block = int(block_ticks(mesh.device, "vector", 128, 2 * HALF_B, "float32"))
     product = int(block_ticks(mesh.device, "vector", 128, 3 * HALF_B, "float32"))

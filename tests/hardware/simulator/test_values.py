@@ -1,4 +1,4 @@
-"""Numbers: bad inputs, empty parts, half precision, replicas, and work that is done once."""
+"""Tests of numbers: bad inputs, empty parts, half precision, replicas, and work that is done once."""
 
 import ml_dtypes
 import numpy as np
@@ -22,7 +22,7 @@ ALL = Split(("gpu.0", "gpu.1", "gpu.2"))
 
 
 def product(k: int = 3, dtype: str = "float32") -> Graph:
-    """`y = x @ w` with `k` terms per element."""
+    """Build `y = x @ w` with `k` terms per element."""
     b = GraphBuilder("product")
     x, w = b.source("x", (4, k), dtype), b.source("w", (k, 6), dtype, "parameter")
     b.sink(b.apply("contract", (x, w), site="y", labels=(("m", "k"), ("k", "n")), output=("m", "n"))[0])
@@ -49,7 +49,7 @@ def test_values_that_the_graph_brings_along() -> None:
 
 @pytest.mark.parametrize("monoid", ["sum", "max", "min", "prod", "logsumexp"])
 def test_devices_without_terms_hold_the_identity(monoid: str) -> None:
-    """Three terms over eight devices: five devices hold a partial that changes nothing."""
+    """Check three terms over eight devices: five devices hold a partial that changes nothing."""
     b = GraphBuilder("few terms")
     x = b.source("x", (3, 5), "float64")
     attrs = {"monoid": monoid, "labels": ("k", "n"), "output": ("n",)}
@@ -92,7 +92,7 @@ def test_half_precision_moves_half_the_bytes() -> None:
 
 @pytest.mark.parametrize("mesh", [EIGHT, GRID], ids=["flat", "grid"])
 def test_what_replicas_share_is_computed_once(mesh: MeshShape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A split block, then a replicated one that reads gathered copies: one computation for all devices."""
+    """Check that a replicated block that reads gathered copies of a split block is computed once for all devices."""
     b = GraphBuilder("shared")
     x = b.source("x", (8, 4), "float32")
     a = cell(b, "a", ("neg", ("input", 0)), (x,))
@@ -114,7 +114,7 @@ def test_what_replicas_share_is_computed_once(mesh: MeshShape, monkeypatch: pyte
 
 
 def test_replicas_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device whose arithmetic is off by the last bit is found out by the sink."""
+    """Check that the sink finds a device whose arithmetic is off by the last bit."""
     run_block = ArrayBackend._run
 
     def faulty(backend: ArrayBackend, step: ComputeStep, device: int, *others: object) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""The worked cases of the sharding conventions, computed there by hand: fp32, 8 devices."""
+"""Tests of the worked cases of the sharding conventions, computed there by hand: fp32, 8 devices."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def on(*splits: Split, **others: bool) -> Placement:
 def run_both(
     graph: Graph, placements: dict[str, Placement], **options: str
 ) -> tuple[ExplicitGraph, Execution]:
-    """The program and its wet run, which a dry one must equal and whose values must be the reference's."""
+    """Return the program and its wet run; check that a dry run is equal and the values are the reference's."""
     program = expand(graph, Placements(placements, **options), EIGHT)
     inputs = random_inputs(graph, np.random.default_rng(0))
     run = simulate(program, machine(EIGHT), inputs)

@@ -1,4 +1,4 @@
-"""Imported programs next to what JAX itself computes."""
+"""Comparisons of imported programs with the results that JAX itself computes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tapestry.teg.validate import validate
 
 
 def results(graph: Graph, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The outputs of an imported graph by name; inputs may be anything array-like."""
+    """Return the outputs of an imported graph by name; inputs may be anything array-like."""
     arrays = {name: np.asarray(value) for name, value in inputs.items()}
     return unpack_outputs(graph, evaluate(graph, pack_inputs(graph, arrays)))
 
 
 def run_text(text: str, *inputs: np.ndarray) -> list[np.ndarray]:
-    """The results of a module on its arguments in order."""
+    """Return the results of a module on its arguments in order."""
     graph = from_stablehlo(text)
     assert validate(graph) == []
     return list(results(graph, {f"arg{k}": value for k, value in enumerate(inputs)}).values())
@@ -30,7 +30,7 @@ def run_text(text: str, *inputs: np.ndarray) -> list[np.ndarray]:
 def same_as_jax(
     function: Callable[..., Any], *arguments: Any, tolerance: float = 1e-5, **options: Any
 ) -> Graph:
-    """The imported function gives what JAX gives, in values, shapes and element types."""
+    """Check that the imported function gives what JAX gives, in values, shapes and element types; return the graph."""
     import jax
 
     graph = from_jax(function, *arguments, **options)
@@ -45,7 +45,7 @@ def same_as_jax(
 
 
 def _names(function: Callable[..., Any], arguments: Sequence[Any]) -> Sequence[str]:
-    """The names of the sources that the arguments' leaves become."""
+    """Return the names of the sources that the arguments' leaves become."""
     import jax
 
     from tapestry.teg.importers.stablehlo.entry import stablehlo_names
@@ -54,7 +54,7 @@ def _names(function: Callable[..., Any], arguments: Sequence[Any]) -> Sequence[s
 
 
 def close(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
-    """Same shape and element type, and values within `tolerance` of the largest."""
+    """Check for the same shape and element type, and values within `tolerance` of the largest."""
     assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
     if wanted.dtype.kind in "biu":
         np.testing.assert_array_equal(got, wanted)

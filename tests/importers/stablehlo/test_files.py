@@ -1,4 +1,4 @@
-"""Programs that JAX wrote to files: they come in, and their tiny twins give the recorded values."""
+"""Tests of programs that JAX wrote to files: they are imported, and their tiny twins give the recorded values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of JAX come in and give what JAX gives."""
+"""Tests that functions of JAX are imported and give what JAX gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The small functions inside reductions and sorts are recognised by what they do, not by how they are written."""
+"""Tests that the small functions inside reductions and sorts are recognized by their meaning, not by their spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that JAX does not write, or not in every form: small modules against numpy."""
+"""Tests of operations that JAX does not write, or not in every form: small modules against numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without JAX nothing is loaded, and whoever needs it is told what to install."""
+"""Tests of an environment without JAX: nothing is loaded, and a caller that needs JAX is told what to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live programs against torch's own results: exported, imported, evaluated, compared."""
+"""Checks of live programs against torch's own results: exported, imported, evaluated, compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLERANCE = 1e-4
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """All tensors of a nested result, in order."""
+    """Yield all tensors of a nested result, in order."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -57,7 +57,7 @@ class Calls(torch.nn.Module):  # type: ignore[misc]
 
 
 def check(model: Any, *arguments: Any) -> Graph:
-    """The graph of a module or function: valid, with torch's results for the arguments; carried state left aside."""
+    """Check that a module's or function's graph is valid and gives torch's results, carried state aside; return it."""
     module = model if isinstance(model, torch.nn.Module) else Calls(model)
     exported = torch.export.export(module, arguments)
     graph = from_torch(exported)
@@ -74,7 +74,7 @@ def check(model: Any, *arguments: Any) -> Graph:
 
 
 def check_joint(function: Any, *arguments: Any) -> Graph:
-    """The gradients of a weighted sum of a function's results, traced into one graph of core operators."""
+    """Check the gradients of a function's weighted results, traced into one graph of core operators; return it."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def loss(*given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The catalogue of torch operators against torch's own."""
+"""Tests of the catalogue of torch operators against torch's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of torch in files, read without torch."""
+"""Tests of programs of torch in files, read without torch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def meta(shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def doubled(weight_shape: tuple[int, ...] = (2, 3)) -> dict[str, Any]:
-    """`w * x`, as torch serialises it."""
+    """Build `w * x`, as torch serializes it."""
     multiply = {
         "target": "torch.ops.aten.mul.Tensor",
         "inputs": [{"name": "self", "arg": tensor("w")}, {"name": "other", "arg": tensor("x")}],
@@ -85,7 +85,7 @@ def doubled(weight_shape: tuple[int, ...] = (2, 3)) -> dict[str, Any]:
 
 
 def archive(path: Path, weights: dict[str, Any], data: bytes) -> Path:
-    """A `.pt2` file of `doubled`."""
+    """Write a `.pt2` file of `doubled`."""
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("m/models/model.json", json.dumps(doubled()))
         file.writestr("m/byteorder", "little")
@@ -142,7 +142,7 @@ def unknown() -> dict[str, Any]:
 
 
 def changed(**values: Any) -> dict[str, Any]:
-    """`doubled` with other tensors, or another output."""
+    """Build `doubled` with other tensors, or another output."""
     document = doubled()
     graph = document["graph_module"]["graph"]
     graph["tensor_values"].update({k: v for k, v in values.items() if isinstance(v, dict)})

@@ -1,4 +1,4 @@
-"""Whole models: exported, saved without torch's decompositions, trained."""
+"""Tests of whole models: exported, saved without torch's decompositions, trained."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 class Language(nn.Module):  # type: ignore[misc]
-    """Next-token loss of two blocks."""
+    """A model of two blocks that computes a next-token loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ def test_gradients_of_an_exported_joint_graph_are_named_after_their_parameters()
 
 
 def training_step(weights: Any, means: Any, squares: Any, count: Any, x: Any, y: Any) -> Any:
-    """One step of Adam on a perceptron."""
+    """Compute one step of Adam on a perceptron."""
 
     def loss(first: Any, second: Any) -> Any:
         return F.cross_entropy(torch.tanh(x @ first) @ second, y)
@@ -223,7 +223,7 @@ def test_a_module_with_example_arguments_is_exported() -> None:
 
 
 class Clashing(nn.Module):  # type: ignore[misc]
-    """A parameter called like the argument, another like an operator, and an argument that is changed."""
+    """A module with a parameter called like the argument, another like an operator, and an argument that is changed."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""torch's operators, family by family, against torch."""
+"""Tests of torch's operators, family by family, against torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real service on a port of its own: what its promises are tried on, as any client would."""
+"""A real service on a port of its own, on which the tests try its promises as any client would."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Service:
     address: str
 
     def graph(self, name: str = "two_layers") -> str:
-        """The id of a small program that is in the store."""
+        """Save a small program in the store and return its id."""
         graph = two_layers(name)
         return self.store.graphs.save(graph, NOON, summarise(graph).to_json()).id
 
     def finished(self) -> str:
-        """The id of a run that is over, with two plans."""
+        """Save a finished run with two plans and return its id."""
         return self.store.runs.save_finished(finished_run(two_layers()))
 
     def request(self, **changes: Any) -> dict[str, Any]:
-        """A request for a run that can be carried out, with changes."""
+        """Build a valid request for a run, with changes."""
         return {"graph_id": self.graph(), "mesh": "dgx-h100", **changes}
 
     def submit(self, headers: Mapping[str, str] | None = None, **changes: Any) -> httpx.Response:
@@ -50,7 +50,7 @@ Serve = Callable[..., Service]
 
 @contextmanager
 def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
-    """A service without workers, with settings as given and its database in a folder, or at a URL."""
+    """Run a service without workers, with settings as given and its database in a folder, or at a URL."""
     url = place if isinstance(place, str) else f"sqlite:///{place / 'api.db'}"
     chosen = ServiceSettings(url, **{"port": 0, **settings})
     with Listening(chosen, worker=False, islands=None, log_level="error") as server, server.in_background():
@@ -62,26 +62,26 @@ def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Begins services with settings as given, which end with the test."""
+    """Yield a function that starts services with settings as given, which end with the test."""
     with ExitStack() as stack:
         yield lambda **settings: stack.enter_context(serving(tmp_path, **settings))
 
 
 @pytest.fixture
 def service(serve: Serve) -> Service:
-    """A service with an empty database of its own."""
+    """Start a service with an empty database of its own."""
     return serve()
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service for the tests of a file that do not mind each other: it takes a second until its desk is warm."""
+    """Start one service for tests that do not affect each other: its task pool takes a second to warm up."""
     with serving(tmp_path_factory.mktemp("shared")) as service:
         yield service
 
 
 def complaint(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The problem document of a refusal, which has the one form that all have."""
+    """Return the problem document of a refusal; check that it has the one form that all have."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
     document: dict[str, Any] = answer.json()
     assert {"type", "title", "detail", "code", "status"} <= set(document) <= {*FORM, "errors"}

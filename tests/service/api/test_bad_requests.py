@@ -1,4 +1,4 @@
-"""Every field of a run's request wrong in every way: refused with a pointer to it, and with what would be allowed."""
+"""Tests of every field of a run's request, wrong in every way: refused with a pointer and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies: their type first, their length as it comes in, and JSON that is none."""
+"""Tests of bodies: their type first, their length as it arrives, and text that is not JSON."""
 
 from __future__ import annotations
 

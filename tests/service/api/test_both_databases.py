@@ -1,4 +1,4 @@
-"""What a client does from first to last, on both kinds of database, with texts that databases stumble over."""
+"""Tests of a client's requests from first to last on both kinds of database, with texts that trouble databases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRANGE = ("%00", "%ed%a0%80", "%f0%9f%98%80", "'%22;--", "%25%5f", "0" * 3000)
 
 @pytest.fixture
 def anywhere(store_url: str) -> Iterator[Service]:
-    """A service on a database of each kind."""
+    """Start a service on a database of each kind."""
     with serving(store_url) as service:
         yield service
 

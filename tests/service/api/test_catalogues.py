@@ -1,4 +1,4 @@
-"""Catalogues: everything that a request may name, and each member by its name."""
+"""Tests of catalogues: everything that a request may name, and each member by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ETags: what a client has already is not sent again, and what changed is."""
+"""Tests of ETags: a content that the client has already is not sent again, and a changed one is."""
 
 from __future__ import annotations
 

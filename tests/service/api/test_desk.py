@@ -1,4 +1,4 @@
-"""The desk: processes that may die, hang or break, and nobody else notices."""
+"""Tests of the task pool: processes may die, hang or break without affecting other tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: told from the first or after the last one seen, as they come, until the run ends."""
+"""Tests of events: reported from the first or after the last one seen, as they come, until the run ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOON_S = 10.0
 
 
 def told(text: str) -> list[tuple[int, str, Any]]:
-    """The events of a stream's text: number, kind, data."""
+    """Parse the events of an event feed's text: number, kind, data."""
     found = []
     for portion in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in portion.splitlines() if not line.startswith(":"))
@@ -33,7 +33,7 @@ def told(text: str) -> list[tuple[int, str, Any]]:
 
 
 class Watch:
-    """A viewer on a thread of its own, who keeps what it is told."""
+    """A viewer on a thread of its own that keeps the events it receives."""
 
     def __init__(self, service: Service, run_id: str, after: int = 0) -> None:
         self._path = f"{service.address}/v1/runs/{run_id}/events"
@@ -53,7 +53,7 @@ class Watch:
 
 
 def claimed(service: Service) -> Job:
-    """A run in the hands of a worker."""
+    """Submit a run and claim it for a worker."""
     service.submit(objectives=["time_s", "peak_memory_bytes"])
     job = service.store.jobs.claim("ada", datetime.now(UTC), 600.0)
     assert job is not None

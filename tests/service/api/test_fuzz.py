@@ -1,6 +1,6 @@
-"""The whole API under generated requests, right and wrong ones: no fault of ours, nothing that is not described.
+"""Tests of the whole API under generated requests, right and wrong ones: no server error, no undescribed answer.
 
-Half of the requests are about things that exist, so that they come further than to "not found".
+Half of the requests are about things that exist, so that they get further than "not found".
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_no_request_brings_the_service_out_of_its_form(shared: Service) -> None:
 
 
 def things_that_exist(service: Service) -> dict[str, str]:
-    """Ids of a run that is over, its plan, its graph and an execution; a layout."""
+    """Return ids of a finished run, its plan, its graph and an execution; a layout."""
     plan = first_plan(service)
     run = plan.partition("-")[0]
     document = service.http.get(f"/v1/plans/{plan}").json()
@@ -94,7 +94,7 @@ def send_all(strategy: Any, known: dict[str, str], service: Service, answered: C
 
 
 def about(case: Case, known: dict[str, str]) -> None:
-    """Let a request be about things that exist."""
+    """Change a request to refer to things that exist."""
     for name in case.path_parameters:
         catalogue = case.operation.path.split("/")[2]
         case.path_parameters[name] = MEMBERS[catalogue][0] if name == "member" else known[name]

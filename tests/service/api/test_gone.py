@@ -1,4 +1,4 @@
-"""What a plug-in had a part in, after it has gone: shown where that can be, else refused by what is missing."""
+"""Tests of data that a removed plug-in had a part in: shown where possible, else refused by what is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MISSING = "the stored plan cannot be made again here: acme_gone at hidden: there
 
 
 def stored(service: Service) -> tuple[str, str]:
-    """The ids of a run and of a plan to which a rule led that is not there any more."""
+    """Return the ids of a run and of a plan to which a removed rule led."""
     finished = finished_run(two_layers())
     first, *others = finished.result.frontier
     made = replace(first, moves=(GONE, *first.moves))

@@ -1,4 +1,4 @@
-"""Programs: handed in as documents or ONNX files, one per content, refused with the place of the fault."""
+"""Tests of programs posted as documents or ONNX files: one per content, refused with the position of the error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def model(rows: int | str = 4, weights: onnx.TensorProto | None = None) -> onnx.ModelProto:
-    """`x @ w` as an ONNX model."""
+    """Build `x @ w` as an ONNX model."""
     w = weights or numpy_helper.from_array(np.ones((8, 2), np.float32), "w")
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that is sent again is carried out once."""
+"""Tests of Idempotency-Key: a request that is sent again is carried out once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key: without it nothing but signs of life, whoever asks; with it everything, by header or cookie."""
+"""Tests of the key: a request without it gets only health checks, one with it everything, by header or cookie."""
 
 from __future__ import annotations
 

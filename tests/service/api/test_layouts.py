@@ -1,4 +1,4 @@
-"""Layouts over HTTP: what is answered, what is drawn, and where a fault lies."""
+"""Tests of layouts over HTTP: the answers, the drawings, and the positions of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference: everything is described, with examples that are true, sent and answered."""
+"""Tests of the API reference: everything is described, with examples that are true, sent and answered."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Every body that is described: status or `request`, media type, what is said of it."""
+    """Yield every body that is described: status or `request`, media type, its description."""
     answers = {"request": operation.get("requestBody", {}), **operation["responses"]}
     for status, answer in answers.items():
         for kind, said in answer.get("content", {}).items():
@@ -111,7 +111,7 @@ def test_every_example_has_the_form_that_is_described(document: dict[str, Any]) 
 
 @pytest.mark.slow
 def test_examples_are_sent_and_answered(service: Service, document: dict[str, Any]) -> None:
-    """In the order in which a client would: the id in the example of a run is that of the example's graph."""
+    """Check the examples in the order of a client: the id in the example of a run is that of the example's graph."""
     bodies = {
         name: operation["requestBody"]["content"]["application/json"]["example"]
         for name, operation in operations(document)

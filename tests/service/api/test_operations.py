@@ -1,4 +1,4 @@
-"""What operators look at: signs of life, figures, request ids, logs, the reference, and answers to our own faults."""
+"""Tests of monitoring: health checks, metrics, request ids, logs, the reference, and answers to server errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNEXPECTED = "a secret of the database"
 
 
 def figure(service: Service, name: str) -> float:
-    """One line of the metrics."""
+    """Return the value of one line of the metrics."""
     lines = service.http.get("/metrics").text.splitlines()
     return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"{name} ")))
 

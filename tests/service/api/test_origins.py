@@ -1,4 +1,4 @@
-"""Pages of other sites: a browser may be led here by one, but neither write nor read."""
+"""Tests of pages of other sites: a browser may be led here by one, but neither write nor read."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_answer_says_how_it_may_be_used(service: Service) -> None:
 
 
 def test_a_form_of_another_site_needs_no_header_to_be_refused(service: Service) -> None:
-    """What an old browser sends: a form's types, which JSON endpoints do not take."""
+    """Check a form's types, which an old browser sends and JSON endpoints do not take."""
     address = urlsplit(service.address)
     body = json.dumps(service.request()).encode()
     head = (

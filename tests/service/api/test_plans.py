@@ -1,4 +1,4 @@
-"""Plans: shown, unfolded, exported, executed."""
+"""Tests of plans: shown, expanded, exported, executed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.service.programs import NOON, finished_run, two_layers
 
 
 def first_plan(service: Service) -> str:
-    """The id of the fastest plan of a new run that is over; it was executed once."""
+    """Return the id of the fastest plan of a new finished run; it was executed once."""
     return str(service.http.get(f"/v1/runs/{service.finished()}/frontier").json()["plans"][0]["id"])
 
 

@@ -1,4 +1,4 @@
-"""Programs rewritten over HTTP: what fits is listed, what is asked for is made, kept and told, the rest is refused."""
+"""Tests of rewriting over HTTP: matches are listed, requested moves applied, stored and shown, others refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.service.programs import NOON
 
 
 def posted(service: Service) -> str:
-    """The id of a program with two softmaxes that can be spelled out."""
+    """Save a program with two softmaxes that can be decomposed, and return its id."""
     return service.store.graphs.save(program(), NOON).id
 
 

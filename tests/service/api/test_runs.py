@@ -1,4 +1,4 @@
-"""Runs: asked for, listed page by page, looked at, cancelled."""
+"""Tests of runs: requested, listed page by page, read, cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real browser over the real service. A page must not complain, and must ask nobody but the service."""
+"""Fixtures for a real browser over the real service. A page must not complain, and must ask no host but the service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @dataclass
 class Watched:
-    """A page with all that it asked for and complained of; `expected` are complaints that belong to the test."""
+    """A page with all its requests and complaints; `expected` are complaints that belong to the test."""
 
     page: Page
     host: str
@@ -78,7 +78,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Open]:
-    """Opens pages of a service, each in a profile of its own; looks afterwards at what they did."""
+    """Yield a function that opens pages of a service, each in a profile of its own; check afterwards what they did."""
     watched: list[Watched] = []
 
     def open_page(
@@ -105,7 +105,7 @@ def visit(browser: Browser) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with a worker and an empty database, shared by the tests of a file."""
+    """Start a service with a worker and an empty database, shared by the tests of a file."""
     folder = tmp_path_factory.mktemp("service")
     with Service(f"sqlite:///{folder / 'tapestry.db'}", folder / "log") as running:
         yield running
@@ -113,7 +113,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def idle_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that nobody works for."""
+    """Start a service without a worker."""
     folder = tmp_path_factory.mktemp("idle")
     with Service(f"sqlite:///{folder / 'tapestry.db'}", folder / "log", "--no-worker") as running:
         yield running

@@ -1,4 +1,4 @@
-"""The story of a first visit: nothing there, one button, points that appear, a plan, its timeline."""
+"""Tests of a first visit: an empty installation, one button, points that appear, a plan, its timeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPILING_MS = 180_000
 
 
 def shorten(page: Page) -> None:
-    """The demo as it is, with a smaller budget."""
+    """Change the demo to a smaller budget."""
 
     def post(route: Route) -> None:
         if route.request.method != "POST":
@@ -90,7 +90,7 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
 
 
 def shades(page: Page) -> int:
-    """How many colours a line across the first device's lanes meets."""
+    """Count the colors along a line across the first device's lanes."""
     return int(
         page.evaluate(
             """() => {

@@ -1,4 +1,4 @@
-"""A plan's page tells its history with effects, and of a block the moves that made it."""
+"""Tests that a plan's page shows its history with effects, and for a block the moves that made it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPLAYING_MS = 120_000
 
 @pytest.fixture(scope="module")
 def plan(idle_service: Service) -> str:
-    """A plan whose costs are its own, of a run that is over."""
+    """Save a plan of a finished run, with costs that are its own, and return its id."""
     graph = two_layers()
     run = finished_run(graph)
     found = replace(run.result.frontier[0], cost={})

@@ -1,4 +1,4 @@
-"""The page about layouts: a text is described and drawn, and what is wrong stands at its field."""
+"""Tests of the layouts page: a text is described and drawn, and an error is shown at its field."""
 
 from __future__ import annotations
 

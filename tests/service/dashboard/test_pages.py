@@ -1,4 +1,4 @@
-"""Pages with what strangers hand in, with what fails, and in the dark."""
+"""Tests of pages with input from strangers, with failures, and in dark mode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def posted_run(service: Service, graph_id: str, **more: object) -> str:
 
 @pytest.fixture(scope="module")
 def hostile_run(service: Service) -> str:
-    """A run, which has ended, of a program whose names would like to be markup; no rule takes them away."""
+    """Return the id of an ended run of a program whose names contain markup; no rule removes them."""
     run_id = posted_run(service, posted_graph(service, HOSTILE, HOSTILE), rules=[])
     assert service.wait_for_run(run_id)["status"] == "succeeded"
     return run_id
@@ -105,7 +105,7 @@ def test_the_plans_table_is_sorted_by_a_click_and_saved_as_csv(
 
 
 def test_a_lost_connection_is_said_and_taken_up_after_the_last_event(tmp_path: Path, visit: Open) -> None:
-    """The service ends while somebody looks at a run, and comes back."""
+    """Check that the service may stop while a page shows a run, and come back."""
     with Service(f"sqlite:///{tmp_path / 'tapestry.db'}", tmp_path / "log", "--no-worker") as service:
         run_id = posted_run(service, posted_graph(service))
         page = visit(service, f"/runs/{run_id}", expected=("ERR_CONNECTION_REFUSED",))

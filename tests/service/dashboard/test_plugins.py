@@ -1,4 +1,4 @@
-"""Where plug-ins are told of: what they add, what was left out; texts of strangers stay texts."""
+"""Tests of the places that show plug-ins: what they add, what was left out; texts of strangers stay texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule that misbehaves in a search is named on the run's page, while it goes on and later."""
+"""Tests that a rule that misbehaves in a search is named on the run's page, while the search goes on and later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that compute other values than their program are marked, and so are those that share their rules."""
+"""Tests that plans that compute other values than their program are marked, and so are those that share their rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages' addresses without a browser: what is served, how it may be kept, and that no page runs inline scripts."""
+"""Tests of the pages' addresses without a browser: content, caching, and that no page runs inline scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures for people: what units.js writes, in the browser that runs it."""
+"""Tests of figures for people: the text that units.js writes, in the browser that runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCE = (STATIC / "scripts" / "units.js").read_text().replace("export ", "")
 
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Page:
-    """A page that has the module's functions."""
+    """Open a page that has the module's functions."""
     found = browser.new_page()
     found.add_script_tag(content=SOURCE)
     return found

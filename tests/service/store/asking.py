@@ -1,4 +1,4 @@
-"""What the store is asked for in tests: runs, checkpoints, and moments after noon."""
+"""Inputs of the tests of the store: runs, checkpoints, and moments after noon."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LEASE_S = 15.0
 
 
 def later(seconds: float) -> datetime:
-    """A moment after noon, when everything here was queued."""
+    """Return a moment after noon, when everything here was queued."""
     return NOON + timedelta(seconds=seconds)
 
 
 def request_for(graph_id: str, mesh: str = "dgx-h100", **asked: Any) -> RunRequest:
-    """A run of two objectives."""
+    """Build a request for a run of two objectives."""
     document = mesh_to_document(load_mesh(mesh))
     return RunRequest(graph_id, document, ("time_s", "peak_memory_bytes"), budget_seconds=10.0, **asked)
 
 
 def plans(*costs: tuple[float, int]) -> list[Plan]:
-    """Plans of these times and memories, each another one."""
+    """Build plans of these times and memories, all different."""
     return [plan_by_hand(two_layers(), time_s, memory_bytes) for time_s, memory_bytes in costs]
 
 
@@ -40,13 +40,13 @@ def update_of(
     refused: Sequence[dict[str, str]] = (),
     saved: bytes = b"state",
 ) -> RunUpdate:
-    """What a worker found in a second."""
+    """Build the update that a worker writes after a second."""
     progress = Progress("searching", 1.0, evaluations, 9, 0.25, (1e-3, 1024.0), 0.1)
     return RunUpdate(saved, phase, progress, added, removed, rules or {"reshard": (evaluations, 3)}, refused)
 
 
 def contents(store: Store, run_id: str) -> dict[str, Any]:
-    """All that the store holds of a run, except until when somebody has it: what a refused write must not change."""
+    """Return all that the store holds of a run except its lease: a refused write must not change it."""
     return {
         "run": store.runs.find(run_id),
         "events": store.runs.events(run_id),
@@ -57,7 +57,7 @@ def contents(store: Store, run_id: str) -> dict[str, Any]:
 
 
 def writes_of(job: Job, now: datetime) -> dict[str, Any]:
-    """Every write that a worker can do about a run, by name: each takes a store."""
+    """Return every write that a worker can do about a run, by name: each takes a store."""
     plan = plans((5e-4, 512))[0]
     return {
         "renew": lambda store: store.jobs.renew(job, now, LEASE_S),

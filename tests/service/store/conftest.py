@@ -1,4 +1,4 @@
-"""An open store on every kind of database, and what stands in one when workers begin."""
+"""Fixtures of an open store on every kind of database, and of its rows when workers begin."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def graph_id(store: Store) -> str:
 
 @pytest.fixture
 def run_id(store: Store, graph_id: str) -> str:
-    """A run that waits in the queue."""
+    """Queue a run and return its id."""
     return store.runs.submit(request_for(graph_id), NOON).id
 
 
 @pytest.fixture
 def job(store: Store, run_id: str) -> Job:
-    """The same run in the hands of `ada`, since a second after it was queued."""
+    """Claim the queued run for `ada`, a second after it was queued."""
     taken = store.jobs.claim("ada", later(1), LEASE_S)
     assert taken is not None and taken.subject == run_id
     return taken

@@ -1,4 +1,4 @@
-"""Checkpoints: state, frontier, history and events of a search move on together, or not at all."""
+"""Tests of checkpoints: state, frontier, history and events of a search move on together, or not at all."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_plan_that_comes_back_is_told_with_what_was_checked(store: Store, job:
 
 
 def test_a_plan_shown_already_is_shown_once(store: Store, job: Job) -> None:
-    """An attempt that goes on from an older state may find again what is there."""
+    """Check that an attempt that resumes from an older state may find a stored plan again."""
     (plan,) = plans((1e-3, 1024))
     for second in (2, 3):
         store.jobs.checkpoint(job, later(second), LEASE_S, update_of([plan]))

@@ -1,4 +1,4 @@
-"""Events: numbered from 1 without gaps, whoever writes, and in the order in which they can be seen."""
+"""Tests of events: numbered from 1 without gaps for any writers, and in the order in which they can be seen."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_each_run_has_numbers_of_its_own(store: Store, graph_id: str, job: Job) 
 
 
 def test_numbers_leave_no_gap_whoever_writes(store: Store, store_url: str, job: Job) -> None:
-    """Four writers at once; a reader who goes on from the last number it saw misses none."""
+    """Check four writers at once; a reader who goes on from the last number it saw misses none."""
     writers, each = 4, 20
     barrier = threading.Barrier(writers + 1)
     is_over = threading.Event()
@@ -111,7 +111,7 @@ def test_a_transaction_that_fails_uses_up_no_number(store: Store, store_url: str
 
 
 def test_a_worker_and_impatient_users_end_a_run_once(store: Store, store_url: str, job: Job) -> None:
-    """Users ask again and again for an end while the worker writes; nothing is lost or told twice."""
+    """Check that nothing is lost or reported twice if users request the end again and again while the worker writes."""
     rounds, users = 15, 3
     barrier = threading.Barrier(users + 1)
 
@@ -140,7 +140,7 @@ def test_a_worker_and_impatient_users_end_a_run_once(store: Store, store_url: st
 
 
 def test_a_cancel_and_a_claim_at_once_are_one_after_the_other(store: Store, graph_id: str) -> None:
-    """Either the run is cancelled before anybody has it, or its worker hears that it should end."""
+    """Check that either the run is cancelled before it is claimed, or its worker hears that it should end."""
     for _ in range(10):
         run_id = store.runs.submit(request_for(graph_id), later(0)).id
         barrier = threading.Barrier(2)

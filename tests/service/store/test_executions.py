@@ -1,4 +1,4 @@
-"""Executions: queued for workers, or stored by the command line; counts, values and traces."""
+"""Tests of executions: queued for workers, or stored by the command line; counts, values and traces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROBLEM = {"code": "invalid_request", "title": "The request cannot be carried ou
 
 @pytest.fixture
 def plan(store: Store) -> StoredPlan:
-    """A stored plan that nobody has executed."""
+    """Save a plan that has not been executed, and return it."""
     return store.runs.find(store.runs.save_finished(finished_run(two_layers()))).frontier[1]
 
 

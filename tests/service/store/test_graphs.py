@@ -1,4 +1,4 @@
-"""Graphs are addressed by content: the same one twice is one, and comes back as it was."""
+"""Tests that graphs are addressed by content: the same one twice is one, and comes back as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs and leases: one worker at a time has a job, and only that one writes about it."""
+"""Tests of jobs and leases: one worker at a time has a job, and only that one writes about it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_lanes_claim_their_kind_only(store: Store, run_id: str) -> None:
 
 
 def test_many_claimers_never_get_the_same_job(store: Store, store_url: str, graph_id: str) -> None:
-    """Half of the claimers share a store, the others have one of their own, as processes do."""
+    """Check claimers of which half share a store, and the others have one of their own, as processes do."""
     queued = {store.runs.submit(request_for(graph_id), later(k)).id for k in range(12)}
     claimers = 6
     barrier = threading.Barrier(claimers)

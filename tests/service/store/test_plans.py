@@ -1,4 +1,4 @@
-"""Plans: found by name, rebuilt from their moves, and what was rendered from them."""
+"""Tests of plans: found by name, rebuilt from their moves, and rendered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACED = Move("reshard", "c2", "(gpu.0, -)")
 
 
 def three_steps() -> Graph:
-    """`relu(-relu(x))`, whose cells can be fused."""
+    """Build `relu(-relu(x))`, whose cells can be fused."""
     b = GraphBuilder("three_steps")
     value = b.source("x", (64, 64), "float32")
     for number, function in enumerate(("relu", "neg", "relu")):
@@ -40,7 +40,7 @@ def three_steps() -> Graph:
 
 
 def fused(moves: tuple[Move, ...]) -> Plan:
-    """A plan of the program that these moves make of `three_steps`."""
+    """Build a plan of the program that these moves make of `three_steps`."""
     graph = replay(three_steps(), [move for move in moves if move.rule == "fuse_cells"])
     placements = Placements({"c2": Placement(parse_strategy("(gpu.0, -)"))}, devices="gpu:4")
     cost = {"time_s": 1e-3, "peak_memory_bytes": 2**20, "compute_flops": 2**62}
@@ -51,7 +51,7 @@ def fused(moves: tuple[Move, ...]) -> Plan:
     "moves", [(PLACED,), (FIRST, PLACED), (FIRST, SECOND, PLACED), (FIRST, PLACED, SECOND)]
 )
 def test_a_plan_comes_back_as_the_search_made_it(store: Store, moves: tuple[Move, ...]) -> None:
-    """Its program is not stored: the structural moves make it again, wherever they stand among the others."""
+    """Check that the structural moves, anywhere among the others, rebuild the program, which is not stored."""
     given, plan = three_steps(), fused(moves)
     run_id = store.runs.submit(request_for(store.graphs.save(given, NOON).id), NOON).id
     job = store.jobs.claim("ada", later(1), LEASE_S)

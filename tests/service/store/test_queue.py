@@ -1,4 +1,4 @@
-"""Asking for runs: acknowledged once, limited, safe to repeat, and taken back while they last."""
+"""Tests of requests for runs: acknowledged once, limited, safe to repeat, and cancelled while they last."""
 
 from __future__ import annotations
 

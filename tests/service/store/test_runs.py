@@ -1,4 +1,4 @@
-"""Runs: stored whole by the command line, listed, filtered and found by their beginnings."""
+"""Tests of runs: stored whole by the command line, listed, filtered and found by the prefixes of their ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers' signs of life."""
+"""Tests of workers' heartbeats."""
 
 from __future__ import annotations
 

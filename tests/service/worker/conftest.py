@@ -1,4 +1,4 @@
-"""A store, and a worker's hands in this process: jobs are done inline, so that tests can stop them where they like."""
+"""Fixtures of a store and an inline worker in this process, so that tests can stop jobs where they like."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class Bench:
-    """Asks for runs, and does them as a worker would."""
+    """A client that requests runs, and does them as a worker would."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.draining = threading.Event()
 
     def ask(self, graph: Graph, **asked: object) -> str:
-        """Queue a run; returns its id."""
+        """Queue a run and return its id."""
         now = datetime.now(UTC)
         fields = {"mesh": mesh_to_document(load_mesh("dgx-h100")), "objectives": OBJECTIVES, "islands": 1}
         if not {"budget_seconds", "budget_evaluations"} & set(asked):
@@ -52,7 +52,7 @@ class Bench:
         SearchJob(self.store, held, InlineExecutor(), islands=1, checkpoint_s=0.0).do()
 
     def run(self, graph: Graph, **asked: object) -> str:
-        """A run from the request to its end."""
+        """Do a run from the request to its end."""
         run_id = self.ask(graph, **asked)
         self.do(self.claim())
         return run_id

@@ -1,4 +1,4 @@
-"""The heart: leases are renewed while jobs are done, cancels and losses are heard of, the worker is seen alive."""
+"""Tests of the heartbeat: leases are renewed during jobs, cancels and losses are noticed, the worker is seen alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers and workers as processes: drained, killed, started again; what was acknowledged goes on."""
+"""Tests of servers and workers as processes: drained, killed, started again; acknowledged work goes on."""
 
 from __future__ import annotations
 

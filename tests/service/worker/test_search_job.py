@@ -1,4 +1,4 @@
-"""A run's job: what a worker searches, publishes, checks and keeps; and how the next one goes on."""
+"""Tests of a run's job: a worker searches, publishes, checks and stores plans; and the next worker goes on."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_a_rule_that_fails_is_named_with_reason_and_cure_and_the_run_succeeds(
 
 
 def dropping(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A rule that changes values, in the catalogue."""
+    """Register a rule that changes values in the catalogue, and return its name."""
     x = tensor("x")
     bad = Rule("acme_drop", op("cell", x), x, "", "", lambda size: two_layers(), saturating=True)
     monkeypatch.setitem(catalogue(), "acme_drop", bad)
@@ -297,7 +297,7 @@ def dropping(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def plans_with(bench: Bench, run_id: str, rule: str) -> dict[int, dict[str, Any]]:
-    """What was checked of the plans with the rule in their history, by their keys."""
+    """Return the checks of the plans with the rule in their history, by their keys."""
     shown = {plan.key: dict(plan.verified or {}) for plan in bench.store.runs.frontier(run_id)}
     loaded = bench.store.plans.load_all(list(shown))
     pairs = zip(shown, loaded, strict=True)

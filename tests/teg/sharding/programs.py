@@ -43,7 +43,7 @@ def random_split(rng: np.random.Generator, axes: list[str]) -> Split:
 
 
 def random_strategy(rng: np.random.Generator, block: Block, mesh: MeshShape) -> Strategy:
-    """Each sub-axis goes to some dimension that may be split, or to none."""
+    """Draw a strategy: each sub-axis goes to some dimension that may be split, or to none."""
     if block.signature is None:
         return Strategy()
     allowed = splittable(block.signature)
@@ -81,7 +81,7 @@ def random_placements(rng: np.random.Generator, graph: Graph, mesh: MeshShape) -
 
 
 class Programs:
-    """Grows a random program block by block; tensors stay small."""
+    """A random program that grows block by block; tensors stay small."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -154,7 +154,7 @@ class Programs:
 
     @staticmethod
     def fits(small: tuple[int, ...], big: tuple[int, ...]) -> bool:
-        """Whether one broadcasts to the other by numpy's rule."""
+        """Return whether `small` broadcasts to `big` by numpy's rule."""
         tail = big[len(big) - len(small) :]
         return len(small) <= len(big) and all(s in (1, b) for s, b in zip(small, tail, strict=True))
 
@@ -267,7 +267,7 @@ class Programs:
 
 
 def random_program(rng: np.random.Generator, steps: int = 10) -> Graph:
-    """A program of a few sources, `steps` random blocks and two sinks."""
+    """Build a program of a few sources, `steps` random blocks and two sinks."""
     p = Programs(rng)
     for _ in range(3):
         p.source()

@@ -1,4 +1,4 @@
-"""Random specs, and what copies between them move, counted element by element."""
+"""Random specs, and the element-by-element counts of the copies between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def random_shape(rng: np.random.Generator) -> tuple[int, ...]:
 def random_spec(
     rng: np.random.Generator, rank: int, mesh: MeshShape, partial: bool = False, order: bool = True
 ) -> Spec:
-    """Every sub-axis splits one dimension, holds terms (`partial`), or replicates."""
+    """Draw a spec in which every sub-axis splits one dimension, holds terms (`partial`), or replicates."""
     axes: list[list[str]] = [[] for _ in range(rank)]
     terms = []
     names = [s.name for s in mesh.sub_axes]
@@ -37,7 +37,7 @@ def random_spec(
 
 
 def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshShape) -> Spec:
-    """A spec that may carry windows: halos, strides, constant slices."""
+    """Draw a spec that may carry windows: halos, strides, constant slices."""
     spec = random_spec(rng, len(shape), mesh)
     if rng.random() < 0.5:
         return spec
@@ -59,6 +59,6 @@ def random_needed(rng: np.random.Generator, shape: tuple[int, ...], mesh: MeshSh
 
 
 def cells(box: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The flat positions in a tensor of `shape` of the elements of a box `(rank, 2)`, row-major."""
+    """Return the flat positions in a tensor of `shape` of the elements of a box `(rank, 2)`, row-major."""
     flat = np.arange(int(np.prod(shape))).reshape(shape)
     return flat[tuple(slice(a, b) for a, b in box)].reshape(-1)

@@ -1,4 +1,4 @@
-"""Placements that do not fit are refused, all faults at once, each with its path."""
+"""Tests that placements that do not fit are refused, all errors at once, each with its path."""
 
 import pytest
 
@@ -104,7 +104,7 @@ def test_a_dimension_whose_outputs_overlap_may_not_be_split() -> None:
 
 
 def overlapping(written: Row) -> Graph:
-    """A program with a foreign block that writes `written` for each step of its only dimension."""
+    """Build a program with a foreign block that writes `written` for each step of its only dimension."""
     signature = Signature(
         (IndexDim("a", 4),), (projection([Row(0, 1, 0, 1)], 1),), (projection([written], 1),)
     )
@@ -122,7 +122,7 @@ def with_signature(labels: str, signature: Signature) -> Graph:
 
 
 def test_reductions_of_two_kinds_are_not_split_together() -> None:
-    """No operator of ours has two; the rule is for those of others."""
+    """Check a rule for operators of others; no operator of ours has two kinds of reductions."""
     from tapestry.teg.signature import IndexDim, Row, Signature, projection
 
     mixed = Signature(

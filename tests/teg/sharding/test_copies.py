@@ -1,4 +1,4 @@
-"""Conventions 2, 3 and 6: which form a copy takes, and that its transfers deliver every element once."""
+"""Tests of conventions 2, 3 and 6: the form that a copy takes, and that its transfers deliver every element once."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ def elements(t: Transfer, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def received(plan: CopyPlan, shape: tuple[int, ...], mesh: MeshShape) -> int:
-    """Elements that all devices receive from others."""
+    """Count the elements that all devices receive from others."""
     return sum(t.end - t.start for t in fetch_transfers(plan, shape, mesh) if t.axis >= 0)
 
 
@@ -134,7 +134,7 @@ def test_what_is_held_already_is_a_view() -> None:
 
 
 def test_chunks_that_do_not_nest_are_fetched() -> None:
-    """5 rows over 2 are 3 and 2, over 4 are 2, 2, 1 and 0: device 1 needs rows [2, 4) and holds [0, 3)."""
+    """Check 5 rows: 3 and 2 over 2 devices; 2, 2, 1 and 0 over 4; device 1 needs rows [2, 4) and holds [0, 3)."""
     mesh = MeshShape.of(gpu=4)
     source, needed = Spec((Split(("gpu.0",)),)), Spec((Split(("gpu.0", "gpu.1")),))
     assert plan_copy(source, needed, (8,), mesh) is None
@@ -179,7 +179,7 @@ def test_replicated_axes_are_sliced_before_a_reduction() -> None:
 
 
 def test_replicas_split_a_slow_transfer_and_gather_locally() -> None:
-    """Two nodes hold a half each; each of four devices fetches a quarter of the other half, then gathers."""
+    """Check two nodes that hold a half each; each of four devices fetches a quarter of the other half, then gathers."""
     plan = planned(Spec((NODE,)), Spec((WHOLE,)), (16,), TWO_BY_FOUR)
     transfers = fetch_transfers(plan, (16,), TWO_BY_FOUR)
     slow = [t for t in transfers if t.axis == 0]

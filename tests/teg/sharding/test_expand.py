@@ -1,4 +1,4 @@
-"""Convention 5 and the slots: views are free, copies are shared by root and needed spec, cuts, waits."""
+"""Tests of convention 5 and the slots: views are free, copies are shared by root and consumer spec, cuts, waits."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def unary(b: GraphBuilder, tensor: str, site: str, function: str = "tanh") -> st
 
 
 def fan(consumers: int, gap: int = 0) -> Graph:
-    """`x` read by several blocks, with `gap` unrelated blocks after each."""
+    """Build `x` read by several blocks, with `gap` unrelated blocks after each."""
     b = GraphBuilder("fan")
     x = b.source("x", (16, 8), "float32")
     other = b.source("other", (4,), "float32")
@@ -68,7 +68,7 @@ def test_consumers_that_need_other_specs_have_other_copies() -> None:
 
 
 def test_a_copy_is_keyed_by_root_so_views_share_it() -> None:
-    """The transpose of `x`, split along what were its columns, needs what a reader of columns needs."""
+    """Check that the transpose of `x`, split along its former columns, shares the copy of a reader of columns."""
     b = GraphBuilder("views")
     x = b.source("x", (16, 8), "float32")
     (turned,) = b.apply("view", [x], site="turned", **dict(view_attributes(permuted((16, 8), (1, 0)))))
@@ -168,7 +168,7 @@ def test_partial_outputs_are_never_observed() -> None:
 
 
 def test_a_device_with_an_empty_chunk_still_receives_what_is_replicated() -> None:
-    """Specs, not index ranges, decide: 3 rows over 8 devices, yet all hold the gathered weight."""
+    """Check that specs, not index ranges, decide: 3 rows over 8 devices, yet all hold the gathered weight."""
     b = GraphBuilder("product")
     x, w = b.source("x", (3, 16), "float32"), b.source("w", (16, 8), "float32")
     (y,) = b.apply("contract", [x, w], site="y", labels=(("m", "k"), ("k", "n")), output=("m", "n"))
@@ -181,7 +181,7 @@ def test_a_device_with_an_empty_chunk_still_receives_what_is_replicated() -> Non
 
 
 def test_rows_that_mix_index_dimensions_read_what_they_project_to() -> None:
-    """A merged dimension `4 i + j`: half of i reads half of the 16 elements."""
+    """Check a merged dimension `4 i + j`: half of i reads half of the 16 elements."""
     rows = IndexProjection(ZAffineMap(((4, 1),), (0,)), (1,))
     signature = Signature((IndexDim("i", 4), IndexDim("j", 4)), (rows,), ())
     block = Block("b", Definition("foreign", (), signature), ("x",), ())

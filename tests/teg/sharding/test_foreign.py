@@ -1,4 +1,4 @@
-"""Explicit graphs that others wrote are verified, and their program is found again."""
+"""Tests that explicit graphs written by others are verified, and their program is recovered."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from tests.teg.sharding.programs import MESHES, random_placements, random_progra
 
 
 def paper(concat: bool) -> Graph:
-    """`C = concat(A1, A2) + B`: joined on host 0 and added there, or added where the parts are."""
+    """Build `C = concat(A1, A2) + B`: joined on host 0 and added there, or added where the parts are."""
     half, whole = TensorType((2, 3), "float32"), TensorType((4, 3), "float32")
     dims = (("d0", 4), ("d1", 3))
     plus = attributes(
@@ -136,7 +136,7 @@ def test_partial_results_must_be_summed_before_they_are_read() -> None:
 
 
 def changed(graph: Graph, rng: np.random.Generator) -> Graph:
-    """One block reads another tensor of the same shape, or computes another part."""
+    """Change one block to read another tensor of the same shape, or to compute another part."""
     blocks = list(graph.blocks)
     k = int(rng.integers(len(blocks)))
     block = blocks[k]

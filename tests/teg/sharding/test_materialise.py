@@ -1,4 +1,4 @@
-"""Expansions as nodes: the same values, and as many bytes between devices as the rules say."""
+"""Tests of expansions as nodes: the same values, and as many bytes between devices as the rules say."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def plan(**strategies: tuple[Split, ...]) -> Placements:
 
 
 def node_traffic(explicit: Materialised) -> int:
-    """Bytes of local tensors that blocks on other devices read."""
+    """Count the bytes of local tensors that blocks on other devices read."""
     graph = explicit.graph
     made_on = {t: block.device for block in graph.blocks for t in block.outputs}
     moved = [t for b in graph.blocks for t in b.inputs if made_on[t] != b.device]
@@ -39,7 +39,7 @@ def node_traffic(explicit: Materialised) -> int:
 
 
 def counted_traffic(explicit: ExplicitGraph) -> int:
-    """The same from the arrays: terms of reductions, gathered slices, fetched pieces."""
+    """Count the traffic from the arrays: terms of reductions, gathered slices, fetched pieces."""
     total = 0
     for copy in (c for slot in explicit.slots for c in slot.issued):
         buffer, mesh, p = explicit.buffers[copy.source], explicit.mesh, copy.plan
@@ -101,7 +101,7 @@ def test_shards_keep_definition_range_and_device() -> None:
 
 
 def test_devices_without_work_hold_the_identity_and_take_part() -> None:
-    """6 terms over 8 devices: two devices add zeros."""
+    """Check 6 terms over 8 devices: two devices add zeros."""
     nodes = materialise(
         expand(product(k=6), plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL)), EIGHT)
     )
@@ -148,7 +148,7 @@ def test_narrow_and_whole_numbers(dtype: str) -> None:
 
 
 def test_an_all_reduce_of_a_gradient_receives_a_rings_bytes() -> None:
-    """9,437,184 B over 8 devices: 16,515,072 B received by each."""
+    """Check 9,437,184 B over 8 devices: 16,515,072 B received by each."""
     graph = product(m=768, k=1024, n=3072)
     placements = plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL))
     nodes = materialise(expand(graph, placements, EIGHT))
@@ -159,7 +159,7 @@ def test_an_all_reduce_of_a_gradient_receives_a_rings_bytes() -> None:
 
 
 def test_query_key_and_value_share_one_gathered_sequence() -> None:
-    """GPT-2 small: x is sharded by sequence, gathered once: 22,020,096 B."""
+    """Check GPT-2 small: x is sharded by sequence, gathered once: 22,020,096 B."""
     b = GraphBuilder("attention")
     x = b.source("x", (1024, 768), "float32")
     for name in ("q", "k", "v"):
@@ -178,7 +178,7 @@ def test_query_key_and_value_share_one_gathered_sequence() -> None:
 
 
 def test_a_window_of_padding_only_reads_nothing() -> None:
-    """The last chunk of a wide padding sees no element at all."""
+    """Check that the last chunk of a wide padding sees no element at all."""
     b = GraphBuilder("g")
     x = b.source("x", (1, 1, 2), "float32")
     w = b.source("w", (1, 1, 1), "float32", "parameter")

@@ -1,4 +1,4 @@
-"""Proofs on boxes: a gap and an overlap do not cancel, replicas are no overlap."""
+"""Tests of proofs on boxes: a gap and an overlap do not cancel, replicas are no overlap."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_intervals(boxes: np.ndarray, fault: str | None) -> None:
 
 
 def test_sizes_that_add_up_prove_nothing() -> None:
-    """Two boxes of half the size each, overlapping at one corner and leaving another free."""
+    """Check two boxes of half the size each, overlapping at one corner and leaving another free."""
     boxes = np.array([[[0, 2], [0, 2]], [[0, 2], [0, 2]], [[2, 4], [2, 4]], [[2, 4], [0, 2]]])
     assert partition_fault(boxes, (0, 0), (4, 4)) == "3 of the 4 combinations of intervals are there"
     boxes[1, 1] = (2, 4)
@@ -54,7 +54,7 @@ def test_rank_zero_and_empty_ranges() -> None:
 
 @given(st.data())
 def test_the_proof_agrees_with_counting_every_point(data: st.DataObject) -> None:
-    """On grids, with possible damage: no fault exactly when every point lies in one distinct box."""
+    """Check grids with possible damage: no fault exactly when every point lies in one distinct box."""
     cuts = [sorted({0, 5, *data.draw(st.lists(st.integers(1, 4), max_size=2))}) for _ in range(2)]
     boxes = [
         [[a, b], [c, d]]

@@ -1,4 +1,4 @@
-"""The abstract graph is found again from shards alone."""
+"""Tests that the abstract graph is recovered from shards alone."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Convention 1: how a dimension is split, and which boxes follow."""
+"""Tests of convention 1: the split of a dimension, and the boxes that follow."""
 
 import itertools
 
@@ -72,7 +72,7 @@ def test_chunks_tile_the_dimension_and_respect_the_granule(size: int, granule: i
 
 
 def test_a_window_gives_overlapping_clipped_boxes() -> None:
-    """A 3x3 convolution of stride 2 over 56 rows: 28 output rows over 8 devices read rows [8i-1, 8i+8)."""
+    """Check a 3x3 convolution of stride 2 over 56 rows: 28 output rows over 8 devices read rows [8i-1, 8i+8)."""
     halo = Spec((Split(ALL),), windows=(Window(28, 2, -1, 3, 0, 56),))
     rows = [(int(a), int(b)) for a, b in boxes(halo, (56,), EIGHT)[:, 0]]
     assert rows[:7] == [(max(8 * i - 1, 0), 8 * i + 8) for i in range(7)]
@@ -104,7 +104,7 @@ def test_a_split_reduction_makes_the_output_partial() -> None:
 
 
 def test_extents_become_granules() -> None:
-    """A grouped dimension: one index step reads and writes four elements."""
+    """Check a grouped dimension: one index step reads and writes four elements."""
     s = signature(("g", 6, PARALLEL), reads=[Row(0, 4, 0, 4)], writes=[Row(0, 4, 0, 4)])
     strategy = Strategy((Split(("gpu.0", "gpu.1"), 1),))
     assert output_spec(s, 0, 1, strategy) == Spec((Split(("gpu.0", "gpu.1"), 4),))

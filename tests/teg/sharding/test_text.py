@@ -1,4 +1,4 @@
-"""Text forms are exact inverses, and say where they cannot be read."""
+"""Tests that text forms are exact inverses, and say where they cannot be read."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Legal expansions have no issue; each kind of damage has one."""
+"""Tests that legal expansions have no issue, and each kind of damage has one."""
 
 import time
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_random_legal_plans_have_no_issue(seed: int, mesh: MeshShape) -> None:
 
 @pytest.fixture
 def graph() -> Graph:
-    """x -> soft (gathered) -> hidden (partial over node) -> out."""
+    """Build x -> soft (gathered) -> hidden (partial over node) -> out."""
     b = GraphBuilder("g")
     x = b.source("x", (8, 6), "float32")
     (s,) = b.apply("softmax", [x], site="soft", axes=(1,))
@@ -105,7 +105,7 @@ def test_two_shards_that_overlap(graph: Graph, explicit: ExplicitGraph) -> None:
 
 
 def test_a_gap_and_an_overlap_of_one_size_do_not_cancel(graph: Graph, explicit: ExplicitGraph) -> None:
-    """Device 1 slides from [2, 4) to [1, 3): the sizes still add up to 8."""
+    """Check that device 1 sliding from [2, 4) to [1, 3) is found: the sizes still add up to 8."""
     moved = with_step(explicit, "soft", index_of(((1, 0, 0), 1), ((1, 0, 1), 3)))
     step = moved.slots[0].step
     assert (step.index[:, 0, 1] - step.index[:, 0, 0]).sum() == 8
@@ -113,7 +113,7 @@ def test_a_gap_and_an_overlap_of_one_size_do_not_cancel(graph: Graph, explicit: 
 
 
 def test_a_consistent_lie_is_still_no_partition(graph: Graph, explicit: ExplicitGraph) -> None:
-    """Index, ranges read, spec and boxes all say that device 3 repeats device 2's part."""
+    """Check index, ranges read, spec and boxes that all say that device 3 repeats device 2's part."""
     wrong = with_step(explicit, "soft", lambda s: replace(s, index=s.index[[0, 1, 2, 2]]))
     assert kinds(graph, wrong) >= {"partition"}
 
@@ -226,7 +226,7 @@ def test_terms_that_are_combined_by_another_monoid(graph: Graph, explicit: Expli
 
 
 def test_a_group_that_has_one_term_twice(graph: Graph, explicit: ExplicitGraph) -> None:
-    """Node 1 repeats the terms of node 0, and node 0 gpu 1 has the others: all are there, not in each group."""
+    """Check that a term twice in a group fails: node 1 repeats node 0's terms, node 0 gpu 1 has the others."""
     hidden = explicit.slots[1].step
     assert hidden.index[:, 2].tolist() == [[0, 3], [0, 3], [3, 6], [3, 6]]
     terms = with_step(
@@ -282,7 +282,7 @@ def test_damage_to_the_structure_is_told_and_not_raised(graph: Graph, explicit: 
 
 
 def layers(count: int) -> tuple[Graph, set[str]]:
-    """A residual stack, and the sites of its first products."""
+    """Build a residual stack, and the sites of its first products."""
     b = GraphBuilder("layers")
     x = b.source("x", (8, 1024, 512), "float32")
     names, firsts = ("b", "s", "h"), set()
@@ -320,7 +320,7 @@ def tensor_parallel(mesh: MeshShape, graph: Graph, firsts: set[str]) -> Placemen
     [(MeshShape.of(gpu=8), 4), pytest.param(MeshShape.of(node=128, gpu=8), 20, marks=pytest.mark.slow)],
 )
 def test_a_thousand_blocks_are_proven_in_about_a_second(mesh: MeshShape, limit_s: float) -> None:
-    """Measured: 0.4 s on 8 devices, 2 s on 1,024; the limits leave room for slow and busy machines."""
+    """Check limits that leave room for slow and busy machines; measured: 0.4 s on 8 devices, 2 s on 1,024."""
     graph, firsts = layers(250)
     explicit = expand(graph, tensor_parallel(mesh, graph, firsts), mesh)
     assert len(explicit.slots) == 1001
@@ -332,7 +332,7 @@ def test_a_thousand_blocks_are_proven_in_about_a_second(mesh: MeshShape, limit_s
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
 @settings(max_examples=150)
 def test_one_wrong_number_anywhere_is_found(seed: int, mesh: MeshShape) -> None:
-    """Some end of some box (index range, range read, buffer) is moved by one."""
+    """Check that some end of some box (index range, range read, buffer) moved by one is found."""
     rng = np.random.default_rng(seed)
     graph = random_program(rng, steps=6)
     explicit = expand(graph, random_placements(rng, graph, mesh), mesh)

@@ -1,4 +1,4 @@
-"""The examples in docstrings run."""
+"""Tests that the examples in docstrings run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def test_docstrings_run(name: str) -> None:
 
 
 def test_writing_a_program_loads_no_framework() -> None:
-    program = "import sys, tapestry; p = tapestry.program(); p.output('y', p.input('x', 3) + 1); p.graph; print(*sys.modules)"
+    program = (
+        "import sys, tapestry; p = tapestry.program(); p.output('y', p.input('x', 3) + 1); p.graph;"
+        "print(*sys.modules)"
+    )
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()

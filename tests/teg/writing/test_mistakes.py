@@ -1,4 +1,4 @@
-"""Mistakes are told in one sentence, at the line and expression that made them."""
+"""Tests that mistakes are reported in one sentence, at the line and expression that made them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_line_and_the_expression_are_named(tmp_path: Path, monkeypatch: pyte
 
 
 def grown(cell: Cell) -> Cell:
-    """Squared forty times: a tree of 2^40 leaves, were it written out."""
+    """Square a cell forty times: a tree of 2^40 leaves, were it written out."""
     for _ in range(40):
         cell = cell * cell
     return cell

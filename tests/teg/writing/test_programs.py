@@ -1,4 +1,4 @@
-"""Programs written in Python keep their names, cost nothing extra, carry state, and join what belongs together."""
+"""Tests that programs written in Python keep their names, cost nothing extra, carry state, and join related blocks."""
 
 from __future__ import annotations
 

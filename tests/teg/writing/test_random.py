@@ -1,4 +1,4 @@
-"""Random programs: whatever order of slices, splits, merges, joins and reductions, the values are numpy's."""
+"""Tests of random programs: for any order of slices, splits, merges, joins and reductions, the values are numpy's."""
 
 from __future__ import annotations
 

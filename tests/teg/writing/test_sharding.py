@@ -1,4 +1,4 @@
-"""Whatever people write can be sharded."""
+"""Tests that any program that people write can be sharded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.random.default_rng(7).standard_normal((4, 6, 5)).astype(np.float32)
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_program_shards_without_changing_its_values(seed: int) -> None:
-    """One program with most kinds of step, sharded at random."""
+    """Check one program with most kinds of step, sharded at random."""
     rng = np.random.default_rng(seed)
     with tapestry.program() as p:
         x = p.input("x", batch=4, entry=6, width=5)

@@ -1,4 +1,4 @@
-"""What handles compute is what numpy computes."""
+"""Tests that handles compute what numpy computes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GELU = np.vectorize(lambda v: 0.5 * v * (1 + math.erf(v / math.sqrt(2))))
 
 
 def run(write: Callable[..., Handle], *arrays: np.ndarray, **named: str) -> np.ndarray:
-    """The value of a program with one output over plain inputs."""
+    """Compute the value of a program with one output over plain inputs."""
     with tapestry.program("case") as p:
         handles = [p.input(f"x{k}", a.shape, dtype=a.dtype.name) for k, a in enumerate(arrays)]
         p.output("y", write(*handles))

@@ -15,7 +15,7 @@ FLOAT = sa.Float(53)
 
 
 def upgrade() -> None:
-    """Make all tables; constraints and indices get their names from the convention of the metadata."""
+    """Create all tables; constraints and indices get their names from the convention of the metadata."""
     op.create_table("schema_version", sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
     _graphs()
     _runs()

@@ -1,6 +1,6 @@
-"""The tables of the service: durable jobs, events, checkpoints; a plan's costs and place on the frontier are its own.
+"""The tables of the service: durable jobs, events, checkpoints; plans get columns for costs and frontier.
 
-What the first release stored were searches that had ended, made at the command line: their runs and executions
+The first release stored only searches that had ended, made at the command line: their runs and executions
 have no events and no leases. Its rewritten graphs stay, though plans no longer refer to them.
 """
 
@@ -57,7 +57,7 @@ HISTORY = sa.table("history", *map(sa.column, ("run_id", "step", "hypervolume"))
 
 
 def upgrade() -> None:
-    """Change graphs, runs, plans and executions with all their rows; drop what these hold then; add what is new."""
+    """Change graphs, runs, plans and executions with their rows; drop the tables these replace; add new ones."""
     op.add_column("graphs", sa.Column("summary", JSON))
     _runs()
     _plans()
@@ -97,7 +97,7 @@ def _runs() -> None:
 
 
 def _fill_runs(bind: sa.Connection) -> None:
-    """They were begun when they were created, and ended after the seconds that they searched."""
+    """Fill the new columns of runs: started when created, and ended after the seconds that they searched."""
     shown = sa.select(sa.func.count()).select_from(FRONTIER).where(FRONTIER.c.run_id == RUNS.c.id)
     newest = (
         sa.select(HISTORY.c.hypervolume)
@@ -143,7 +143,7 @@ def _plans() -> None:
 
 
 def _fill_plans(bind: sa.Connection) -> None:
-    """Costs in one value, what was counted in whole numbers exactly; what the moves say, beside them."""
+    """Fill the new columns of plans: costs in one value, whole numbers exactly; and the values that moves determine."""
     rows = bind.execute(sa.select(COSTS).order_by(COSTS.c.plan_key, COSTS.c.key)).all()
     costs = {
         plan: {row.objective: row.value if row.whole is None else row.whole for row in group}
@@ -167,7 +167,7 @@ def _fill_plans(bind: sa.Connection) -> None:
 
 
 def _executions() -> None:
-    """Rows are known by texts now: by their old number, so that their order stays."""
+    """Give executions text ids instead of numbers: made of the old number, so that their order stays."""
     op.execute("CREATE TABLE executions_before AS SELECT * FROM executions")
     op.drop_table("executions")
     op.create_table(

@@ -1,4 +1,4 @@
-"""Runs know which rules were not used any more, and why; of earlier ones nobody kept that."""
+"""A column of runs for the rules that were disabled, with reasons; unknown for earlier runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RUNS = sa.table("runs", sa.column("refused", sa.JSON))
 
 
 def upgrade() -> None:
-    """Add the column, empty for the runs that are there."""
+    """Add the column, empty for the existing runs."""
     op.add_column("runs", sa.Column("refused", sa.JSON))
     op.get_bind().execute(RUNS.update().values(refused=[]))
     with op.batch_alter_table("runs") as runs:

@@ -1,4 +1,4 @@
-"""Programs made of others by moves, and by which moves."""
+"""A table of programs derived from others by moves, with these moves."""
 
 from __future__ import annotations
 

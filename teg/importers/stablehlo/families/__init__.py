@@ -1,4 +1,4 @@
-"""Operations by family: each file ends in one tuple of translators, added up here."""
+"""Translators of operations by family: each file ends in one tuple of translators, concatenated here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that are short programs of others: normalisation over a batch, sums of products by equation, look-ups."""
+"""Operations that are short programs of others: batch normalization, sums of products by equation, lookups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BITWISE = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
 
 
 def along(e: Emitter, value: Value, axis: int, rank: int) -> Value:
-    """A vector as a tensor that runs along one dimension."""
+    """Reshape a vector so that it runs along dimension `axis` of a tensor of rank `rank`."""
     shape = [value.shape[0] if k == axis else 1 for k in range(rank)]
     return e.relabel(value, ("d",), tuple("d" if k == axis else "" for k in range(rank)), shape)
 
@@ -54,7 +54,7 @@ def _scaled(
 
 
 def _mean(e: Emitter, value: Value, axis: int) -> Value:
-    """The mean over all dimensions but one, which stays."""
+    """Compute the mean over all dimensions but one, which stays."""
     others = [k for k in range(len(value.shape)) if k != axis]
     count = 1
     for k in others:
@@ -77,7 +77,7 @@ def _normal_training(e: Emitter, operation: Operation, operands: Sequence[Value]
 
 
 def _normal_gradient(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """The specification's formula, with means in place of sums over the count."""
+    """Compute the gradient by the specification's formula, with means in place of sums over the count."""
     value, scale, mean, variance, upstream = operands
     axis, rank = int(operation.get("feature_index")), len(value.shape)
     others = [k for k in range(rank) if k != axis]
@@ -110,7 +110,7 @@ def _einsum(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Valu
 
 
 def _index_select(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Slices of a table by index; leading dimensions of both may run together."""
+    """Gather slices of a table by index; leading dimensions of both may be batch dimensions."""
     table, index = operands
     axis, together = int(operation.get("dim")), int(operation.get("batch_dims", 0))
     labels = tuple("v" if k == axis else f"t{k}" for k in range(len(table.shape)))
@@ -122,7 +122,7 @@ def _index_select(e: Emitter, operation: Operation, operands: Sequence[Value]) -
 
 
 def _broadcasting(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Shapes are aligned at the right, or where `broadcast_dimensions` says."""
+    """Translate a broadcasting operation; shapes are aligned at the right, or as `broadcast_dimensions` specifies."""
     kind = operation.types[0]
     placed = [_placed(e, operation, o, len(kind.shape)) for o in operands]
     if operation.short == "broadcast_compare":
@@ -145,7 +145,7 @@ def _placed(e: Emitter, operation: Operation, value: Value, rank: int) -> Value:
 
 
 def _broadcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """New dimensions in front."""
+    """Broadcast a value by adding leading dimensions."""
     shape, own = operation.types[0].shape, operands[0].shape
     labels = tuple(f"d{k}" for k in range(len(own)))
     return e.relabel(operands[0], labels, (*("",) * (len(shape) - len(own)), *labels), shape)

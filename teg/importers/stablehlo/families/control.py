@@ -58,7 +58,7 @@ def _composite(runner: Runner, operation: Operation, operands: Sequence[Value]) 
 
 
 def _while(runner: Runner, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """Trip by trip, while the condition is known and holds."""
+    """Unroll a loop trip by trip, while the condition is known and holds."""
     condition, body = operation.regions
     values, trips = list(operands), 0
     while True:
@@ -71,7 +71,7 @@ def _while(runner: Runner, operation: Operation, operands: Sequence[Value]) -> S
 
 
 def _case(runner: Runner, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """Known branches are taken; others are computed all, and the results chosen among."""
+    """Translate a conditional: a known branch is taken; otherwise all are computed and the results selected."""
     e = runner.emitter
     known = e.known(operands[0])
     branches = operation.regions

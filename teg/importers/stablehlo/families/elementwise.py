@@ -1,4 +1,4 @@
-"""Operations on elements become cells."""
+"""Translation of elementwise operations to cells."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _function(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Va
 
 
 def _whole_division(e: Emitter, name: str, operands: Sequence[Value]) -> Value:
-    """By 0 XLA gives all ones as a quotient, and the dividend as what remains."""
+    """Divide integers; as in XLA, division by 0 gives all ones as the quotient, and the dividend as the remainder."""
     divisor = e.known(operands[1])
     if divisor is not None and np.all(divisor != 0):
         return e.cell((FUNCTIONS[name], X, Y), *operands)
@@ -120,7 +120,7 @@ def _logical(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
 
 
 def _shift_right_logical(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Zeros come in from the left: shifted as an unsigned number of the same width."""
+    """Shift right, filling with zeros from the left: shifted as an unsigned number of the same width."""
     dtype = operands[0].dtype
     unsigned = dtype if dtype.startswith("u") else f"u{dtype}"
     shifted = ("shift_right", cast(unsigned, X), cast(unsigned, Y))
@@ -135,7 +135,7 @@ def _compare(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
 
 
 def ordered(dtype: str, position: int) -> Expr:
-    """An integer that orders floats as IEEE 754 does in total: -NaN, -inf, ..., -0, +0, ..., inf, NaN."""
+    """Build an integer that orders floats by the IEEE 754 total order: -NaN, -inf, ..., -0, +0, ..., inf, NaN."""
     bits = numpy_dtype(dtype).itemsize * 8
     integer = f"int{bits}"
     pattern = as_bits(integer, dtype, ("input", position))
@@ -164,7 +164,7 @@ def _convert(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
 
 
 def _to_integer(dtype: str) -> Expr:
-    """As XLA converts floats: what is too large is the largest, what is too small the smallest, NaN is 0."""
+    """Convert floats as XLA does: too large values become the largest, too small ones the smallest, NaN becomes 0."""
     limits, wide = np.iinfo(numpy_dtype(dtype)), cast("float64", X)
     low, high = int(limits.min), int(limits.max)
     if limits.bits < 64:
@@ -177,7 +177,7 @@ def _to_integer(dtype: str) -> Expr:
 
 
 def _bitcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """The same bits as another type; a change of width adds or takes a last dimension (low parts first)."""
+    """Reinterpret the bits as another type; a change of width adds or removes a last dimension (low parts first)."""
     wanted = operation.types[0]
     given_bits, wanted_bits = (numpy_dtype(d).itemsize * 8 for d in (operands[0].dtype, wanted.dtype))
     if given_bits == wanted_bits:
@@ -205,7 +205,7 @@ def _widened(e: Emitter, value: Value, given: int, wanted: int, dtype: str) -> V
 
 
 def as_bits(dtype: str, given: str, expr: Expr) -> Expr:
-    """The bits of an expression of element type `given` as another type; the cast gives constants their bits."""
+    """Reinterpret the bits of an expression of type `given` as another type; the cast gives constants their bits."""
     return ("bitcast", dtype, cast(given, expr))
 
 
@@ -218,7 +218,7 @@ def _chlo(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
 
 
 def _high_product(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """The upper half of the product of two integers of up to 32 bits, taken in 64."""
+    """Compute the upper half of the product of two integers of up to 32 bits in 64 bits."""
     dtype = operands[0].dtype
     width = numpy_dtype(dtype).itemsize * 8
     if width > 32:
@@ -234,7 +234,7 @@ def _chlo_constant(e: Emitter, operation: Operation, operands: Sequence[Value]) 
 
 
 def _reduce_precision(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Rounded to another type and back."""
+    """Round the value to another type and back."""
     bits = int(operation.get("exponent_bits")), int(operation.get("mantissa_bits"))
     if bits not in PRECISIONS:
         raise e.refuse(

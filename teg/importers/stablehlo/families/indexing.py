@@ -1,7 +1,7 @@
 """Gathers and scatters of any dimension numbers, as reads and writes along one dimension.
 
 Start positions address several dimensions of a tensor at once. Those in which a slice is shorter than the tensor are
-put together as one dimension `v`; the positions in it are computed by a cell. All others are whole slices.
+merged into one dimension `v`; the positions in it are computed by a cell. All others are whole slices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tapestry.teg.operators.monoids import identity
 
 
 class Addressing(NamedTuple):
-    """How start positions address a tensor.
+    """The addressing of a tensor by start positions.
 
     Per dimension of the tensor: the size of a slice and the label of the slice's dimension in the result (or in the
     updates); labels of batch dimensions are shared with the positions.
@@ -35,7 +35,7 @@ class Addressing(NamedTuple):
 
     @property
     def moving(self) -> tuple[int, ...]:
-        """The dimensions in which a slice is shorter than the tensor and lies where a position says."""
+        """The dimensions in which a slice is shorter than the tensor and begins at a given position."""
         return tuple(d for d in self.addressed if self.slices[d] < self.shape[d])
 
 
@@ -46,8 +46,11 @@ def _addressing(
     slices: Sequence[int],
     outer: Sequence[int],
 ) -> Addressing:
-    """`names`: the keys of window, collapsed, batching, positions' batching and addressed dimensions; `outer`: which
-    dimensions of the result are not in the window."""
+    """Build the addressing of a tensor.
+
+    `names`: the keys of window, collapsed, batching, positions' batching and addressed dimensions; `outer`: which
+    dimensions of the result are not in the window.
+    """
     window, collapsed, batching, own_batching, addressed = (numbers[n] for n in names)
     depth_axis = int(numbers["index_vector_dim"])
     places = [f"i{k}" for k in range(len(outer))]
@@ -63,7 +66,7 @@ def _addressing(
 
 
 def _columns(e: Emitter, a: Addressing, starts: Value) -> dict[int, Value]:
-    """The start position in each moving dimension, without the depth dimension."""
+    """Return the start position in each moving dimension, without the depth dimension."""
     if a.depth_axis == len(starts.shape):
         return dict.fromkeys(a.moving, starts)
     labels = a.positions
@@ -78,7 +81,7 @@ def _columns(e: Emitter, a: Addressing, starts: Value) -> dict[int, Value]:
 
 
 def _places(e: Emitter, a: Addressing, columns: Mapping[int, Value], drop: bool) -> tuple[Value, Labels]:
-    """Positions in the joined dimension, one for each start and each element of a window in moving dimensions.
+    """Compute positions in the joined dimension, for each start and each element of a window in moving dimensions.
 
     Starts beyond the last slice are moved to it, or (`drop`) the whole slice gets a position outside.
     """
@@ -110,7 +113,10 @@ def _places(e: Emitter, a: Addressing, columns: Mapping[int, Value], drop: bool)
 
 
 def _joined(e: Emitter, a: Addressing, value: Value) -> tuple[Value, Labels, list[int]]:
-    """The tensor with its moving dimensions as one, `v`, where the first of them was; its labels; the order used."""
+    """Merge the moving dimensions into one, `v`, at the place of the first.
+
+    Returns the tensor, its labels, and the dimension order used.
+    """
     first = a.moving[0]
     if len(a.moving) == 1:
         return (
@@ -133,7 +139,7 @@ def _joined_shape(a: Addressing, order: Sequence[int]) -> list[int]:
 
 
 def _parted(e: Emitter, a: Addressing, value: Value, order: Sequence[int]) -> Value:
-    """The moving dimensions apart again, in their own places."""
+    """Split the merged dimension into the moving dimensions again, in their own places."""
     if len(a.moving) == 1:
         return value
     opened = e.reshape(value, [a.shape[d] for d in order])
@@ -186,7 +192,7 @@ def _gather(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Valu
 
 
 def _without_units(e: Emitter, value: Value, labels: Labels) -> tuple[Value, Labels]:
-    """Without the dimensions of size 1 that the result does not have."""
+    """Remove the dimensions of size 1 that the result does not have."""
     if all(labels):
         return value, labels
     kept = tuple(d for d in labels if d)
@@ -196,7 +202,7 @@ def _without_units(e: Emitter, value: Value, labels: Labels) -> tuple[Value, Lab
 
 
 def _repeated(e: Emitter, a: Addressing, table: Value, target: Labels, shape: Sequence[int]) -> Value:
-    """No position matters: one slice for all."""
+    """Broadcast one slice to all positions, where no position matters."""
     kept, labels = _without_units(e, table, a.labels)
     return e.relabel(kept, labels, tuple(d if d in labels else "" for d in target), shape)
 
@@ -216,7 +222,7 @@ def _scatter(runner: Runner, operation: Operation, operands: Sequence[Value]) ->
 def scattered(
     e: Emitter, numbers: Mapping[str, Any], base: Value, starts: Value, updates: Value, monoid: str
 ) -> Value:
-    """`base` with updates combined in where positions say; slices that would stick out are left out."""
+    """Combine updates into `base` at the positions; slices that would extend beyond it are dropped."""
     window = numbers["update_window_dims"]
     outer = [d for d in range(len(updates.shape)) if d not in window]
     slices = _slice_sizes(numbers, base, updates)
@@ -273,7 +279,7 @@ def _slice_sizes(numbers: Mapping[str, Any], base: Value, updates: Value) -> lis
 def _with_units(
     e: Emitter, updates: Value, labels: Labels, unit: Labels, shape: Sequence[int]
 ) -> tuple[Value, Labels]:
-    """Updates with the dimensions of size 1 that the base has and they lack."""
+    """Add to the updates the dimensions of size 1 that the base has and they lack."""
     lacking = [d for d, s in zip(unit, shape, strict=True) if d.startswith("u") and s == 1]
     if not lacking:
         return updates, labels
@@ -283,7 +289,7 @@ def _with_units(
 
 
 def _everywhere(e: Emitter, a: Addressing, base: Value, updates: Value, labels: Labels, monoid: str) -> Value:
-    """Every slice is the whole tensor: all updates meet everywhere."""
+    """Combine all updates into the whole tensor, where every slice is the whole tensor."""
     kept = {d for d in a.labels if d}
     extra = [k for k, d in enumerate(labels) if d not in kept]
     if monoid == "last":

@@ -1,4 +1,4 @@
-"""What JAX calls LAPACK for on a CPU."""
+"""Translation of the LAPACK calls that JAX makes on a CPU."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tapestry.teg.importers.stablehlo.module import Operation, Type
 
 
 def _config(operation: Operation, name: str) -> str:
-    """A letter of LAPACK that a call is configured with."""
+    """Return a letter of LAPACK that a call is configured with."""
     return chr(int((operation.get("mhlo.backend_config") or {})[name]))
 
 
 def _potrf(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """The Cholesky factor, and the number 0: matrices that have none are errors when they are met."""
+    """Compute the Cholesky factor, and the status 0: a matrix that has none is an error at evaluation."""
     return [factor(e, operands[0], _config(operation, "uplo") == "L"), _done(e, operation)]
 
 
 def _getrf(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """Rows are counted from 1."""
+    """Compute an LU factorization; rows are counted from 1."""
     packed, rows = e.fixed("factorise", operands, operation.types[:2], {"function": "lu"})
     return [packed, e.cell(("add", ("input", 0), ("const", 1)), rows), _done(e, operation)]
 
@@ -41,7 +41,7 @@ def _syevd(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Seque
 
 
 def _gesdd(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """The factors are written over the matrix where none are asked for."""
+    """Compute a singular value decomposition; the factors are zeros where none are requested."""
     mode = _config(operation, "mode")
     value, (_, scales, left, right, _) = operands[0], operation.types
     stack, (m, n) = value.shape[:-2], value.shape[-2:]
@@ -60,7 +60,7 @@ def _gesdd(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Seque
 
 
 def _done(e: Emitter, operation: Operation) -> Value:
-    """The number 0 of a call that succeeded."""
+    """Return the status 0 of a call that succeeded."""
     kind = operation.types[-1]
     return e.full(kind.shape, 0, kind.dtype)
 

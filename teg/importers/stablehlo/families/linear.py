@@ -13,7 +13,7 @@ from tapestry.teg.operators.windows import read_extent
 
 
 def _dot_general(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Batch dimensions first, then what is left of either side."""
+    """Translate a general dot product: batch dimensions first, then the remaining ones of either side."""
     numbers = operation.get("dot_dimension_numbers")
     batch = list(zip(numbers["lhs_batching_dimensions"], numbers["rhs_batching_dimensions"], strict=True))
     summed = list(
@@ -48,7 +48,10 @@ def _product(
 
 
 def _convolution(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Any layout: put into (n, channels, space) first, and back; gaps between elements are written out."""
+    """Translate a convolution of any dimension order: permute to (n, channels, space) first, and back.
+
+    Gaps between elements are written out.
+    """
     numbers, dtype = operation.get("dimension_numbers"), operation.types[0].dtype
     rank = len(numbers["input_spatial_dimensions"])
     sides = (
@@ -74,7 +77,7 @@ def _convolution(e: Emitter, operation: Operation, operands: Sequence[Value]) ->
 
 
 def _batches_as_features(e: Emitter, image: Value, count: int) -> Value:
-    """Groups of the batch become groups of channels: `(g n, c, ...)` as `(n, g c, ...)`."""
+    """Convert groups of the batch to groups of channels: `(g n, c, ...)` as `(n, g c, ...)`."""
     n, c, *space = image.shape
     opened = e.reshape(image, (count, n // count, c, *space))
     turned = e.permute(opened, (1, 0, *range(2, len(space) + 3)))
@@ -114,7 +117,7 @@ def _grouped(e: Emitter, operation: Operation, image: Value, kernel: Value, grou
 
 
 def _without_space(e: Emitter, image: Value, kernel: Value, groups: int) -> Value:
-    """No spatial dimensions: a product per group."""
+    """Compute a convolution without spatial dimensions: a product per group."""
     n, c = image.shape
     o = kernel.shape[0]
     left = e.reshape(image, (n, groups, c // groups))

@@ -1,4 +1,4 @@
-"""Factorisations of matrices: stacks of whole matrices."""
+"""Factorizations of matrices: stacks of whole matrices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _cholesky(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Va
 
 
 def factor(e: Emitter, value: Value, lower: bool) -> Value:
-    """The Cholesky factor of each matrix."""
+    """Compute the Cholesky factor of each matrix."""
     return matrices(e, [value], {"function": "cholesky", "lower": lower})
 
 
 def matrices(e: Emitter, values: Sequence[Value], attributes: dict[str, Any]) -> Value:
-    """A function of stacks of matrices."""
+    """Apply a linear algebra function to stacks of matrices."""
     rank = len(values[0].shape)
     stack = tuple(f"s{k}" for k in range(rank - 2))
     labels = [(*stack, "m0", "m1"), (*stack, "m0", "n")][: len(values)]
@@ -42,7 +42,7 @@ def _triangular_solve(e: Emitter, operation: Operation, operands: Sequence[Value
 
 
 def solved(e: Emitter, a: Value, b: Value, *, left: bool, lower: bool, unit: bool, turned: str) -> Value:
-    """`op(a) x = b`, or `x op(a) = b` which is `op(a)' x' = b'`."""
+    """Solve `op(a) x = b`, or `x op(a) = b` which is `op(a)' x' = b'`."""
     if turned == "ADJOINT" and a.dtype.startswith("complex"):
         a = e.cell(("conj", X), a)
     if (turned != "NO_TRANSPOSE") == left:
@@ -54,7 +54,7 @@ def solved(e: Emitter, a: Value, b: Value, *, left: bool, lower: bool, unit: boo
 
 
 def flipped(e: Emitter, value: Value) -> Value:
-    """Rows as columns."""
+    """Transpose each matrix of a stack."""
     rank = len(value.shape)
     return e.permute(value, (*range(rank - 2), rank - 1, rank - 2))
 

@@ -27,7 +27,7 @@ def _iota(e: Emitter, operation: Operation, _: Sequence[Value]) -> Value:
 
 
 def _broadcast(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Dimension `k` of the operand becomes dimension `dims[k]`; a size 1 may grow."""
+    """Broadcast a value: dimension `k` of the operand becomes dimension `dims[k]`; a size 1 may grow."""
     shape = operation.types[0].shape
     dims = operation.get("broadcast_dimensions")
     grows = [operands[0].shape[k] != shape[d] for k, d in enumerate(dims)]
@@ -41,7 +41,7 @@ def _transpose(e: Emitter, operation: Operation, operands: Sequence[Value]) -> V
 
 
 def _reshape(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Sizes 1 that come and go are a relabelling; anything else is a reshape."""
+    """Reshape a value; if only sizes 1 are added or removed it is a relabeling, else a reshape."""
     value, shape = operands[0], operation.types[0].shape
     if [s for s in value.shape if s != 1] == [s for s in shape if s != 1]:
         return squeezed(e, value, shape)
@@ -49,7 +49,7 @@ def _reshape(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
 
 
 def squeezed(e: Emitter, value: Value, shape: Sequence[int]) -> Value:
-    """The value with other dimensions of size 1."""
+    """Add or remove dimensions of size 1 so that the value has shape `shape`."""
     numbers = iter(range(len(value.shape)))
     source = tuple("" if s == 1 else f"d{next(numbers)}" for s in value.shape)
     numbers = iter(range(len(value.shape)))
@@ -67,7 +67,7 @@ def _reverse(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Val
 
 
 def reversed_along(e: Emitter, value: Value, dims: Sequence[int]) -> Value:
-    """The value with its last elements first along `dims`."""
+    """Reverse the value along `dims`."""
     ranges = [range(s - 1, -1, -1) if k in dims and s > 1 else range(s) for k, s in enumerate(value.shape)]
     return e.slice(value, ranges)
 
@@ -77,7 +77,7 @@ def _concatenate(e: Emitter, operation: Operation, operands: Sequence[Value]) ->
 
 
 def _pad(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Interior gaps first, then the edges; a negative edge takes elements off."""
+    """Pad a value: interior gaps first, then the edges; a negative edge removes elements."""
     value, fill = operands
     low, high, gaps = (
         operation.get(f"{side}") for side in ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -93,7 +93,7 @@ def _pad(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
 
 
 def _dynamic_slice(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Known starts make a slice; others choose rows one dimension after the other."""
+    """Translate a dynamic slice: known starts make a slice; others gather rows, one dimension after the other."""
     value, starts = operands[0], operands[1:]
     sizes = operation.get("slice_sizes")
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
@@ -110,7 +110,7 @@ def _dynamic_slice(e: Emitter, operation: Operation, operands: Sequence[Value]) 
 
 
 def rows_from(e: Emitter, value: Value, axis: int, start: Value, size: int) -> Value:
-    """`size` neighbours along `axis`, beginning at a clamped `start` that is not known."""
+    """Gather `size` neighbors along `axis`, beginning at a clamped `start` that is not known."""
     limit = value.shape[axis] - size
     clamped = ("max", ("min", ("cast", "int64", X), ("const", limit)), ("const", 0))
     if size == 1:
@@ -130,7 +130,7 @@ def rows_from(e: Emitter, value: Value, axis: int, start: Value, size: int) -> V
 
 
 def _dynamic_update_slice(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """Known starts put parts together; others choose between old and new by coordinate."""
+    """Translate a dynamic update: known starts concatenate parts; others select old or new elements by coordinate."""
     value, update, starts = operands[0], operands[1], operands[2:]
     moving = [k for k, (a, b) in enumerate(zip(value.shape, update.shape, strict=True)) if a != b]
     known = {k: e.known(starts[k]) for k in moving}
@@ -143,7 +143,7 @@ def _dynamic_update_slice(e: Emitter, operation: Operation, operands: Sequence[V
 
 
 def _replaced(e: Emitter, value: Value, update: Value, firsts: dict[int, int]) -> Value:
-    """The value with a box replaced: before, inside and after along one dimension, inside likewise along the next."""
+    """Replace a box of the value by concatenation along one dimension, and inside likewise along the next."""
     if not firsts:
         return update
     (axis, first), *rest = firsts.items()
@@ -158,7 +158,7 @@ def _replaced(e: Emitter, value: Value, update: Value, firsts: dict[int, int]) -
 
 
 def _masked_update(e: Emitter, value: Value, update: Value, starts: dict[int, Value]) -> Value:
-    """Each element is old or new by its coordinate; where the update is longer than 1, rows of it are chosen."""
+    """Select the old or new element by its coordinate; where the update is longer than 1, gather rows of it."""
     labels = plain_labels(len(value.shape))
     inside: tuple[object, ...] = ("const", True)
     firsts: list[Value] = []

@@ -1,4 +1,4 @@
-"""Sorts and the largest elements: positions in order, then the elements at them."""
+"""Sorting and top-k: positions in order, then the elements at them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.teg.importers.translate.translation import plain_labels
 
 
 def arg_sort(e: Emitter, value: Value, axis: int, count: int, largest: bool) -> Value:
-    """The positions of the first `count` elements in order along `axis`."""
+    """Compute the positions of the first `count` elements in order along `axis`."""
     labels = plain_labels(len(value.shape))
     target = tuple("order" if k == axis else d for k, d in enumerate(labels))
     attributes = {"axis": labels[axis], "count": count, "largest": largest, "stable": True}
@@ -22,7 +22,7 @@ def arg_sort(e: Emitter, value: Value, axis: int, count: int, largest: bool) -> 
 
 
 def at_positions(e: Emitter, value: Value, positions: Value, axis: int) -> Value:
-    """The elements along `axis` that `positions` names, line by line."""
+    """Gather the elements along `axis` that `positions` names, line by line."""
     labels = plain_labels(len(value.shape))
     table = tuple("v" if k == axis else d for k, d in enumerate(labels))
     places = tuple("order" if k == axis else d for k, d in enumerate(labels))
@@ -32,7 +32,7 @@ def at_positions(e: Emitter, value: Value, positions: Value, axis: int) -> Value
 
 
 def _sort(runner: Runner, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """Less significant keys first: a stable sort keeps what they have put in order."""
+    """Sort by less significant keys first: a stable sort keeps the order that they established."""
     e = runner.emitter
     axis = int(operation.get("dimension", -1)) % max(len(operands[0].shape), 1)
     found = sort_key(runner, operation.regions[0], [o.dtype for o in operands])

@@ -37,14 +37,14 @@ def _spread(e: Emitter, firsts: Sequence[Value], like: Sequence[Value]) -> list[
 
 
 def combine(e: Emitter, a: Value, b: Value, monoid: str) -> Value:
-    """Two partial results as one."""
+    """Combine two partial results."""
     logical = {"max": "or", "min": "and"}
     function = logical[monoid] if a.dtype == "bool" else COMBINE[monoid]
     return e.cell((function, X, Y), a, b)
 
 
 def with_first(e: Emitter, value: Value, first: Value, monoid: str) -> Value:
-    """The initial value combined in, unless it changes nothing."""
+    """Combine the initial value into the result, unless it changes nothing."""
     known = e.known(first)
     if known is not None and known.reshape(-1)[0] == np.asarray(identity(monoid, first.dtype)).astype(
         known.dtype
@@ -56,7 +56,10 @@ def with_first(e: Emitter, value: Value, first: Value, monoid: str) -> Value:
 def _extreme(
     runner: Runner, body: Region, values: Sequence[Value], firsts: Sequence[Value], axis: int
 ) -> list[Value] | None:
-    """Largest or smallest elements and their positions; the positions must be the coordinates."""
+    """Compute largest or smallest elements and their positions; the positions must be the coordinates.
+
+    None if they are not, or if the body is no such reduction.
+    """
     e = runner.emitter
     places = e.translation.literal(values[1].name)
     line = np.arange(values[1].shape[axis]).reshape(
@@ -82,7 +85,7 @@ def _extreme(
 
 
 def _tree(runner: Runner, body: Region, values: Sequence[Value], axis: int) -> list[Value]:
-    """Neighbours combined in pairs until one is left; an odd one out goes on to the next round."""
+    """Combine neighbors in pairs until one is left; an odd one out goes on to the next round."""
     e, size = runner.emitter, values[0].shape[axis]
     results = list(values)
     while size > 1:

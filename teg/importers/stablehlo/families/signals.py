@@ -15,7 +15,10 @@ REAL = {wide: narrow for narrow, wide in COMPLEX.items()}
 
 
 def _fft(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
-    """One dimension after the other; transforms of real numbers keep (or complete) half of the last one."""
+    """Translate a Fourier transform, one dimension after the other.
+
+    Transforms of real numbers keep (or complete) half of the last one.
+    """
     kind, lengths = operation.get("fft_type"), operation.get("fft_length")
     value, rank = operands[0], len(operands[0].shape)
     axes = list(range(rank - len(lengths), rank))
@@ -35,7 +38,7 @@ def _fft(e: Emitter, operation: Operation, operands: Sequence[Value]) -> Value:
 
 
 def transformed(e: Emitter, value: Value, axis: int, inverse: bool) -> Value:
-    """The Fourier transform along one dimension."""
+    """Compute the Fourier transform along one dimension."""
     labels = plain_labels(len(value.shape))
     attributes = {"axis": labels[axis], "inverse": inverse}
     whole = frozenset((labels[axis],))
@@ -43,7 +46,7 @@ def transformed(e: Emitter, value: Value, axis: int, inverse: bool) -> Value:
 
 
 def _completed(e: Emitter, value: Value, axis: int, size: int) -> Value:
-    """The other half of a real signal's spectrum: conjugates, backwards.
+    """Append the other half of a real signal's spectrum: conjugates, in reverse order.
 
     The first element is real, and so is the one in the middle of an even number of them.
     """

@@ -20,7 +20,7 @@ from tapestry.teg.operators.monoids import identity
 
 
 class Windows(NamedTuple):
-    """Per dimension: taps, the step between windows, the step between taps, and padding before and after."""
+    """Window parameters per dimension: taps, steps between windows and between taps, padding before and after."""
 
     taps: tuple[int, ...]
     strides: tuple[int, ...]
@@ -33,7 +33,7 @@ class Windows(NamedTuple):
         return len(self.taps)
 
     def sliding(self) -> list[int]:
-        """The dimensions along which there is more than one element or step."""
+        """Return the dimensions along which there is more than one element or step."""
         each = zip(self.taps, self.strides, self.low, self.high, strict=True)
         return [k for k, (t, s, a, b) in enumerate(each) if (t, s, a, b) != (1, 1, 0, 0)]
 
@@ -65,12 +65,12 @@ def _reduce_window(runner: Runner, operation: Operation, operands: Sequence[Valu
 
 
 def _opened(e: Emitter, operation: Operation, value: Value, rank: int, fill: float) -> Value:
-    """The value with the gaps that the operation puts between elements."""
+    """Insert the gaps that the operation puts between elements."""
     return e.spread(value, [d - 1 for d in operation.get("base_dilations") or (1,) * rank], fill)
 
 
 def _scan(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
-    """A window over everything before (or after) each element is a cumulative reduction."""
+    """Translate a window over everything before (or after) each element to a cumulative reduction, else None."""
     sliding = w.sliding()
     if len(sliding) != 1:
         return None
@@ -85,7 +85,10 @@ def _scan(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
 
 
 def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
-    """Windows over one to three dimensions of floats are pools; a sum is an average times its taps."""
+    """Translate windows over one to three dimensions of floats to pools; None for other windows.
+
+    A sum is an average times its taps.
+    """
     sliding = w.sliding()
     if not (monoid in ("max", "sum") and is_float(value.dtype) and 1 <= len(sliding) <= 3):
         return None
@@ -132,7 +135,7 @@ def _pooled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value | None:
 
 
 def _doubled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value:
-    """Windows of any monoid: of two, four, eight elements, put together to the length wanted."""
+    """Reduce windows by any monoid: windows of two, four, eight elements are combined to the length wanted."""
     value = e.pad(value, w.low, w.high, identity(monoid, value.dtype))
     for axis in w.sliding():
         size, taps, step = value.shape[axis], w.taps[axis], w.dilations[axis]
@@ -151,7 +154,7 @@ def _doubled(e: Emitter, value: Value, w: Windows, monoid: str) -> Value:
 
 
 def _joined(e: Emitter, a: Value | None, length: int, b: Value, step: int, axis: int, monoid: str) -> Value:
-    """Windows of `length` elements followed by others: `a[i]` and `b[i + length]`."""
+    """Combine windows of `length` elements with those that follow: `a[i]` and `b[i + length]`."""
     if a is None:
         return b
     count = min(a.shape[axis], b.shape[axis] - length * step)
@@ -162,7 +165,7 @@ def _joined(e: Emitter, a: Value | None, length: int, b: Value, step: int, axis:
 def _by_body(
     runner: Runner, operation: Operation, values: Sequence[Value], firsts: Sequence[Value], w: Windows
 ) -> list[Value]:
-    """Windows of any body: tap after tap, first what the reduction begins with."""
+    """Reduce windows by any body: tap after tap, starting with the initial values of the reduction."""
     e = runner.emitter
     taps = [_taps(e, operation, v, w, f) for v, f in zip(values, firsts, strict=True)]
     results = [e.relabel(f, (), ("",) * w.rank, t[0].shape) for f, t in zip(firsts, taps, strict=True)]
@@ -173,7 +176,7 @@ def _by_body(
 
 
 def _taps(e: Emitter, operation: Operation, value: Value, w: Windows, first: Value) -> list[Value]:
-    """Each tap of all windows as a tensor of the result's shape."""
+    """Slice each tap of all windows as a tensor of the result's shape."""
     known = e.known(first)
     if known is None:
         raise e.refuse("is supported only where what it begins with is known at import")
@@ -199,7 +202,10 @@ def _taps(e: Emitter, operation: Operation, value: Value, w: Windows, first: Val
 
 
 def _select_and_scatter(runner: Runner, operation: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-    """Every window hands its number to the tap that it selects; taps then lie where they were read."""
+    """Translate a select-and-scatter: every window passes its number to the tap that it selects.
+
+    Taps are then placed where they were read.
+    """
     e = runner.emitter
     value, source, first = operands
     w = _windows(operation, len(value.shape))
@@ -226,7 +232,7 @@ def _select_and_scatter(runner: Runner, operation: Operation, operands: Sequence
 
 
 def _selected(runner: Runner, select: Region, taps: Sequence[Value]) -> Value:
-    """The number of the tap that each window selects, by asking for one tap after the other."""
+    """Compute the number of the tap that each window selects, by comparing one tap after the other."""
     e = runner.emitter
     best, chosen = taps[0], e.full(taps[0].shape, 0, "int32")
     for k, tap in enumerate(taps[1:], start=1):

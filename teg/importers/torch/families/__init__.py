@@ -1,4 +1,4 @@
-"""The families of torch operators, added up."""
+"""The torch operators of all families, concatenated."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def _sigmoid(a: Expr) -> Expr:
 
 
 def _softplus(a: Expr) -> Expr:
-    """log(1 + exp(a)), whatever the size of `a`."""
+    """Compute log(1 + exp(a)) without overflow, whatever the size of `a`."""
     return call("relu", a) + call("log1p", call("exp", -call("abs", a)))
 
 
@@ -167,7 +167,7 @@ def _shrink_backward(t: Tracer, grad_output: Value, x: Value, lambd: float) -> V
 
 
 def _prelu(t: Tracer, x: Value, weight: Value) -> Value:
-    """One slope for all, or one per channel."""
+    """Translate a PReLU with one slope for all, or one per channel."""
     if weight.shape and len(weight.shape) == 1 and len(x.shape) > 1:
         weight = t.reshape(weight, (*weight.shape, *(1,) * (len(x.shape) - 2)))
     return t.cells(lambda a, w: where(a > 0, a, a * w), x, weight, dtype=t.dtype)
@@ -179,7 +179,7 @@ def _prelu_backward(t: Tracer, grad_output: Value, x: Value, weight: Value) -> t
 
 
 def _rrelu(t: Tracer, x: Value, lower: float = 0.125, upper: float = 1 / 3, training: bool = False) -> Value:
-    """A random slope in training, the middle one in evaluation."""
+    """Translate an RReLU with the middle slope of evaluation; training, which draws a random slope, is refused."""
     if training:
         raise t.refuse("draws random numbers; export the program in evaluation mode")
     return _leaky_relu(t, x, (lower + upper) / 2)
@@ -204,7 +204,10 @@ def _glu_backward(t: Tracer, grad_output: Value, x: Value, dim: int) -> Value:
 
 
 def _log_sigmoid_forward(t: Tracer, x: Value) -> tuple[Value, Value | None]:
-    """The second result is what torch keeps for the gradient, on processors that keep anything."""
+    """Translate a log-sigmoid.
+
+    The second result is what torch keeps for the gradient, None on processors that keep nothing.
+    """
     kept = t.recorded(1).shape == x.shape
     rest = t.cells(lambda a: call("exp", -call("abs", a)), x, dtype=t.recorded(1).dtype) if kept else None
     return t.cells(PLAIN["log_sigmoid"], x, dtype=t.dtype), rest

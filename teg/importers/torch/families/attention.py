@@ -1,4 +1,4 @@
-"""Scaled dot-product attention in all its forms, by its meaning: two contractions around a softmax."""
+"""Scaled dot-product attention in all its forms, as two contractions around a softmax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOWEST = ("const", -math.inf)
 
 
 def _shared(t: Tracer, value: Value, heads: int) -> Value:
-    """Heads of keys and values repeated until there are as many as the queries have."""
+    """Repeat heads of keys and values until there are as many as the queries have."""
     rank = len(value.shape)
     own = value.shape[-3]
     if rank < 3 or own == heads:
@@ -28,7 +28,7 @@ def _shared(t: Tracer, value: Value, heads: int) -> Value:
 
 
 def _product(t: Tracer, a: Value, b: Value, left: str, right: str, out: str) -> Value:
-    """A contraction of matrices in equal batches; `out` names the result's two dimensions."""
+    """Contract matrices in equal batches; `out` names the result's two dimensions."""
     batch = tuple(f"b{k}" for k in range(len(a.shape) - 2))
     return t.contract([a, b], [(*batch, *left), (*batch, *right)], (*batch, *out))
 
@@ -36,7 +36,7 @@ def _product(t: Tracer, a: Value, b: Value, left: str, right: str, out: str) -> 
 def _scores(
     t: Tracer, query: Value, key: Value, mask: Value | None, causal: bool, scale: float | None
 ) -> Value:
-    """Scaled products, with the mask added or applied and later positions left out."""
+    """Compute scaled products, with the mask added or applied and (if `causal`) later positions masked."""
     products = _product(t, query, key, "qd", "kd", "qk")
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     rank = len(products.shape)
@@ -51,7 +51,7 @@ def _scores(
 
 
 def safe_softmax(t: Tracer, x: Value, dim: int) -> Value:
-    """Softmax that is zero where everything is masked."""
+    """Compute a softmax that is zero where everything is masked."""
     highest = t.reduce(x, [t.axis(dim, len(x.shape))], "max", keep=True)
     weights = softmax(t, x, dim)
     return t.cells(lambda w, m: where(call("eq", m, -math.inf), 0.0, w), weights, highest, dtype=x.dtype)
@@ -67,7 +67,7 @@ def _attend(
     causal: bool,
     scale: float | None,
 ) -> tuple[Value, Value, Value]:
-    """Result, weights and scores."""
+    """Compute attention; return the result, the weights and the scores."""
     if dropout:
         raise t.refuse("draws random numbers (dropout); export the program in evaluation mode")
     if len(query.shape) > 2:
@@ -111,7 +111,7 @@ def _math(
 
 
 def _logsumexp(t: Tracer, scores: Value) -> Value:
-    """Per query the logarithm of the softmax's sum, in the type that is recorded."""
+    """Compute for each query the logarithm of the softmax's sum, in the type that is recorded."""
     wide = t.cast(scores, t.recorded(1).dtype)
     return t.reduce(wide, [len(scores.shape) - 1], "logsumexp")
 
@@ -163,7 +163,7 @@ def _efficient(
 
 
 def _kept_weights(t: Tracer, scores: Value, kept: Value) -> Value:
-    """The softmax from its kept logarithmic sums; where torch decomposed the forward pass it kept the weights."""
+    """Compute the softmax from its kept log-sums; where torch decomposed the forward pass it kept the weights."""
     if kept.shape == scores.shape:
         return kept
     opened = t.unsqueeze(t.cast(kept, scores.dtype), len(scores.shape) - 1)
@@ -181,7 +181,7 @@ def _gradients(
     causal: bool,
     scale: float | None,
 ) -> tuple[Value, Value, Value]:
-    """Of query, key and value; the weights come from the scores and their kept logarithmic sums."""
+    """Compute the gradients of query, key and value; weights come from the scores and their kept log-sums."""
     if dropout:
         raise t.refuse("draws random numbers (dropout); export the program in evaluation mode")
     query, key, value = operands
@@ -204,7 +204,7 @@ def _gradients(
 
 
 def _per_own_head(t: Tracer, grad: Value, own: Sequence[int]) -> Value:
-    """Gradients of repeated heads added up."""
+    """Sum the gradients of repeated heads."""
     if len(own) < 3 or grad.shape[-3] == own[-3]:
         return grad
     lead, heads = grad.shape[:-3], own[-3]

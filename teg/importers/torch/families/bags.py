@@ -24,7 +24,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = -1,
 ) -> tuple[Value | None, ...]:
-    """Which bag an index belongs to is how many bags begin at or before it; empty bags are zero."""
+    """Reduce rows bag by bag; an index belongs to the last bag that begins at or before it; empty bags are zero."""
     count = offsets.shape[0] - int(include_last_offset)
     begins = t.unsqueeze(t.part(offsets, 0, range(count)), 1)
     at = ("index", "d1")
@@ -54,7 +54,7 @@ def _embedding_bag(
 
 
 def _if_recorded(t: Tracer, position: int, value: Value) -> Value | None:
-    """What torch keeps for the gradient, where it has the shape that we know."""
+    """Return the value where it has the shape that torch keeps for the gradient, else None."""
     recorded = t.call.outputs[position] if position < len(t.call.outputs) else None
     return value if recorded is not None and recorded.shape == value.shape else None
 

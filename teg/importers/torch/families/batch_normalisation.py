@@ -1,4 +1,4 @@
-"""Batch normalisation, with statistics of the batch or with running ones, forward and backward."""
+"""Batch normalization, with statistics of the batch or with running ones, forward and backward."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tapestry.teg.operators.monoids import HALF
 
 
 def _channels(t: Tracer, vector: Value, rank: int) -> Value:
-    """A vector over channels against tensors `(n, channels, ...)`."""
+    """Reshape a vector over channels to broadcast against tensors `(n, channels, ...)`."""
     return t.reshape(vector, (vector.shape[0], *(1,) * (rank - 2)))
 
 
 def _applied(
     t: Tracer, x: Value, middle: Value, inverse: Value, weight: Value | None, bias: Value | None
 ) -> Value:
-    """`(x - mean) * inverse * weight + bias` in one cell."""
+    """Compute `(x - mean) * inverse * weight + bias` in one cell."""
     given = [v for v in (weight, bias) if v is not None]
     operands = [_channels(t, v, len(x.shape)) for v in (middle, inverse, *given)]
 
@@ -63,7 +63,10 @@ def _no_training(
 def _training(
     t: Tracer, input: Value, weight: Value | None, bias: Value | None, eps: float
 ) -> tuple[Value, Value, Value, Value]:
-    """Result, mean, inverse deviation and variance (of the whole batch, as it is normalised)."""
+    """Normalize by the batch's statistics; return the result, mean, inverse deviation and variance.
+
+    The variance is that of the whole batch, as it is normalized.
+    """
     x = _wide(t, input)
     spread, middle = variance(t, x, _axes(x), keep=False, correction=0)
     inverse = _inverse(t, spread, eps)
@@ -73,7 +76,7 @@ def _training(
 def _updated(
     t: Tracer, input: Value, middle: Value, spread: Value, running: tuple[Value, Value], momentum: float
 ) -> tuple[Value, Value]:
-    """The running statistics one step on; the variance is that of a sample."""
+    """Update the running statistics by one step; the variance is that of a sample."""
     count = max(input.size // input.shape[1], 1)
     sample = count / max(count - 1, 1)
     old_mean, old_spread = running
@@ -99,7 +102,7 @@ def _functional(
     momentum: float,
     eps: float,
 ) -> tuple[Value, ...]:
-    """Results and the next running statistics."""
+    """Normalize; return the results and the next running statistics."""
     if not training:
         found = _no_training(t, input, weight, bias, running_mean, running_var, momentum, eps)
         saved = (*found[1:], *(t.full((0,), 0, "float32") for _ in range(3 - len(found))))
@@ -119,7 +122,7 @@ def _functional_with_reserve(
     momentum: float,
     eps: float,
 ) -> tuple[Value | None, ...]:
-    """The form with a reserve for a vendor's library, which is empty."""
+    """Translate the form with a reserve for a vendor's library; the reserve is empty."""
     result, middle, inverse, spread = _training(t, input, weight, bias, eps)
     state = _updated(t, input, middle, spread, (running_mean, running_var), momentum)
     return (result, middle, inverse, t.full((0,), 0, "uint8"), *state)
@@ -148,7 +151,7 @@ def _native(
     momentum: float,
     eps: float,
 ) -> tuple[Value, ...]:
-    """Statistics of the batch where it trains or has no running ones; those are written in place."""
+    """Normalize by the batch's statistics in training or without running ones; running ones are updated in place."""
     if not training and running_mean is not None and running_var is not None:
         return _no_training(t, input, weight, bias, running_mean, running_var, momentum, eps)
     result, middle, inverse, spread = _training(t, input, weight, bias, eps)
@@ -186,7 +189,7 @@ def _instance_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Value:
-    """Statistics of each picture by itself; running ones where asked for."""
+    """Normalize each image by its own statistics, or by running ones where requested."""
     if not use_input_stats and running_mean is not None and running_var is not None:
         return _no_training(t, input, weight, bias, running_mean, running_var, momentum, eps)[0]
     if running_mean is not None:
@@ -215,7 +218,7 @@ def _backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """Through the batch's own statistics where it trained, else through the fixed ones."""
+    """Compute gradients through the batch's own statistics in training, else through the fixed ones."""
     rank, axes = len(input.shape), _axes(input)
     g, x = _wide(t, grad_out), _wide(t, input)
     if train:

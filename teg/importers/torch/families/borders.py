@@ -1,4 +1,4 @@
-"""Padding with constants, or with neighbours (reflected, repeated, from the other side): joins of slices."""
+"""Padding with constants, or with neighbors (reflected, repeated, from the other side): concatenations of slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.teg.importers.torch.tracer import Tracer
 
 
 def _pad(t: Tracer, x: Value, pad: Sequence[int], value: float = 0) -> Value:
-    """Widths come in pairs, the last dimension's first; negative ones crop."""
+    """Pad a tensor; widths come in pairs, the last dimension's first; negative ones crop."""
     low, high = [0] * len(x.shape), [0] * len(x.shape)
     for k in range(len(pad) // 2):
         low[-1 - k], high[-1 - k] = pad[2 * k], pad[2 * k + 1]
@@ -19,7 +19,7 @@ def _pad(t: Tracer, x: Value, pad: Sequence[int], value: float = 0) -> Value:
 
 
 def _mirrored(size: int, low: int, high: int) -> list[range]:
-    """The parts of a line with its neighbours reflected, without the border itself."""
+    """Return the parts of a line with its neighbors reflected, without the border itself."""
     parts = [range(low, 0, -1), range(size), range(size - 2, size - 2 - high, -1)]
     return [p for p in parts if len(p)]
 
@@ -66,7 +66,7 @@ def _pad_by_mode(t: Tracer, x: Value, pad: Sequence[int], mode: str = "constant"
 
 
 def _sum_of(t: Tracer, shape: Sequence[int], axis: int, parts: list[tuple[Value, range]]) -> Value:
-    """Parts put at their places along `axis` of a tensor of `shape`, added up."""
+    """Sum parts placed along `axis` of a tensor of `shape`."""
     total: Value | None = None
     for part, where in parts:
         placed = part if len(where) == shape[axis] else _placed(t, part, shape, axis, where)
@@ -83,7 +83,7 @@ def _placed(t: Tracer, part: Value, shape: Sequence[int], axis: int, where: rang
 
 def _pad_backward(reflects: bool) -> Any:
     def backward(t: Tracer, grad_output: Value, x: Value, padding: Sequence[int]) -> Value:
-        """What was copied to the border flows back to where it came from."""
+        """Add the gradients of border elements to those of the elements that they were copied from."""
         for k in range(len(padding) // 2):
             axis, (low, high) = len(x.shape) - 1 - k, padding[2 * k : 2 * k + 2]
             size = x.shape[axis]

@@ -1,4 +1,4 @@
-"""Windows laid out as columns, and columns added back into pictures."""
+"""Windows laid out as columns, and columns added back into images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tapestry.teg.importers.translate.columns import added_columns, tap_spans
 
 
 def _im2col(t: Tracer, x: Value, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Value:
-    """Each tap is a strided slice of the padded picture; taps become channels, windows columns."""
+    """Lay out windows as columns: each tap is a strided slice of the padded image; taps become channels."""
     kernel, dilation, padding, stride = (spread(g, 2) for g in (kernel_size, dilation, padding, stride))
     alone = len(x.shape) == 3
     batch = t.unsqueeze(x, 0) if alone else x
@@ -44,7 +44,7 @@ def _col2im(
     padding: Any,
     stride: Any,
 ) -> Value:
-    """The columns of each tap put where the tap reads, added up, without the padding."""
+    """Add the columns of each tap at the places where the tap reads, without the padding."""
     kernel, dilation, padding, stride = (spread(g, 2) for g in (kernel_size, dilation, padding, stride))
     alone = len(x.shape) == 2
     batch = t.unsqueeze(x, 0) if alone else x
@@ -55,7 +55,7 @@ def _col2im(
 def _unfold_backward(
     t: Tracer, grad_in: Value, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
-    """Each tap of the windows put back where it came from, added up."""
+    """Add each tap of the windows at the places it came from."""
     axis, last = t.axis(dim, len(input_sizes)), len(grad_in.shape) - 1
     count = grad_in.shape[axis]
     total: Value | None = None

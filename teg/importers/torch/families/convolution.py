@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones and their gradients: all of them are convolutions of spread or turned tensors."""
+"""Convolutions, transposed ones and their gradients, all as convolutions of dilated, reversed or permuted tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ints = Sequence[int]
 
 
 def spread(given: Any, rank: int) -> list[int]:
-    """One number for all spatial dimensions, or one for each."""
+    """Expand one number to all spatial dimensions, or return one for each as given."""
     listed = [given] if isinstance(given, int) else list(given)
     return listed * rank if len(listed) == 1 else listed
 
@@ -22,7 +22,10 @@ def spread(given: Any, rank: int) -> list[int]:
 def convolve(
     t: Tracer, x: Value, w: Value, stride: Ints, low: Ints, out: Ints, dilation: Ints, groups: int
 ) -> Value:
-    """`out` windows per spatial dimension; what they read beyond the tensor is padding, what they do not is cropped."""
+    """Convolve with `out` windows per spatial dimension.
+
+    Elements that they read beyond the tensor are padding; elements that they do not read are cropped.
+    """
     rank = len(x.shape) - 2
     kernel = w.shape[2:]
     front = [max(-a, 0) for a in low]
@@ -61,7 +64,7 @@ def _biased(t: Tracer, value: Value, bias: Value | None) -> Value:
 def _transposed(
     t: Tracer, x: Value, w: Value, stride: Ints, padding: Ints, dilation: Ints, out: Ints, groups: int
 ) -> Value:
-    """The elements apart by the stride, then a convolution with the kernel turned round."""
+    """Compute a transposed convolution: dilate the elements by the stride, then convolve with the reversed kernel."""
     for k, s in enumerate(stride):
         x = t.dilate(x, 2 + k, s)
     turned = t.slice(w, [*(range(s) for s in w.shape[:2]), *(range(s)[::-1] for s in w.shape[2:])])
@@ -72,7 +75,7 @@ def _transposed(
 
 
 def _exchanged(t: Tracer, w: Value, groups: int) -> Value:
-    """Input and output channels exchanged, group by group."""
+    """Exchange input and output channels, group by group."""
     rows, columns, *taps = w.shape
     rest = range(3, 3 + len(taps))
     opened = t.permute(t.reshape(w, (groups, rows // groups, columns, *taps)), [0, 2, 1, *rest])
@@ -115,7 +118,7 @@ def _composite(rank: int) -> Any:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Value:
-        """torch's `conv1d` to `conv3d`; padding may be called `same` or `valid`; a picture alone has no batch."""
+        """Translate torch's `conv1d` to `conv3d`; padding may be `same` or `valid`; a single image has no batch."""
         alone = len(input.shape) == rank + 1
         x = t.unsqueeze(input, 0) if alone else input
         strides, dilations = spread(stride, rank), spread(dilation, rank)
@@ -143,7 +146,7 @@ def _composite_transposed(rank: int) -> Any:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Value:
-        """torch's `conv_transpose1d` to `conv_transpose3d`."""
+        """Translate torch's `conv_transpose1d` to `conv_transpose3d`."""
         alone = len(input.shape) == rank + 1
         x = t.unsqueeze(input, 0) if alone else input
         strides, low, dilations = (spread(g, rank) for g in (stride, padding, dilation))
@@ -168,7 +171,7 @@ def _backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """The gradients of the input, of the weight, and of the bias."""
+    """Compute the gradients of the input, of the weight, and of the bias; None where `output_mask` is False."""
     rank = len(input.shape) - 2
     stride, padding, dilation = (spread(g, rank) for g in (stride, padding, dilation))
     results: list[Value | None] = [None, None, None]
@@ -189,7 +192,10 @@ def _backward(
 def _weight_gradient(
     t: Tracer, x: Value, g: Value, weight: Value, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Value:
-    """What is slid over, `x`, convolved with what came out, `g`: the batch is summed like channels are."""
+    """Compute the weight's gradient: `x`, which is slid over, convolved with `g` of the output.
+
+    The batch is summed like channels are.
+    """
     n, channels, *spatial = x.shape
     rest = range(3, 3 + len(spatial))
     opened = t.permute(t.reshape(x, (n, groups, channels // groups, *spatial)), [2, 1, 0, *rest])

@@ -1,4 +1,4 @@
-"""Tensors made from nothing: equal elements, progressions, identities; and calls that make nothing."""
+"""Creation of tensors without inputs: equal elements, progressions, identities; and calls that produce nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _full_like(t: Tracer, x: Value, fill_value: Any) -> Value:
 
 
 def _zeros(t: Tracer, *_: Any, **__: Any) -> Value:
-    """Zeros; memory that torch leaves as it is (`empty`) is zero here."""
+    """Create zeros; uninitialized memory of torch (`empty`) is zero here."""
     return t.full(t.shape, 0, t.dtype)
 
 
@@ -41,7 +41,7 @@ def _scalar_tensor(t: Tracer, s: Any) -> Value:
 
 
 def _arange(t: Tracer, *bounds: Any, start: Any = None, end: Any = None, step: Any = None) -> Value:
-    """`arange(end)`, `(start, end)` or `(start, end, step)`; the recorded shape says how many."""
+    """Translate `arange(end)`, `(start, end)` or `(start, end, step)`; the recorded shape gives the length."""
     given = list(bounds)
     if len(given) == 1 and start is None:
         end = given.pop()
@@ -78,7 +78,7 @@ def _triu(t: Tracer, x: Value, diagonal: int = 0) -> Value:
 
 
 def _nothing(t: Tracer, *_: Any, **__: Any) -> tuple[()]:
-    """A check that torch makes when it runs: shapes and types are checked at import."""
+    """Ignore a check that torch makes at run time: shapes and types are checked at import."""
     return ()
 
 

@@ -12,7 +12,7 @@ MEAN = 1
 
 
 def _cdist(t: Tracer, x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
-    """Distances of all pairs of rows."""
+    """Compute the distances of all pairs of rows."""
     rank = len(x1.shape)
     pair = (t.unsqueeze(x1, rank - 1), t.unsqueeze(x2, rank - 2))
     difference = t.cells(lambda a, b: a - b, *pair, dtype=t.dtype)
@@ -20,7 +20,7 @@ def _cdist(t: Tracer, x1: Value, x2: Value, p: float = 2.0, compute_mode: int | 
 
 
 def _pdist(t: Tracer, x: Value, p: float = 2.0) -> Value:
-    """Distances of the pairs i < j, one slice of rows after the other."""
+    """Compute the distances of the pairs i < j, one slice of rows after the other."""
     rows = x.shape[0]
     parts = []
     for i in range(rows - 1):
@@ -31,7 +31,7 @@ def _pdist(t: Tracer, x: Value, p: float = 2.0) -> Value:
 
 
 def cosine(t: Tracer, a: Value, b: Value, dim: int, eps: float) -> Value:
-    """The cosine of the angle between vectors along `dim`; short vectors count as `eps` long."""
+    """Compute the cosine of the angle between vectors along `dim`; the product of their lengths is at least `eps`."""
     rank = max(len(a.shape), len(b.shape))
     axis = [t.axis(dim, rank)]
     product = t.reduce(t.cells(lambda x, y: x * y, a, b, dtype=a.dtype), axis)

@@ -33,7 +33,7 @@ def _offset(t: Tracer, x: Value) -> int:
 
 
 def _number(t: Tracer, x: Value) -> Any:
-    """The only element of a tensor, where it is known."""
+    """Return the only element of a tensor, where it is known."""
     known = t.known(x)
     if known is None or known.array.size != 1:
         raise t.refuse("reads a number out of data: what depends on it is known only at run time")

@@ -146,7 +146,7 @@ def _rsub(t: Tracer, x: Operand, other: Operand, alpha: float = 1) -> Value:
 
 
 def _div(t: Tracer, x: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
-    """True division, or towards zero, or down; integers divide exactly."""
+    """Divide: true division, or rounded towards zero, or down; integers divide exactly."""
     if rounding_mode is None:
         return t.cells(lambda a, b: call("div", a, b), x, other, dtype=t.dtype)
     if category(t.dtype) == 1:
@@ -170,7 +170,7 @@ def _pow(t: Tracer, x: Operand, exponent: Operand) -> Value:
 
 
 def _where(t: Tracer, condition: Value, x: Operand = 0, other: Operand = 0) -> Value:
-    """The condition keeps its own type; the choices take that of the result."""
+    """Select by a condition, which keeps its own type; the choices take that of the result."""
     if condition.dtype != "bool":
         condition = t.cast(condition, "bool")
     x, other = (t.cast(v, t.dtype) if isinstance(v, Value) else v for v in (x, other))
@@ -178,7 +178,7 @@ def _where(t: Tracer, condition: Value, x: Operand = 0, other: Operand = 0) -> V
 
 
 def choose(t: Tracer, condition: Value, x: Operand, other: Operand, dtype: str) -> Value:
-    """`x` where the condition holds, else `other`; numbers become `dtype`."""
+    """Select `x` where the condition holds, else `other`; numbers become `dtype`."""
     values = [condition, *(v for v in (x, other) if isinstance(v, Value))]
     places = iter(range(1, 3))
     parts = [
@@ -195,7 +195,7 @@ def _masked_fill(t: Tracer, x: Value, mask: Value, value: Operand) -> Value:
 
 
 def _clamp(t: Tracer, x: Value, min: Any = None, max: Any = None) -> Value:
-    """As torch: the upper bound wins where the bounds cross; NaN stays NaN."""
+    """Clamp as torch does: the upper bound wins where the bounds cross; NaN stays NaN."""
     result: Value = x
     if min is not None:
         result = t.cells(partial(call, "max"), result, min, dtype=t.dtype)
@@ -213,7 +213,7 @@ def _clamp_max(t: Tracer, x: Value, max: Operand) -> Value:
 
 
 def _convert(t: Tracer, x: Value, *_: Any, **__: Any) -> Value:
-    """A copy, perhaps in another element type: the one that is recorded."""
+    """Copy a tensor, cast to the element type that is recorded."""
     return t.cast(x, t.dtype)
 
 
@@ -279,7 +279,7 @@ def _forms(name: str, *overloads: str) -> tuple[str, ...]:
 
 
 def _overloads(name: str) -> tuple[str, ...]:
-    """In which forms an operator of two operands exists."""
+    """Return the overloads that an operator of two operands has."""
     if name in ("maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor"):
         return ("default",)
     if name in ("mul", "fmod") or name in COMPARISONS or name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Factors of stacks of matrices: singular values, eigenvalues of symmetric matrices, QR, pseudo-inverses."""
+"""Factorizations of stacks of matrices: singular values, eigenvalues of symmetric matrices, QR, pseudo-inverses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 def _factors(
     t: Tracer, values: list[Value], shapes: list[Shape], dtypes: list[str], **attributes: Any
 ) -> list[Value]:
-    """The results of a factorisation, each of the shape and element type given."""
+    """Emit a factorization; return its results, each of the shape and element type given."""
     outputs = [t.translation.declare(t.fresh(), s, d) for s, d in zip(shapes, dtypes, strict=True)]
     names = tuple(v.name for v in values)
     t.translation.emit(Fixed(outputs[0], "factorise", names, tuple(outputs), attributes))
@@ -29,7 +29,7 @@ def _factors(
 def _svd(
     t: Tracer, A: Value, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None
 ) -> tuple[Value, ...]:
-    """Left vectors in columns, values in descending order, right vectors in rows."""
+    """Compute the SVD: left vectors in columns, values in descending order, right vectors in rows."""
     stack, (m, n) = A.shape[:-2], A.shape[-2:]
     k = min(m, n)
     left, right = (m, n) if full_matrices else (k, k)
@@ -50,7 +50,7 @@ def _svdvals(t: Tracer, A: Value, *, driver: Any = None) -> Value:
 
 
 def _eigh(t: Tracer, A: Value, UPLO: str = "L", compute_v: bool = True) -> tuple[Value, Value]:
-    """Values in ascending order, vectors in columns; of each matrix one triangle is read."""
+    """Compute eigenvalues in ascending order and eigenvectors in columns; of each matrix one triangle is read."""
     dtypes = [A.dtype, REAL.get(A.dtype, A.dtype)]
     shapes: list[Shape] = [A.shape, A.shape[:-1]]
     vectors, values = _factors(t, [A], shapes, dtypes, function="eigh", lower=UPLO.upper() == "L")
@@ -62,7 +62,7 @@ def _eigvalsh(t: Tracer, A: Value, UPLO: str = "L") -> Value:
 
 
 def _qr(t: Tracer, A: Value, mode: str = "reduced") -> tuple[Value, Value]:
-    """Reflectors packed below the triangle R, then their product."""
+    """Compute a QR factorization: reflectors packed below the triangle R, then their product."""
     stack, (m, n) = A.shape[:-2], A.shape[-2:]
     k = min(m, n)
     if mode != "reduced" or not k:
@@ -83,7 +83,10 @@ def _qr(t: Tracer, A: Value, mode: str = "reduced") -> tuple[Value, Value]:
 def _pinv(
     t: Tracer, A: Value, *, atol: Value | None = None, rtol: Value | None = None, hermitian: bool = False
 ) -> Value:
-    """By singular values; those up to `rtol` (epsilon times the longer side) of the largest count as 0."""
+    """Compute the pseudo-inverse by singular values.
+
+    Values up to `rtol` (epsilon times the longer side) of the largest count as 0.
+    """
     if atol is not None or rtol is not None or A.dtype in REAL or not min(A.shape[-2:]):
         raise t.refuse(
             "is unsupported with tolerances that are tensors, of complex numbers, or without elements"

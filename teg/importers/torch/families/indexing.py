@@ -1,4 +1,4 @@
-"""Reading by index: known progressions are slices, everything else gathers rows of a table."""
+"""Reads by index: known progressions are slices, all others gather rows of a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _index_select(t: Tracer, x: Value, dim: int, index: Value) -> Value:
 
 
 def take(t: Tracer, x: Value, axis: int, index: Value) -> Value:
-    """`numpy.take` along one axis; a known line of indices becomes slices where it runs evenly."""
+    """Take elements along one axis as `numpy.take` does; known indices become slices where they run evenly."""
     known = t.known(index)
     if known is not None and known.full.ndim == 1 and known.full.size:
         flat = np.where(known.full < 0, known.full + x.shape[axis], known.full)
@@ -39,7 +39,7 @@ def take(t: Tracer, x: Value, axis: int, index: Value) -> Value:
 
 
 def _evenly(t: Tracer, x: Value, axis: int, flat: np.ndarray) -> Value | None:
-    """Slices one after the other, or each element several times; None if the indices are of neither kind."""
+    """Take slices one after the other, or each element several times; None if the indices are of neither kind."""
     runs = _runs(flat)
     if len(runs) <= MOST_RUNS:
         return t.concat([_run(t, x, axis, r, n) for r, n in runs], axis)
@@ -54,7 +54,10 @@ def _evenly(t: Tracer, x: Value, axis: int, flat: np.ndarray) -> Value | None:
 
 
 def _runs(flat: np.ndarray) -> list[tuple[range, int]]:
-    """Progressions one after the other, each with how often its elements are repeated (more than once: one element)."""
+    """Split indices into successive progressions, each with how often its elements are repeated.
+
+    A progression that is repeated more than once has one element.
+    """
     runs: list[tuple[range, int]] = []
     at = 0
     while at < flat.size and len(runs) <= MOST_RUNS:
@@ -81,7 +84,7 @@ def _run(t: Tracer, x: Value, axis: int, span: range, times: int) -> Value:
 
 
 def _gather(t: Tracer, x: Value, dim: int, index: Value) -> Value:
-    """All other dimensions run together; the index may be smaller than the table."""
+    """Gather along `dim`, with all other dimensions aligned; the index may be smaller than the table."""
     if not x.shape:
         return t.expand(x, index.shape)
     axis = t.axis(dim, len(x.shape))
@@ -101,7 +104,7 @@ def _take(t: Tracer, x: Value, index: Value) -> Value:
 
 
 def index(t: Tracer, x: Value, indices: Sequence[Value | None]) -> Value:
-    """`x[indices]`: index tensors broadcast against each other and take the place of the first of their dimensions."""
+    """Index as `x[indices]`: index tensors broadcast together and take the place of their first dimension."""
     where = [k for k, v in enumerate(indices) if v is not None]
     given = [opened_mask(t, v) for v in indices if v is not None]
     if not where:
@@ -121,7 +124,7 @@ def index(t: Tracer, x: Value, indices: Sequence[Value | None]) -> Value:
 
 
 def opened_mask(t: Tracer, value: Value) -> Value:
-    """An index of integers.
+    """Cast an index to integers.
 
     Raises:
         ImportFailure: it is a mask, so that the result's size depends on data.
@@ -132,7 +135,7 @@ def opened_mask(t: Tracer, value: Value) -> Value:
 
 
 def flat_index(t: Tracer, given: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """Positions in the flattened dimensions: each index wrapped if negative, times its stride."""
+    """Compute positions in the flattened dimensions: each index wrapped if negative, times its stride."""
     total: Any = None
     for k, size in enumerate(sizes):
         read = ("input", k)
@@ -143,7 +146,7 @@ def flat_index(t: Tracer, given: Sequence[Value], sizes: Sequence[int]) -> Value
 
 
 def _grid(t: Tracer, x: Value, where: Sequence[int], given: Sequence[Value]) -> Value | None:
-    """Known indices that each run along a dimension of their own select one dimension after the other."""
+    """Select one dimension after the other, if known indices each run along a dimension of their own; else None."""
     shape = np.broadcast_shapes(*(v.shape for v in given))
     if len(shape) != len(given):
         return None

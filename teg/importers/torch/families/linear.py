@@ -13,7 +13,7 @@ from tapestry.teg.importers.translate.arithmetic import Expr, call
 
 
 def matmul(t: Tracer, x: Value, other: Value) -> Value:
-    """numpy's `matmul`: vectors, matrices and broadcast batches."""
+    """Multiply as numpy's `matmul` does: vectors, matrices and broadcast batches."""
     a, b = x.shape, other.shape
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
         raise t.refuse(f"has shapes {list(a)} and {list(b)}, which do not multiply")
@@ -27,7 +27,7 @@ def matmul(t: Tracer, x: Value, other: Value) -> Value:
 
 
 def _batch(own: Sequence[int], other: Sequence[int], rank: int) -> tuple[str, ...]:
-    """Labels of batch dimensions, aligned at the right; `""` where this operand is broadcast."""
+    """Return the labels of batch dimensions, aligned at the right; `""` where this operand is broadcast."""
     labels = []
     for k, size in enumerate(own):
         at = k - len(own)
@@ -57,7 +57,7 @@ def _outer(t: Tracer, x: Value, vec2: Value) -> Value:
 
 
 def linear(t: Tracer, input: Value, weight: Value, bias: Value | None = None) -> Value:
-    """`input @ weight.T + bias`."""
+    """Compute `input @ weight.T + bias`."""
     lead = tuple(f"b{k}" for k in range(len(input.shape) - 1))
     out = ("n",) if len(weight.shape) > 1 else ()
     product = t.contract([input, weight], [(*lead, "k"), (*out, "k")], (*lead, *out))
@@ -65,7 +65,7 @@ def linear(t: Tracer, input: Value, weight: Value, bias: Value | None = None) ->
 
 
 def _weighted_sum(t: Tracer, x: Value, product: Value, beta: float, alpha: float) -> Value:
-    """`beta * x + alpha * product`; torch ignores `x` where beta is 0."""
+    """Compute `beta * x + alpha * product`; torch ignores `x` where beta is 0."""
 
     def total(p: Expr, a: Expr) -> Expr:
         first = p if alpha == 1 else p * alpha
@@ -100,7 +100,7 @@ def _addbmm(t: Tracer, x: Value, batch1: Value, batch2: Value, *, beta: float = 
 
 
 def _einsum(t: Tracer, equation: str, tensors: Sequence[Value], *, path: Any = None) -> Value:
-    """The equation's letters are the labels; dots are labels of their own, counted from the right."""
+    """Contract by an equation whose letters are the labels; dots are labels of their own, counted from the right."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
@@ -127,7 +127,7 @@ def _einsum(t: Tracer, equation: str, tensors: Sequence[Value], *, path: Any = N
 
 
 def _diagonal(t: Tracer, value: Value, own: tuple[str, ...]) -> tuple[Value, tuple[str, ...]]:
-    """The last two dimensions of the first repeated label as one: a line of `size + 1` steps."""
+    """Take the diagonal of the last two dimensions of the first repeated label: a line in steps of `size + 1`."""
     label = next(d for d in own if own.count(d) > 1)
     *_, a, b = (k for k, d in enumerate(own) if d == label)
     if value.shape[a] != value.shape[b]:
@@ -153,7 +153,7 @@ def _bilinear(t: Tracer, input1: Value, input2: Value, weight: Value, bias: Valu
 
 
 def _weight_norm(t: Tracer, v: Value, g: Value, dim: int = 0) -> Value:
-    """Each slice of `v` along `dim` at the length that `g` says."""
+    """Scale each slice of `v` along `dim` to the length in `g`."""
     axes = [k for k in range(len(v.shape)) if k != t.axis(dim, len(v.shape))]
     lengths = t.reduce(t.cells(lambda a: a * a, v, dtype=v.dtype), axes, keep=True)
     return t.cells(lambda a, b, s: a * (b / call("sqrt", s)), v, g, lengths, dtype=v.dtype)

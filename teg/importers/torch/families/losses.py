@@ -1,4 +1,4 @@
-"""Losses and their gradients: choices of classes, distances, cross entropies."""
+"""Losses and their gradients: classification, distances, cross entropies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MEAN, SUM = 1, 2
 
 
 def _classes(x: Value) -> int:
-    """The dimension of classes: the second, or that of a single sample."""
+    """Return the dimension of classes: the second, or that of a single sample."""
     return min(1, len(x.shape) - 1)
 
 
 def _chosen(t: Tracer, x: Value, target: Value, ignore: int) -> Value:
-    """Per sample the element of its class; any for samples to be ignored."""
+    """Gather for each sample the element of its class; any for samples to be ignored."""
     axis = _classes(x)
     safe = t.cells(lambda c: where(call("eq", c, ignore), 0, c), target, dtype="int64")
     opened = t.unsqueeze(safe, axis)
@@ -29,7 +29,7 @@ def _chosen(t: Tracer, x: Value, target: Value, ignore: int) -> Value:
 
 
 def _weights(t: Tracer, target: Value, weight: Value | None, ignore: int, dtype: str) -> Value:
-    """Per sample the weight of its class; zero where it is ignored."""
+    """Gather for each sample the weight of its class; zero where it is ignored."""
     kept = t.cells(lambda c: call("ne", c, ignore), target, dtype=dtype, within="int64")
     if weight is None:
         return kept
@@ -45,7 +45,7 @@ def _nll(
     reduction: int = MEAN,
     ignore_index: int = -100,
 ) -> tuple[Value, Value]:
-    """The loss, and the sum of the weights."""
+    """Compute the negative log-likelihood loss, and the sum of the weights."""
     weights = _weights(t, target, weight, ignore_index, x.dtype)
     chosen = _chosen(t, x, target, ignore_index)
     each = t.cells(lambda a, w: where(call("eq", w, 0), 0.0, -a * w), chosen, weights, dtype=x.dtype)
@@ -78,7 +78,7 @@ def _nll_backward(
     ignore_index: int,
     total_weight: Value,
 ) -> Value:
-    """Minus the weight at the class of each sample, zero elsewhere."""
+    """Compute the gradient: minus the weight at the class of each sample, zero elsewhere."""
     axis = _classes(x)
     weights = _weights(t, target, weight, ignore_index, x.dtype)
     grad = grad_output
@@ -101,7 +101,7 @@ def _cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Value:
-    """Of classes, or of their probabilities."""
+    """Compute the cross entropy of classes, or of their probabilities."""
     axis = _classes(x)
     logs = softmax(t, x, axis, "log_softmax")
     if target.shape == x.shape:
@@ -198,7 +198,7 @@ def _weighted(t: Tracer, each: Value, weight: Value | None, reduction: int) -> V
 
 
 def _binary(t: Tracer, x: Value, target: Value, weight: Value | None = None, reduction: int = MEAN) -> Value:
-    """Logarithms stop at -100, as torch's do."""
+    """Compute the binary cross entropy; logarithms are clamped at -100, as torch's are."""
 
     def entropy(a: Expr, y: Expr) -> Expr:
         on, off = (call("max", call("log", p), -100.0) for p in (a, 1 - a))

@@ -12,7 +12,7 @@ from tapestry.teg.importers.translate.matrices import linalg
 
 
 def _fine(t: Tracer, value: Value) -> Value:
-    """What torch tells of each matrix: 0, it could be worked with."""
+    """Return torch's status for each matrix: 0, success."""
     return t.full(value.shape[:-2], 0, "int32")
 
 
@@ -45,7 +45,7 @@ def _plain_cholesky(t: Tracer, x: Value, upper: bool = False) -> Value:
 def _solve(
     t: Tracer, A: Value, B: Value, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Value | None, ...]:
-    """A X = B, or X A = B; a right side of one dimension less is a vector per matrix."""
+    """Solve A X = B, or X A = B; a right side of one dimension less is a vector per matrix."""
     vector = len(B.shape) == 1 or (len(B.shape) == len(A.shape) - 1 and B.shape == A.shape[:-1])
     right = t.unsqueeze(B, len(B.shape)) if vector else B
     found = _solved(t, "solve", A, right, left)

@@ -1,4 +1,4 @@
-"""Operators that only move elements: shapes, orders, parts and joins; most vanish into views and labels."""
+"""Operators that only move elements: shapes, dimension orders, parts, concatenations; most become views and labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapestry.teg.importers.translate.translation import plain_labels
 
 
 def _view(t: Tracer, x: Value, *_: Any, **__: Any) -> Value:
-    """The recorded shape is the answer, whatever mixture of sizes and -1 was asked for."""
+    """Reshape to the recorded shape, whatever mixture of sizes and -1 was requested."""
     return t.reshape(x, t.shape)
 
 
@@ -54,7 +54,7 @@ def _unsqueeze(t: Tracer, x: Value, dim: int) -> Value:
 
 
 def _squeeze(t: Tracer, x: Value, dim: Any = None) -> Value:
-    """Dimensions of another size than 1 stay."""
+    """Remove dimensions of size 1; dimensions of another size stay."""
     axes = (
         range(len(x.shape))
         if dim is None
@@ -64,7 +64,7 @@ def _squeeze(t: Tracer, x: Value, dim: Any = None) -> Value:
 
 
 def span(size: int, start: int | None, end: int | None, step: int = 1) -> range:
-    """The coordinates of a slice, as Python counts them."""
+    """Return the coordinates of a slice, as Python counts them."""
     return range(*slice(start, end, step).indices(size))
 
 
@@ -108,7 +108,7 @@ def _chunk(t: Tracer, x: Value, chunks: int, dim: int = 0) -> tuple[Value, ...]:
 
 
 def _cat(t: Tracer, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """torch lets an empty vector be joined with anything."""
+    """Concatenate tensors; as in torch, an empty vector can be concatenated with anything."""
     parts = [v for v in tensors if v.shape != (0,)] or list(tensors)[:1]
     axis = t.axis(dim, len(parts[0].shape))
     filled = [v for v in parts if v.shape[axis]] or parts[:1]
@@ -138,7 +138,7 @@ def _roll(t: Tracer, x: Value, shifts: Any, dims: Any = ()) -> Value:
 
 
 def _repeat(t: Tracer, x: Value, repeats: Sequence[int]) -> Value:
-    """Repetition of the whole is a broadcast of new outer factors."""
+    """Repeat the whole tensor, as a broadcast of new outer factors."""
     repeats = [*(1 for _ in range(len(x.shape) - len(repeats))), *repeats]
     lead = len(repeats) - len(x.shape)
     if lead:
@@ -150,7 +150,7 @@ def _repeat(t: Tracer, x: Value, repeats: Sequence[int]) -> Value:
 
 
 def _repeat_interleave(t: Tracer, x: Value, repeats: Any, dim: int | None = None, **_: Any) -> Value:
-    """Each element several times in place."""
+    """Repeat each element several times in place."""
     if isinstance(repeats, Value):
         known = t.known(repeats)
         if known is None or known.array.size != 1:

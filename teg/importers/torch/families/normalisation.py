@@ -1,4 +1,4 @@
-"""Normalisations and their gradients: moments, one cell, and the sums that the gradients need."""
+"""Normalizations and their gradients: moments, one cell, and the sums that the gradients need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tapestry.teg.operators.monoids import HALF
 
 
 def _wide(t: Tracer, value: Value) -> Value:
-    """Half-precision values in float32, in which torch computes moments."""
+    """Cast half-precision values to float32, in which torch computes moments."""
     return t.cast(value, "float32") if value.dtype in HALF else value
 
 
@@ -28,7 +28,7 @@ def _inverse(t: Tracer, spread: Value, eps: float) -> Value:
 
 
 def _moments(t: Tracer, x: Value, axes: Sequence[int], eps: float) -> tuple[Value, Value]:
-    """Mean and inverse deviation over `axes`, which stay with size 1."""
+    """Compute the mean and the inverse deviation over `axes`, which stay with size 1."""
     spread, middle = variance(t, x, axes, keep=True, correction=0)
     return middle, _inverse(t, spread, eps)
 
@@ -51,7 +51,7 @@ def _layer(t: Tracer, x: Value, count: int, weight: Value | None, bias: Value | 
 def _layer_of_one(
     t: Tracer, x: Value, count: int, weight: Value | None, bias: Value | None, eps: float
 ) -> Value:
-    """Over single elements nothing is left but the bias."""
+    """Normalize single elements, of which nothing is left but the bias."""
     axes = range(len(x.shape) - count, len(x.shape))
     middle, inverse = _moments(t, x, axes, eps)
     normal = t.cells(lambda a, m, r: (a - m) * r, x, middle, inverse, dtype=x.dtype)
@@ -72,7 +72,7 @@ def _native_layer_norm(
     bias: Value | None,
     eps: float,
 ) -> tuple[Value, Value, Value]:
-    """The moments that the backward pass reads are computed apart; where nobody reads them they vanish."""
+    """Normalize; moments that the backward pass reads are computed separately, and dropped where unread."""
     count = len(normalized_shape)
     axes = range(len(input.shape) - count, len(input.shape))
     middle, inverse = _moments(t, _wide(t, input), axes, eps)
@@ -128,7 +128,7 @@ def _layer_norm_backward(
 def _through_moments(
     t: Tracer, g: Value, normal: Value, inverse: Value, axes: Sequence[int], dtype: str
 ) -> Value:
-    """The gradient of `normal = (x - mean) * inverse` for x, both moments taken over `axes`."""
+    """Compute the gradient of `normal = (x - mean) * inverse` for x, both moments taken over `axes`."""
     first = reductions.mean(t, g, axes, keep=True)
     second = reductions.mean(t, t.cells(lambda a, b: a * b, g, normal, dtype=g.dtype), axes, keep=True)
 
@@ -172,7 +172,7 @@ def _native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Value, Value, Value]:
-    """Groups of channels are normalised together; scale and bias are per channel."""
+    """Normalize groups of channels together; scale and bias are per channel."""
     x = t.reshape(_wide(t, input), _grouped(input, group))
     axes, spatial = range(2, len(x.shape)), len(input.shape) - 2
     middle, inverse = _moments(t, x, axes, eps)

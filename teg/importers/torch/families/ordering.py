@@ -12,7 +12,7 @@ from tapestry.teg.importers.translate.arithmetic import call
 
 
 def scan(t: Tracer, x: Value, axis: int, monoid: str) -> Value:
-    """The running combination along `axis`, each element included."""
+    """Compute the running combination along `axis`, each element included."""
     return t.along("scan", x, axis, x.dtype, {"monoid": monoid, "exclusive": False, "reverse": False})
 
 
@@ -22,7 +22,7 @@ def _cumulative(monoid: str, t: Tracer, x: Value, dim: int) -> Value:
 
 
 def _cumulative_extreme(kind: str, t: Tracer, x: Value, dim: int) -> tuple[Value, Value]:
-    """The extreme so far, and where it was last met: the last place at which it is equal to the element itself."""
+    """Compute the extreme so far and its last position: the last place at which it is equal to the element itself."""
     axis = t.axis(dim, len(x.shape))
     values = scan(t, x, axis, kind)
     met = ("where", ("eq", ("input", 0), ("input", 1)), ("index", f"d{axis}"), ("const", 0))
@@ -31,7 +31,7 @@ def _cumulative_extreme(kind: str, t: Tracer, x: Value, dim: int) -> tuple[Value
 
 
 def _arg(kind: str, t: Tracer, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    """The position of the first extreme; without a dimension, in the flattened tensor."""
+    """Compute the position of the first extreme; without a dimension, in the flattened tensor."""
     if dim is None:
         flat = t.reshape(x, (x.size,))
         return t.reshape(_position(t, flat, 0, kind), t.shape)
@@ -59,7 +59,7 @@ def _extreme_and_place(
 
 
 def _sorted(t: Tracer, x: Value, dim: int, count: int, largest: bool) -> tuple[Value, Value]:
-    """The first `count` in order: their positions, and what lies there."""
+    """Sort; return the first `count` elements in order, and their positions."""
     axis = t.axis(dim, len(x.shape))
     places = t.along(
         "arg_sort", x, axis, "int64", {"count": count, "largest": largest, "stable": True}, count
@@ -88,7 +88,7 @@ def _argsort(t: Tracer, x: Value, dim: int = -1, descending: bool = False, stabl
 def _topk(
     t: Tracer, x: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Value, Value]:
-    """Always in order; of equal elements the first ones."""
+    """Return the `k` first elements and their positions, always in order; of equal elements the first ones."""
     return _sorted(t, x, dim, k, largest) if x.shape else (x, t.full((), 0, "int64"))
 
 
@@ -108,7 +108,7 @@ def _median_of_all(t: Tracer, x: Value) -> Value:
 
 
 def _one_hot(t: Tracer, x: Value, num_classes: int = -1) -> Value:
-    """A comparison with the coordinate; how many classes there are is in the recorded shape."""
+    """Compare with the coordinate; the number of classes is in the recorded shape."""
     rank = len(x.shape)
     hit = ("eq", ("input", 0), ("index", f"d{rank}"))
     wide = t.expand(t.unsqueeze(x, rank), t.shape)
@@ -125,7 +125,7 @@ def _searchsorted(
     side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:
-    """How many of the sorted elements lie below, line by line."""
+    """Count the sorted elements below each value, line by line."""
     if sorter is not None:
         raise t.refuse("is unsupported with a sorter")
     rank, last = len(x.shape), len(sorted_sequence.shape)
@@ -144,7 +144,7 @@ def _searchsorted(
 def _bucketize(
     t: Tracer, x: Value, boundaries: Value, *, out_int32: bool = False, right: bool = False
 ) -> Value:
-    """How many boundaries lie below."""
+    """Count the boundaries below each value."""
     rank = len(x.shape)
     below = "ge" if right else "gt"
     wide = t.unsqueeze(x, rank)

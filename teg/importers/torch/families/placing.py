@@ -1,4 +1,4 @@
-"""Slices written into a tensor: joins of its parts with what is new, or padding where the rest is constant."""
+"""Writes of slices into a tensor: concatenations with the new values, or padding where the rest is constant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapestry.teg.importers.torch.tracer import Tracer
 
 
 def replaced(t: Tracer, x: Value, src: Value, axis: int, span: range) -> Value:
-    """`x` with `src` at the coordinates `span` along `axis`."""
+    """Replace the elements of `x` at the coordinates `span` along `axis` by `src`."""
     src, size = t.cast(src, x.dtype), x.shape[axis]
     known = t.known(x)
     fill = known.array.reshape(()).item() if known is not None and known.array.size == 1 else None
@@ -68,7 +68,7 @@ def _select_backward(
 def _diagonal_scatter(
     t: Tracer, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
-    """The diagonal written along the rows and chosen where row and column meet."""
+    """Write the diagonal along the rows and select it where row and column meet."""
     rank = len(x.shape)
     a, b = t.axis(dim1, rank), t.axis(dim2, rank)
     order = [*(k for k in range(rank) if k not in (a, b)), a, b]

@@ -1,4 +1,4 @@
-"""Pooling by windows, with the positions of maxima where asked for, and its gradients."""
+"""Pooling by windows, with the positions of maxima where requested, and its gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = Sequence[int]
 
 
 def _windows(kernel: Any, stride: Any, padding: Any, dilation: Any, out: Ints) -> Windows:
-    """torch's way to say them: numbers for all spatial dimensions, padding the same on both sides."""
+    """Convert torch's window parameters: numbers for all spatial dimensions, padding the same on both sides."""
     rank = len(out)
     taps, padded = spread(kernel, rank), spread(padding, rank)
     strides = spread(stride, rank) if stride not in (None, (), []) else taps
@@ -28,7 +28,7 @@ def _windows(kernel: Any, stride: Any, padding: Any, dilation: Any, out: Ints) -
 
 
 def _batched(t: Tracer, x: Value, rank: int) -> Value:
-    """A picture alone is a batch of one."""
+    """Add a batch dimension of one to a single image."""
     return t.unsqueeze(x, 0) if len(x.shape) == rank + 1 else x
 
 
@@ -46,7 +46,7 @@ def _max_pool(rank: int) -> Any:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> tuple[Value, ...]:
-        """The maxima, and where each lies in its plane, counted row by row (the first of equal ones)."""
+        """Compute the maxima, and the position of each in its plane, counted row by row (the first of equal ones)."""
         w = _windows(kernel_size, stride, padding, dilation, t.shape[-rank:])
         batch = _batched(t, x, rank)
         values = pooled(t, batch, w, "max")
@@ -69,7 +69,7 @@ def _max_pool_backward(rank: int) -> Any:
         ceil_mode: bool,
         indices: Value,
     ) -> Value:
-        """Each gradient is added to where its maximum came from."""
+        """Add each gradient to the element that its maximum came from."""
         return _unpooled(t, grad_output, indices, x.shape, rank)
 
     return backward
@@ -98,7 +98,7 @@ def _average_pool(rank: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
-        """The mean of each window."""
+        """Compute the mean of each window."""
         w = _windows(kernel_size, stride, padding, 1, t.shape[-rank:])
         found = average(t, _batched(t, x, rank), w, count_include_pad, divisor_override)
         return _like(t, found, t.shape)
@@ -118,7 +118,7 @@ def _average_pool_backward(rank: int) -> Any:
         count_include_pad: bool,
         divisor_override: int | None,
     ) -> Value:
-        """Each gradient, by the elements of its window, summed over the windows that hold a place."""
+        """Divide each gradient by the elements of its window, and sum over the windows that hold a place."""
         w = _windows(kernel_size, stride, padding, 1, grad_output.shape[-rank:])
         grad, batch = _batched(t, grad_output, rank), _batched(t, x, rank)
         size = batch.shape[2:]
@@ -136,7 +136,10 @@ def _average_pool_backward(rank: int) -> Any:
 
 
 def _means(size: int, out: int) -> np.ndarray:
-    """The matrix `(out, size)` of adaptive means: row i takes from floor(i size / out) to ceil((i+1) size / out)."""
+    """Build the matrix of adaptive means, `(out, size)`.
+
+    Row i takes from floor(i size / out) to ceil((i+1) size / out).
+    """
     matrix = np.zeros((out, size))
     for i in range(out):
         first, last = i * size // out, -(-(i + 1) * size // out)
@@ -145,7 +148,7 @@ def _means(size: int, out: int) -> np.ndarray:
 
 
 def _adaptive_average(t: Tracer, x: Value, output_size: Ints) -> Value:
-    """Means of equal parts by windows; of unequal ones by a matrix per dimension."""
+    """Compute adaptive means: one reduction where all output sizes are 1, else a matrix per dimension."""
     rank = len(output_size)
     lead = len(x.shape) - rank
     out = t.shape[-rank:]
@@ -166,7 +169,7 @@ def _adaptive_average_backward(t: Tracer, grad_output: Value, x: Value) -> Value
 
 
 def _adaptive_max_unequal(t: Tracer, x: Value, out: Ints) -> Value:
-    """Maxima of unequal parts: each is laid out as long as the longest, its last element repeated."""
+    """Compute the maxima of unequal parts: each is laid out as long as the longest, its last element repeated."""
     lead = len(x.shape) - len(out)
     for k, n in enumerate(out):
         axis, size = lead + k, x.shape[lead + k]
@@ -181,7 +184,7 @@ def _adaptive_max_unequal(t: Tracer, x: Value, out: Ints) -> Value:
 
 
 def _adaptive_max(t: Tracer, x: Value, output_size: Ints) -> tuple[Value | None, ...]:
-    """Maxima of equal parts by windows, with their positions; of unequal ones the maxima only."""
+    """Compute the maxima of equal parts by windows, with their positions; of unequal ones the maxima and None."""
     rank = len(output_size)
     out = t.shape[-rank:]
     size = x.shape[-rank:]

@@ -1,4 +1,4 @@
-"""Random numbers: without effect in evaluation mode, refused where they would be drawn."""
+"""Random operators: without effect in evaluation mode, refused where numbers would be drawn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _dropout(t: Tracer, input: Value, p: float, train: bool | None = None) -> Va
 
 
 def _native_dropout(t: Tracer, input: Value, p: float, train: bool | None) -> tuple[Value, Value]:
-    """The second result is the mask of what is kept."""
+    """Translate a dropout; the second result is the mask of the elements that are kept."""
     return _dropout(t, input, p, train is not False), t.full(input.shape, True, "bool")
 
 

@@ -52,7 +52,7 @@ def _sigmoid_sum(t: Tracer, a: Value, b: Value) -> Value:
 
 
 def _lstm_step(t: Tracer, given: Value, recurrent: Value, state: State) -> State:
-    """Gates in torch's order: input, forget, cell, output."""
+    """Compute one LSTM step; gates are in torch's order: input, forget, cell, output."""
     pairs = list(zip(_parts(t, given, 4), _parts(t, recurrent, 4), strict=True))
     flat = [v for pair in pairs for v in pair]
     memory = t.cells(
@@ -70,7 +70,7 @@ def _lstm_step(t: Tracer, given: Value, recurrent: Value, state: State) -> State
 
 
 def _gru_step(t: Tracer, given: Value, recurrent: Value, state: State) -> State:
-    """Gates in torch's order: reset, update, new."""
+    """Compute one GRU step; gates are in torch's order: reset, update, new."""
     (ra, za, na), (rb, zb, nb) = _parts(t, given, 3), _parts(t, recurrent, 3)
     reset, update = _sigmoid_sum(t, ra, rb), _sigmoid_sum(t, za, zb)
     fresh = t.cells(lambda a, r, b: call("tanh", a + r * b), na, reset, nb, dtype=given.dtype)
@@ -87,7 +87,7 @@ def _plain_step(function: str) -> Step:
 def _run(
     t: Tracer, x: Value, weights: Direction, state: State, step: Step, backwards: bool
 ) -> tuple[Value, State]:
-    """All steps of one direction over `x` (time, batch, features)."""
+    """Run all steps of one direction over `x` (time, batch, features); return the outputs and the final state."""
     products = linear(t, x, weights.input, weights.input_bias)
     order = range(x.shape[0])[::-1] if backwards else range(x.shape[0])
     outputs: dict[int, Value] = {}
@@ -110,7 +110,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Value, ...]:
-    """The last layer's outputs, and the final states of all layers and directions."""
+    """Run all layers; return the last layer's outputs, and the final states of all layers and directions."""
     alone = len(input.shape) == 2
     x = t.unsqueeze(input, 1) if alone else t.permute(input, [1, 0, 2]) if batch_first else input
     starts = [t.unsqueeze(h, 1) if alone else h for h in hx]
@@ -164,7 +164,7 @@ def _single_state(step: Step) -> Callable[..., tuple[Value, ...]]:
         bidirectional: bool,
         batch_first: bool,
     ) -> tuple[Value, ...]:
-        """A layer whose only state is its output."""
+        """Translate a layer whose only state is its output."""
         _check_dropout(t, dropout, train, num_layers)
         count = num_layers * (2 if bidirectional else 1)
         directions = _directions(t, params, has_biases, count, projected=False)
@@ -201,7 +201,7 @@ def _cell(step: Step) -> Callable[..., Value]:
         b_ih: Value | None = None,
         b_hh: Value | None = None,
     ) -> Value:
-        """One step of a layer."""
+        """Translate one step of a layer."""
         return step(t, linear(t, input, w_ih, b_ih), linear(t, hx, w_hh, b_hh), (hx,))[0]
 
     return cell

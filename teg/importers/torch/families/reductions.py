@@ -24,7 +24,7 @@ def _sum(t: Tracer, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
 
 
 def mean(t: Tracer, x: Value, axes: Sequence[int], keep: bool) -> Value:
-    """The mean over `axes`, in the value's own type."""
+    """Compute the mean over `axes`, in the value's own type."""
     return t.reduce(x, axes, keep=keep, scale=1 / max(_count(x, axes), 1)) if axes else x
 
 
@@ -33,7 +33,7 @@ def _mean(t: Tracer, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
 
 
 def variance(t: Tracer, x: Value, axes: Sequence[int], keep: bool, correction: float) -> tuple[Value, Value]:
-    """Variance and mean over `axes`: the mean first, then the squares of what differs from it."""
+    """Compute variance and mean over `axes`: the mean first, then the squared differences from it."""
     middle = mean(t, x, axes, keep=True)
     squares = t.cells(lambda a, m: (a - m) * (a - m), x, middle, dtype=x.dtype)
     left = _count(x, axes) - correction
@@ -111,7 +111,7 @@ def _logsumexp(t: Tracer, x: Value, dim: Any, keepdim: bool = False) -> Value:
 
 
 def norm(t: Tracer, x: Value, p: float, axes: Sequence[int], keep: bool) -> Value:
-    """The p-norm over `axes`."""
+    """Compute the p-norm over `axes`."""
     if math.isinf(p):
         return t.reduce(
             t.cells(partial(call, "abs"), x, dtype=x.dtype), axes, "max" if p > 0 else "min", keep
@@ -138,7 +138,7 @@ def _vector_norm(t: Tracer, x: Value, ord: float = 2, dim: Any = None, keepdim: 
 
 
 def softmax(t: Tracer, x: Value, dim: int, operator: str = "softmax") -> Value:
-    """Softmax, or its logarithm, along one dimension."""
+    """Compute the softmax, or its logarithm, along one dimension."""
     labels = plain_labels(len(x.shape))
     if not labels:
         return t.full((), 1 if operator == "softmax" else 0, x.dtype)
@@ -183,7 +183,7 @@ def _l1(t: Tracer, x: Value, target: Value, reduction: int = 1) -> Value:
 
 
 def reduced(t: Tracer, value: Value, reduction: int) -> Value:
-    """torch's codes of a loss's reduction: 0 none, 1 mean, 2 sum."""
+    """Reduce a loss by torch's code of the reduction: 0 none, 1 mean, 2 sum."""
     axes = range(len(value.shape))
     return (
         value if reduction == 0 else mean(t, value, axes, False) if reduction == 1 else t.reduce(value, axes)

@@ -1,4 +1,4 @@
-"""Pictures at other sizes: one matrix of weights per dimension, or slices where neighbours are copied."""
+"""Resizing of images: one matrix of weights per dimension, or slices where neighbors are copied."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5
 
 
 def _ratio(size: int, out: int, factor: float | None, corners: bool = False) -> float:
-    """Input elements per output element."""
+    """Return the number of input elements per output element."""
     if corners:
         return (size - 1) / (out - 1) if out > 1 else 0.0
     return 1 / factor if factor else size / out
 
 
 def _places(size: int, out: int, factor: float | None, corners: bool) -> np.ndarray:
-    """Where each output element lies among the input's."""
+    """Compute the position of each output element among the input's."""
     ratio, line = _ratio(size, out, factor, corners), np.arange(out)
     return line * ratio if corners else (line + 0.5) * ratio - 0.5
 
 
 def _weights(size: int, out: int, factor: float | None, corners: bool, cubic: bool) -> np.ndarray:
-    """The matrix `(out, size)`; what lies beyond the border is the border."""
+    """Build the matrix `(out, size)` of interpolation weights; beyond the border the border element is repeated."""
     places = _places(size, out, factor, corners)
     if not cubic and not corners:
         places = np.maximum(places, 0)
@@ -45,7 +45,7 @@ def _weights(size: int, out: int, factor: float | None, corners: bool, cubic: bo
 
 
 def _smoothed(size: int, out: int, factor: float | None, corners: bool, cubic: bool) -> np.ndarray:
-    """The matrix of an antialiased resize: the kernel is as wide as an output element."""
+    """Build the matrix of an antialiased resize: the kernel is as wide as an output element."""
     ratio = _ratio(size, out, factor, corners)
     wide = max(ratio, 1.0)
     reach = (2 if cubic else 1) * wide
@@ -60,7 +60,7 @@ def _smoothed(size: int, out: int, factor: float | None, corners: bool, cubic: b
 
 
 def _factors(t: Tracer, scales: Sequence[Any], given: Mapping[str, Any], rank: int) -> list[float | None]:
-    """The factors per dimension that the call states, in any of its overloads; None where it states a size."""
+    """Return the factors per dimension that the call states, in any of its overloads; None where it states a size."""
     if t.call.target.endswith(".vec"):
         listed = given.get("scale_factors", scales[0] if scales else None)
     elif given:
@@ -77,7 +77,7 @@ def _by_matrix(cubic: bool, antialias: bool) -> Callable[..., Value]:
     def resize(
         t: Tracer, input: Value, output_size: Any, align_corners: bool, *scales: Any, **given: Any
     ) -> Value:
-        """Every spatial dimension multiplied by its matrix."""
+        """Multiply every spatial dimension by its matrix."""
         rank = len(input.shape) - 2
         factors = _factors(t, scales, given, rank)
         for k in range(rank):
@@ -101,7 +101,7 @@ def _by_matrix_backward(cubic: bool, antialias: bool = False) -> Callable[..., V
         *scales: Any,
         **given: Any,
     ) -> Value:
-        """The same matrices the other way round."""
+        """Multiply every spatial dimension by the transpose of its matrix."""
         rank = len(input_size) - 2
         factors = _factors(t, scales, given, rank)
         for k in range(rank):
@@ -122,7 +122,7 @@ def _nearest_places(size: int, out: int, factor: float | None, exact: bool) -> n
 
 def _nearest(exact: bool) -> Callable[..., Value]:
     def resize(t: Tracer, input: Value, output_size: Any, *scales: Any, **given: Any) -> Value:
-        """Every element of the result is one of the input's."""
+        """Resize by taking elements: every element of the result is one of the input's."""
         rank = len(input.shape) - 2
         factors = _factors(t, scales, given, rank)
         for k in range(rank):
@@ -143,7 +143,7 @@ def _nearest_backward(exact: bool) -> Callable[..., Value]:
         *scales: Any,
         **given: Any,
     ) -> Value:
-        """Each element gets the sum of its copies."""
+        """Sum for each element the gradients of its copies."""
         rank = len(input_size) - 2
         factors = _factors(t, scales, given, rank)
         for k in range(rank):
@@ -158,7 +158,7 @@ def _nearest_backward(exact: bool) -> Callable[..., Value]:
 
 
 def _affine_grid(t: Tracer, theta: Value, size: Sequence[int], align_corners: bool) -> Value:
-    """The points of a picture of `size`, in [-1, 1], moved by an affine map per picture."""
+    """Compute the points of an image of `size`, in [-1, 1], transformed by an affine map per image."""
     spatial = list(size[2:])
     points = np.ones((*spatial, len(spatial) + 1))
     for k, n in enumerate(spatial[::-1]):
@@ -181,7 +181,7 @@ def _exact(suffix: str) -> tuple[str, ...]:
 
 
 def _forms(suffix: str) -> tuple[str, ...]:
-    """Factors as a list are stated forwards only."""
+    """Return the overload suffixes; the one with factors as a list exists for the forward operator only."""
     return ("",) if suffix else ("", ".vec")
 
 

@@ -1,4 +1,4 @@
-"""torch's sampling of pictures at points."""
+"""Translation of torch's sampling of images at points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERPOLATIONS = ("linear", "nearest", "cubic")
 def _grid_sampler(
     t: Tracer, input: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Value:
-    """torch's codes of padding and interpolation by their names."""
+    """Sample an image, converting torch's codes of padding and interpolation to their names."""
     rules = Rules(PADDINGS[padding_mode], align_corners, cubic_bounded=False)
     return sample(t, input, grid, INTERPOLATIONS[interpolation_mode], rules)
 

@@ -1,4 +1,4 @@
-"""Writing by index: elements of a source put into, or combined with, a tensor at places that an index names."""
+"""Writes by index: elements of a source put into, or combined with, a tensor at places that an index names."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MONOIDS = {"add": "sum", "multiply": "prod", "sum": "sum", "prod": "prod", "amax
 
 
 def _source(t: Tracer, src: Operand, index: Value, dtype: str) -> Value:
-    """What is written, at the index's shape: a number stands for all, a source may be larger."""
+    """Return the source at the index's shape: a number is broadcast, a larger source is cropped."""
     if not isinstance(src, Value):
         return t.full(index.shape, src, dtype)
     return t.slice(t.cast(src, dtype), [range(s) for s in index.shape])
 
 
 def _write(t: Tracer, x: Value, dim: int, index: Value, src: Operand, monoid: str) -> Value:
-    """`x` with `src` written along `dim`, the other dimensions running together."""
+    """Write `src` into `x` along `dim`, with the other dimensions aligned."""
     if not x.shape:
         x, index = t.reshape(x, (1,)), t.reshape(index, (1,))
         src = t.reshape(src, (1,)) if isinstance(src, Value) else src
@@ -44,7 +44,7 @@ def _write(t: Tracer, x: Value, dim: int, index: Value, src: Operand, monoid: st
 
 
 def _written_once(t: Tracer, x: Value, axis: int, index: Value, src: Value, monoid: str) -> Value:
-    """One place per line: the comparison with the coordinate is exact and splits along every dimension."""
+    """Write one place per line by comparison with the coordinate, which is exact and splits along every dimension."""
     read = ("input", 1)
     size = ("const", x.shape[axis])
     place = ("where", ("lt", read, ("const", 0)), ("add", read, size), read)
@@ -66,7 +66,7 @@ def _combined(
 
 
 def _put_back(t: Tracer, x: Value, part: Value, axis: int) -> Value:
-    """The part in the corner of the whole."""
+    """Put the part back into the corner of the whole."""
     for k in range(len(x.shape)):
         if part.shape[k] == x.shape[k] or k == axis:
             continue
@@ -88,7 +88,7 @@ def _scatter_add(t: Tracer, x: Value, dim: int, index: Value, src: Value) -> Val
 def _scatter_reduce(
     t: Tracer, x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    """With `include_self` what was there before is one of the elements that are combined."""
+    """Scatter with a reduction; with `include_self` the previous element is one of those that are combined."""
     if reduce == "mean" and "float" in x.dtype:
         return _scatter_mean(t, x, dim, index, src, include_self)
     if reduce not in MONOIDS:
@@ -104,7 +104,7 @@ def _scatter_reduce(
 
 
 def _scatter_mean(t: Tracer, x: Value, dim: int, index: Value, src: Value, include_self: bool) -> Value:
-    """Sums over counts; places that nothing is written to stay."""
+    """Compute means as sums over counts; places that nothing is written to stay."""
     hits = _write(t, t.full(x.shape, 0, x.dtype), dim, index, t.full(index.shape, 1, x.dtype), "sum")
     start = x if include_self else t.full(x.shape, 0, x.dtype)
     found = _write(t, start, dim, index, src, "sum")
@@ -126,7 +126,7 @@ def _index_put(
     accumulate: bool = False,
     unsafe: bool = False,
 ) -> Value:
-    """`x[indices] = values`, or `+=`: the indexed dimensions are flattened to one."""
+    """Write `x[indices] = values`, or `+=`: the indexed dimensions are flattened to one."""
     given = [v for v in indices if v is not None]
     where = [k for k, v in enumerate(indices) if v is not None]
     if len(given) == 1 and given[0].dtype == "bool":
@@ -148,7 +148,7 @@ def _index_put(
 
 
 def _masked_put(t: Tracer, x: Value, axis: int, mask: Value, values: Value, accumulate: bool) -> Value:
-    """Where a mask chooses and one value is put there, it is a choice."""
+    """Put one value where a mask holds, as a selection."""
     if values.size != 1:
         raise t.refuse(
             "puts several values where a mask holds: where each goes depends on data, which is unsupported"
@@ -186,7 +186,7 @@ def _embedding_backward(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ) -> Value:
-    """Gradients added to the rows they came from; those of the padding row are dropped."""
+    """Add gradients to the rows they came from; those of the padding row are dropped."""
     if scale_grad_by_freq:
         raise t.refuse("is unsupported with scale_grad_by_freq")
     if padding_idx >= 0:
@@ -198,7 +198,7 @@ def _embedding_backward(
 
 
 def _masked_scatter(t: Tracer, x: Value, mask: Value, source: Value) -> Value:
-    """The k-th hole takes the k-th element of the source: how many came before is a running sum of the mask."""
+    """Fill the k-th place of the mask with the k-th element of the source, by a running sum of the mask."""
     shape = t.shape
     flat_mask = t.reshape(t.expand(mask, shape), (math.prod(shape),))
     before = t.along(

@@ -47,7 +47,7 @@ def _angle(t: Tracer, x: Value) -> Value:
 
 
 def _scaled(t: Tracer, x: Value, count: int, normalization: int, inverse: bool) -> Value:
-    """torch's codes: 0 none, 1 by the root of the count, 2 by the count; our inverse divides by it already."""
+    """Scale by torch's codes: 0 none, 1 by the root of the count, 2 by the count; our inverse divides by it already."""
     factor = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[normalization] * (count if inverse else 1)
     if factor == 1:
         return x
@@ -62,7 +62,7 @@ def _c2c(t: Tracer, x: Value, dim: Sequence[int], normalization: int, forward: b
 
 
 def _r2c(t: Tracer, x: Value, dim: Sequence[int], normalization: int, onesided: bool) -> Value:
-    """Of real numbers: the last dimension's second half mirrors its first."""
+    """Transform real numbers; the second half of the last dimension mirrors its first and is cut off if `onesided`."""
     axes = [t.axis(d, len(x.shape)) for d in dim]
     count = math.prod(x.shape[a] for a in axes)
     found = transformed(t, t.cast(x, t.dtype), axes[-1:], inverse=False)
@@ -72,7 +72,7 @@ def _r2c(t: Tracer, x: Value, dim: Sequence[int], normalization: int, onesided: 
 
 
 def _c2r(t: Tracer, x: Value, dim: Sequence[int], normalization: int, last_dim_size: int) -> Value:
-    """To real numbers: the mirrored half of the last dimension is put back first."""
+    """Transform to real numbers; the mirrored half of the last dimension is restored first."""
     axes = [t.axis(d, len(x.shape)) for d in dim]
     last, half = axes[-1], last_dim_size // 2 + 1
     found = t.part(transformed(t, x, axes[:-1], inverse=True), last, range(half))
@@ -88,7 +88,7 @@ BACKWARD = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
 
 
 def _along(t: Tracer, x: Value, s: Any, dim: Any, last: int | None) -> tuple[list[int], list[int | None]]:
-    """The dimensions that are transformed (`last` many by default) and the sizes asked for."""
+    """Return the dimensions that are transformed (`last` many by default) and the sizes requested."""
     rank = len(x.shape)
     if dim is None:
         count = len(s) if isinstance(s, (tuple, list)) else last or rank

@@ -13,7 +13,7 @@ from tapestry.teg.importers.translate.translation import plain_labels
 
 
 class Walk(NamedTuple):
-    """How one dimension of the input is walked: by which output dimension (-1: none), from where, how far apart."""
+    """The traversal of one input dimension: by which output dimension (-1: none), from where, and with which step."""
 
     by: int
     start: int
@@ -21,7 +21,7 @@ class Walk(NamedTuple):
 
 
 def row_major(shape: Sequence[int]) -> list[int]:
-    """Per dimension how far apart in storage its neighbours are."""
+    """Compute row-major strides: per dimension the distance in storage of its neighbors."""
     strides, total = [], 1
     for size in reversed(shape):
         strides.append(total)
@@ -32,7 +32,7 @@ def row_major(shape: Sequence[int]) -> list[int]:
 def _walks(
     shape: Sequence[int], size: Sequence[int], stride: Sequence[int], offset: int
 ) -> list[Walk] | None:
-    """The walks that give element `offset + sum stride * i` of a row-major tensor; None if there are none."""
+    """Find the walks that give element `offset + sum stride * i` of a row-major tensor; None if there are none."""
     own = row_major(shape)
     walks = []
     for extent, pace in zip(shape, own, strict=True):
@@ -57,7 +57,7 @@ def _walks(
 def _as_strided(
     t: Tracer, x: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Value:
-    """A slice and a permutation where the strides walk whole dimensions; everything else is refused."""
+    """Translate `as_strided` to a slice and a permutation where strides walk whole dimensions, else refuse it."""
     if not t.is_row_major(x):
         raise t.refuse("is supported only on tensors that are stored row-major")
     walks = _walks(x.shape, size, stride, storage_offset or 0)
@@ -80,7 +80,7 @@ def _as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Value:
-    """The opposite: `src` written where `as_strided` would read."""
+    """Write `src` where `as_strided` would read."""
     walks = _walks(x.shape, size, stride, storage_offset or 0) if t.is_row_major(x) else None
     if walks is None or any(n != 1 and s == 0 for n, s in zip(size, stride, strict=True)):
         raise t.refuse(f"with sizes {list(size)} and strides {list(stride)} does not write whole slices")
@@ -102,7 +102,7 @@ def _range(walk: Walk, size: Sequence[int]) -> range:
 
 
 def _diagonal(t: Tracer, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The two dimensions as one line of `size + 1` steps."""
+    """Take the diagonal of the two dimensions: a line in steps of the number of columns plus 1."""
     rank = len(x.shape)
     a, b = t.axis(dim1, rank), t.axis(dim2, rank)
     rest = [k for k in range(rank) if k not in (a, b)]
@@ -116,7 +116,7 @@ def _diagonal(t: Tracer, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 
 
 def _unfold(t: Tracer, x: Value, dimension: int, size: int, step: int) -> Value:
-    """Each tap of the window is a strided slice; the taps become the last dimension."""
+    """Concatenate the taps of a window, each a strided slice, as the last dimension."""
     axis = t.axis(dimension, len(x.shape))
     count = (x.shape[axis] - size) // step + 1
     taps = [t.part(x, axis, range(k, k + step * (count - 1) + 1, step)) for k in range(size)]

@@ -1,0 +1,113 @@
+"""Tests of docstrings: a verb begins that of a function, a noun phrase that of a class."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.house.source import PACKAGES, modules
+
+EVERYWHERE = (*PACKAGES, "examples", "benchmarks", "tests")
+
+# Words that begin a clause without a verb, or a riddle.
+NO_BEGINNING = {
+    *(
+        "What",
+        "Whether",
+        "How",
+        "Where",
+        "Which",
+        "Who",
+        "Whose",
+        "Why",
+        "When",
+        "Those",
+        "Of",
+        "Without",
+        "Per",
+        "By",
+    ),
+    *("Everything", "Whatever", "Whoever"),
+}
+# Words that begin a noun phrase: a function is described by what it does.
+NO_VERB = {
+    *(
+        "The",
+        "A",
+        "An",
+        "All",
+        "Any",
+        "Each",
+        "Every",
+        "Both",
+        "One",
+        "Two",
+        "Some",
+        "Its",
+        "Their",
+        "No",
+        "None",
+    ),
+    *(
+        "Left",
+        "Right",
+        "Bytes",
+        "Elements",
+        "Rows",
+        "Offsets",
+        "Values",
+        "As",
+        "If",
+        "In",
+        "At",
+        "For",
+        "On",
+        "True",
+    ),
+}
+PROPERTIES = {"property", "cached_property"}
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def documented() -> Iterator[tuple[str, Documented, str]]:
+    """Yield the place, node and first line of every docstring of ours."""
+    for module in modules(EVERYWHERE):
+        for node in ast.walk(module.tree):
+            if isinstance(node, Documented) and (text := ast.get_docstring(node)):
+                line = getattr(node, "lineno", 1)
+                yield (
+                    f"{module.relative_path}:{line}: {text.splitlines()[0]}",
+                    node,
+                    text.split(maxsplit=1)[0],
+                )
+
+
+def is_property(node: Documented) -> bool:
+    """Return whether a node is a property, which is described like an attribute."""
+    decorators = getattr(node, "decorator_list", [])
+    return any(ast.unparse(decorator).rpartition(".")[2] in PROPERTIES for decorator in decorators)
+
+
+def test_no_docstring_begins_with_a_clause_without_a_verb() -> None:
+    wrong = [place for place, _, first in documented() if first in NO_BEGINNING]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    wrong = [
+        place
+        for place, node, first in documented()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not is_property(node)
+        and (first in NO_VERB or not first[0].isupper())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_of_classes_begin_with_no_verb() -> None:
+    wrong = [
+        place
+        for place, node, first in documented()
+        if isinstance(node, ast.ClassDef) and first in {"Return", "Compute", "Check", "Find", "Convert"}
+    ]
+    assert not wrong, "\n".join(wrong)
