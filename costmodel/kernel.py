@@ -198,7 +198,7 @@ def _tensor(space, state, t, sign):
 
 @njit(cache=True, _nrt=False, inline="always")
 def _copy(space, state, row, relayout, size, issue, k, e, sign):
-    """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its place in queue."""
+    """Add or subtract one copy: its bytes from its issue on, staging until its reader's slot `k`, its queue place."""
     state.totals[TRAFFIC] += sign * space.pair_rows[row, PAIR_TRAFFIC]
     state.totals[ENERGY] += sign * (
         space.pair_rows[row, PAIR_ENERGY] + space.relayout_rows[relayout, RELAYOUT_ENERGY]
