@@ -22,10 +22,10 @@ from rich.table import Table
 from benchmarks.setting import find_models, write
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Budget, Result, optimize
-from tapestry.optimizer.fronts import hypervolume
-from tapestry.optimizer.optimize import LAYOUTS
-from tapestry.optimizer.report import values_of
-from tapestry.optimizer.verification import verify_plan
+from tapestry.optimizer.analysis.verification import verify_plan
+from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.optimizer.archive.report import values_of
+from tapestry.optimizer.run.optimize import LAYOUTS
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 

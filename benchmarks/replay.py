@@ -1,7 +1,7 @@
 """Replay of an epoch of an island with a witness: the plans that were evaluated, and some of them with their costs.
 
-`record_epoch` makes the moves of `optimizer.island.run_epoch` in the same order from the same random number generator;
-that it does is checked by comparing the archives both leave.
+`record_epoch` makes the moves of `optimizer.placement.island.run_epoch` in the same order from the same random number
+generator; that it does is checked by comparing the archives both leave.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from tapestry.costmodel.compiled import njit
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernelarrays import COSTS
-from tapestry.costmodel.planspace import Genes, PlanSpace
-from tapestry.optimizer.island import (
+from tapestry.costmodel.kernel_arrays import COSTS
+from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.optimizer.placement.island import (
     CHILDREN,
     MORE_MOVES_SHARE,
     MOST_MOVES,
@@ -25,8 +25,8 @@ from tapestry.optimizer.island import (
     _select,
     offer,
 )
-from tapestry.optimizer.stream import unit
-from tapestry.optimizer.variation import vary
+from tapestry.optimizer.placement.rng import unit
+from tapestry.optimizer.placement.variation import vary
 
 
 class Witness(NamedTuple):

@@ -20,8 +20,8 @@ from rich.table import Table
 from benchmarks.setting import find_models, write
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Budget, Result, optimize
-from tapestry.optimizer.fronts import hypervolume
-from tapestry.optimizer.report import values_of
+from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.optimizer.archive.report import values_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 

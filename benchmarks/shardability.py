@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tapestry.costmodel.blockcost import whole_block_bytes
+from tapestry.costmodel.block_cost import whole_block_bytes
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Definition, Graph, TensorType
 from tapestry.teg.operators import operator_named

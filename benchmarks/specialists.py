@@ -28,10 +28,10 @@ from benchmarks.specialist_plans import (
     tensor_and_sequence_parallel,
     tensor_parallel,
 )
-from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Budget, Plan, Result, Verification, optimize, verify_plan
-from tapestry.optimizer.report import costs_of
+from tapestry.optimizer.archive.report import costs_of
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph

@@ -22,22 +22,22 @@ import numpy as np
 
 from benchmarks.replay import Witness, new_witness, record_epoch
 from benchmarks.setting import find_models, write
-from tapestry.costmodel.kernelarrays import new_state
+from tapestry.costmodel.kernel_arrays import new_state
 from tapestry.costmodel.objectives import NAMES, require_objectives
-from tapestry.costmodel.plain import Counted, plain_cost
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.reference import Counted, plain_cost
 from tapestry.hardware import Mesh, load_mesh
-from tapestry.optimizer.archive import Archive, new_archive
-from tapestry.optimizer.constraints import all_constraints
-from tapestry.optimizer.coordinator import RULE_WEIGHT
-from tapestry.optimizer.fronts import weigh_parents
-from tapestry.optimizer.island import SEEN_SIZE, Goal, new_statistics, offer_all, run_epoch
-from tapestry.optimizer.optimize import EPSILON
-from tapestry.optimizer.report import goal_of
-from tapestry.optimizer.searchspace import SearchSpace, search_space
-from tapestry.optimizer.seeds import genes_rows, seed_plans
-from tapestry.optimizer.stream import new_stream
-from tapestry.optimizer.variants import FRONT_CAPACITY, POOL_CAPACITY
+from tapestry.optimizer.archive.archive import Archive, new_archive
+from tapestry.optimizer.archive.constraints import all_constraints
+from tapestry.optimizer.archive.fronts import weigh_parents
+from tapestry.optimizer.archive.report import goal_of
+from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, new_statistics, offer_all, run_epoch
+from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.search_space import SearchSpace, search_space
+from tapestry.optimizer.placement.seeds import genes_rows, seed_plans
+from tapestry.optimizer.run.coordinator import RULE_WEIGHT
+from tapestry.optimizer.run.optimize import EPSILON
+from tapestry.optimizer.run.variants import FRONT_CAPACITY, POOL_CAPACITY
 from tapestry.rewrites import RULES, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

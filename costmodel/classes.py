@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.costmodel.blockcost import BlockCosts
-from tapestry.costmodel.storedtables import StoredTable
+from tapestry.costmodel.block_cost import BlockCosts
+from tapestry.costmodel.storage_tables import StoredTable
 
 
 def device_classes(

@@ -4,7 +4,7 @@ A plan is an integer vector of genes (strategy per slot and per source) plus a p
 regather flag per edge. A plan's cost is a sum of the contributions of its tensors and its blocks, plus
 two scans over the slots (clocks, memory). `evaluate` therefore moves from the plan it costed last to the
 next by subtracting and adding the contributions that differ: integers, so the result is that of a full
-pass, bit for bit. `costmodel.plain` computes the same slowly.
+pass, bit for bit. `costmodel.reference` computes the same slowly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.kernelarrays import (
+from tapestry.costmodel.kernel_arrays import (
     BLOCK_ENERGY,
     BLOCK_FLOPS,
     BLOCK_TICKS,
@@ -34,7 +34,7 @@ from tapestry.costmodel.kernelarrays import (
     TIME,
     TRAFFIC,
 )
-from tapestry.costmodel.kernelscans import clock, memory
+from tapestry.costmodel.kernel_scans import clock, memory
 
 
 @njit(cache=True, _nrt=False)

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from tapestry.costmodel.layoutchoices import Orders, program_orders
+from tapestry.costmodel.layout_choices import Orders, program_orders
 from tapestry.costmodel.view import View
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size

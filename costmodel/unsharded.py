@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.blockcost import given, tile_sizes
-from tapestry.costmodel.planspace import LIVES_ON
+from tapestry.costmodel.block_cost import given, tile_sizes
+from tapestry.costmodel.plan_space import LIVES_ON
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks
 from tapestry.teg.dtypes import item_bytes

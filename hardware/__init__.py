@@ -4,7 +4,7 @@ if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.hardware: imported as hardware, its classes would exist twice")
 
 
-from tapestry.hardware.catalogue import (
+from tapestry.hardware.catalog import (
     device_from_dict,
     device_names,
     load_device,

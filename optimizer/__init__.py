@@ -5,17 +5,17 @@ if not __name__.startswith("tapestry."):
 
 
 from tapestry.costmodel.objectives import Objective
-from tapestry.optimizer.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
-from tapestry.optimizer.constraints import Constraint, parse_constraint
-from tapestry.optimizer.explanation import Explanation, StaleHistory, explain
-from tapestry.optimizer.given import searched
-from tapestry.optimizer.optimize import optimize
-from tapestry.optimizer.plan import Budget, Plan, Progress, Result, Shortfall
-from tapestry.optimizer.processes import ProcessIslands
-from tapestry.optimizer.publishing import publish
-from tapestry.optimizer.report import knee
-from tapestry.optimizer.snapshot import Snapshot
-from tapestry.optimizer.verification import Verification, verify_plan
+from tapestry.optimizer.analysis.explanation import Explanation, StaleHistory, explain
+from tapestry.optimizer.analysis.verification import Verification, verify_plan
+from tapestry.optimizer.archive.constraints import Constraint, parse_constraint
+from tapestry.optimizer.archive.publishing import publish
+from tapestry.optimizer.archive.report import knee
+from tapestry.optimizer.run.canonicalization import searched
+from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
+from tapestry.optimizer.run.optimize import optimize
+from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result, Shortfall
+from tapestry.optimizer.run.processes import ProcessIslands
+from tapestry.optimizer.run.snapshot import Snapshot
 
 __all__ = [
     "Budget",

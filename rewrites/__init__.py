@@ -5,13 +5,12 @@ if not __name__.startswith("tapestry."):
 
 
 from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
+from tapestry.rewrites.application import Applied
 from tapestry.rewrites.apply import apply_all, apply_move, replay
-from tapestry.rewrites.attempts import Failure
-from tapestry.rewrites.carrying import Applied
 from tapestry.rewrites.finding import find
+from tapestry.rewrites.match_cache import Failure
 from tapestry.rewrites.move import Move, StaleMove
-from tapestry.rewrites.neighbourhood import Changes
-from tapestry.rewrites.offers import Offers, find_tied
+from tapestry.rewrites.neighborhood import Changes
 from tapestry.rewrites.placement import (
     apply_placement,
     find_placements,
@@ -23,7 +22,8 @@ from tapestry.rewrites.placement_rules import PLACEMENT
 from tapestry.rewrites.provenance import Event, Provenance, Story
 from tapestry.rewrites.rule import Match, Rule, RuleError, Sizes
 from tapestry.rewrites.rules import RULES, catalogue, rule_named
-from tapestry.rewrites.strategies import Saturated, saturate
+from tapestry.rewrites.saturation import Saturated, saturate
+from tapestry.rewrites.worklist import Offers, find_tied
 
 __all__ = [
     "PLACEMENT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tapestry.rewrites.carrying import Applied, Rules, carried_out
+from tapestry.rewrites.application import Applied, Rules, carried_out
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.rules import catalogue
 from tapestry.teg.graph import Graph

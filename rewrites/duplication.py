@@ -8,7 +8,7 @@ from tapestry.rewrites.apply import apply_move
 from tapestry.rewrites.finding import find
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Block, Graph, attributes
 from tapestry.teg.operators import operator_named

@@ -16,8 +16,8 @@ from tapestry.rewrites.algebra.cleanup import CLEANUP
 from tapestry.rewrites.dimensions import Labels, Reading, labelled, unified
 from tapestry.rewrites.fusion.cells import CELL_FUSION
 from tapestry.rewrites.rule import RuleError
+from tapestry.rewrites.saturation import saturate
 from tapestry.rewrites.selectors.views import VIEWS
-from tapestry.rewrites.strategies import saturate
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.programs.program import Program
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapestry.rewrites.draft import Draft
 from tapestry.rewrites.index import index_of
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
+from tapestry.rewrites.mutable_graph import Draft
 from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Graph
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Attributes, Block, Definition, TensorType, attributes
 from tapestry.teg.operators import body_of, operator_named

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from tapestry.rewrites.draft import Draft
 from tapestry.rewrites.fused_form import region, spelled_out
 from tapestry.rewrites.move import Move
+from tapestry.rewrites.mutable_graph import Draft
 from tapestry.rewrites.regions import Fuse
 from tapestry.rewrites.rule import Match, Rule, RuleError
 from tapestry.teg.graph import Block, Definition, Tensor

@@ -10,10 +10,10 @@ from functools import cache, lru_cache
 from math import inf
 from typing import Any, Protocol
 
+from tapestry.rewrites.context_cache import Scenes
 from tapestry.rewrites.patterns import functions_of
 from tapestry.rewrites.regions import Above
 from tapestry.rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, RuleError, Term
-from tapestry.rewrites.scenes import Scenes
 from tapestry.teg.graph import Block, Definition, Tensor, TensorType
 
 BOUNDARY = ("source", "sink")

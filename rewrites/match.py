@@ -10,7 +10,7 @@ from tapestry.rewrites.fused_form import region
 from tapestry.rewrites.move import SEVERAL, Move
 from tapestry.rewrites.regions import Fuse
 from tapestry.rewrites.rule import TOGETHER, Match, Rule, RuleError
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.rewrites.unify import names_of, ways
 from tapestry.teg.graph import Block
 

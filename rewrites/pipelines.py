@@ -16,7 +16,7 @@ from tapestry.rewrites.fusion import FUSION
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.rule import Rule, RuleError
 from tapestry.rewrites.rules import catalogue
-from tapestry.rewrites.strategies import Repeated, Saturated, apply_once, repeat, saturate
+from tapestry.rewrites.saturation import Repeated, Saturated, apply_once, repeat, saturate
 from tapestry.teg.graph import Graph
 
 HOW = ("once", "fixpoint", "search")

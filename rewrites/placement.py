@@ -12,8 +12,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from tapestry.rewrites.application import Rules
 from tapestry.rewrites.apply import replay
-from tapestry.rewrites.carrying import Rules
 from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, Spot
 from tapestry.teg.graph import Block, Graph

@@ -12,7 +12,7 @@ from functools import lru_cache
 from inspect import cleandoc
 from itertools import permutations, product
 
-from tapestry.hardware.layouts.order import order_of, parse_order
+from tapestry.hardware.layouts.dimension_order import order_of, parse_order
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh import MeshShape

@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
-from tapestry.rewrites.carrying import Rules, resolve
-from tapestry.rewrites.draft import Draft, Position
+from tapestry.rewrites.application import Rules, resolve
 from tapestry.rewrites.move import Move, StaleMove
+from tapestry.rewrites.mutable_graph import Draft, Position
 from tapestry.rewrites.placement import PLAN_WIDE, is_structural
 from tapestry.rewrites.replacement import carry_out
 from tapestry.rewrites.rules import catalogue

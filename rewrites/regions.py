@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapestry.rewrites.fused_form import FusedForm
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Block
 
 

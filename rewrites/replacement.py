@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.rewrites.draft import Draft
 from tapestry.rewrites.fusing import put_fused, put_spelled_out
 from tapestry.rewrites.match import late_blocks
 from tapestry.rewrites.move import Move
+from tapestry.rewrites.mutable_graph import Draft
 from tapestry.rewrites.regions import Above, Fuse, SpellOut
 from tapestry.rewrites.rule import (
     Attribute,

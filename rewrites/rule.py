@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tapestry.rewrites.regions import Above, Fuse, SpellOut
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 
 # Under this name a match of a rule that takes several matches together binds them.

@@ -10,7 +10,7 @@ from tapestry.rewrites.algebra import ALGEBRA
 from tapestry.rewrites.expansions import EXPANSIONS
 from tapestry.rewrites.fusion import FUSION
 from tapestry.rewrites.in_place import IN_PLACE
-from tapestry.rewrites.plugged import RULE_GROUP
+from tapestry.rewrites.plugin_checks import RULE_GROUP
 from tapestry.rewrites.rule import Rule
 from tapestry.rewrites.selectors import SELECTORS
 from tapestry.rewrites.sharding import SHARDING

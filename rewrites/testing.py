@@ -28,11 +28,11 @@ from tapestry.rewrites.finding import find
 from tapestry.rewrites.fused_form import FusedForm, spelled_out
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
-from tapestry.rewrites.offers import Offers, find_tied
-from tapestry.rewrites.promises import BrokenPromise, expect, falls, same_values
 from tapestry.rewrites.regions import Fuse, SpellOut
 from tapestry.rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.rule_contract import BrokenPromise, expect, falls, same_values
+from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.worklist import Offers, find_tied
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
 from tapestry.teg.validate import check

@@ -13,10 +13,10 @@ from itertools import permutations
 from typing import Any
 
 from tapestry.rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
-from tapestry.rewrites.reach import blocks_above
 from tapestry.rewrites.regions import Above
 from tapestry.rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, Tensor, Term, terms
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.subgraph_patterns import blocks_above
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Block, Definition
 
 # Ways in which further roots fit beside the first that are told apart: what many share is merged in steps.

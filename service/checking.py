@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from tapestry.costmodel.objectives import Objective
-from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan, Result, knee, searched, verify_plan
-from tapestry.optimizer.report import costs_of
+from tapestry.optimizer.archive.report import costs_of
 from tapestry.service.graphs import graph_flops
 from tapestry.service.store.records import Execution
 from tapestry.service.verdicts import is_refuted, with_suspects

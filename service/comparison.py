@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.optimizer.fronts import hypervolume
+from tapestry.optimizer.archive.fronts import hypervolume
 
 Costs = Sequence[Mapping[str, float]]
 MARGIN = 1.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.optimizer.explanation import Explanation, Step, first_line
+from tapestry.optimizer.analysis.explanation import Explanation, Step, first_line
 from tapestry.rewrites import Move
 from tapestry.rewrites.provenance import Event, Provenance, Story
 

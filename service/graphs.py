@@ -19,7 +19,7 @@ from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import flops_of
 from tapestry.teg.pruning import observed
-from tapestry.teg.sharding.foreign import is_explicit, understand
+from tapestry.teg.sharding.external_graphs import is_explicit, understand
 from tapestry.teg.validate import InvalidGraph
 
 STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")

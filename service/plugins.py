@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.hardware.catalogue import device_plug_ins, mesh_plug_ins
+from tapestry.hardware.catalog import device_plug_ins, mesh_plug_ins
 from tapestry.rewrites import rules
 from tapestry.rewrites import testing as rule_testing
-from tapestry.rewrites.plugged import RULE_GROUP
+from tapestry.rewrites.plugin_checks import RULE_GROUP
 from tapestry.teg import operators
 from tapestry.teg.operators import testing as operator_testing
-from tapestry.teg.operators.plugged import OPERATOR_GROUP
+from tapestry.teg.operators.plugin_checks import OPERATOR_GROUP
 from tapestry.teg.plugins import Fault, PlugIn
 
 PREFIX = "plugin:"

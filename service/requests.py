@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tapestry.costmodel.objectives import NAMES, require_objectives
 from tapestry.hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from tapestry.optimizer import parse_constraint
-from tapestry.optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from tapestry.rewrites import catalogue
 from tapestry.rewrites.rules import plug_ins
 from tapestry.service.checking import MODES

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from tapestry.optimizer.preparing import folded, folding_rules
-from tapestry.optimizer.rules import choose_rules
+from tapestry.optimizer.structure.parameter_folding import folded, folding_rules
+from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of

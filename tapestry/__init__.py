@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tapestry.hardware.simulator import simulate
     from tapestry.optimizer import Budget, Constraint
     from tapestry.optimizer import verify_plan as verify
-    from tapestry.optimizer.optimize import optimize
+    from tapestry.optimizer.run.optimize import optimize
     from tapestry.teg import program
     from tapestry.teg.importers import from_jax, from_onnx, from_stablehlo, from_torch
 

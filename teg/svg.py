@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tapestry.teg.layered import Box, Placed, layered
+from tapestry.teg.layered_drawing import Box, Placed, layered
 
 MAX_BLOCKS = 300
 FOLDS = 8

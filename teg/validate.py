@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.teg.agreement import arity_issues, index_issues, inference_issues, range_issues, type_text
+from tapestry.teg.block_checks import arity_issues, index_issues, inference_issues, range_issues, type_text
 from tapestry.teg.encoding import MalformedError, encode_value
 from tapestry.teg.graph import ROLES, ROOTS, Block, Definition, Graph, TensorType
 from tapestry.teg.issues import Issue, key_path, listing
 from tapestry.teg.operators import catalogue, operator_named
-from tapestry.teg.records import cost_issues, dimension_name_issues, name_issues, tensor_issues
+from tapestry.teg.record_checks import cost_issues, dimension_name_issues, name_issues, tensor_issues
 from tapestry.teg.zspace import ZRange
 
 # Blocks of a cycle that its message names.

@@ -16,7 +16,7 @@ from tapestry.rewrites import Move, Rule, StaleMove, apply_all, saturate
 from tapestry.rewrites.index import index_of
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.rule import Op, Rest, RuleError, Tensor, Term
-from tapestry.rewrites.sight import Sight
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Graph
 
 # Per operator the most operands that an e-node may have, unless the program has more: laws that flatten would

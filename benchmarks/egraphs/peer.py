@@ -13,7 +13,7 @@ from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.laws import Laws
 from benchmarks.egraphs.saturation import Limits, Saturation
 from benchmarks.egraphs.shared import normal_rules, shared_rules
-from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.teg.graph import Graph

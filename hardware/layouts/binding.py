@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
+from tapestry.hardware.layouts.dimension_order import Order, parse_order
 from tapestry.hardware.layouts.layout import Layout, LayoutError
 from tapestry.hardware.layouts.native import Native, tt_height
 from tapestry.hardware.layouts.notations import parse_layout
-from tapestry.hardware.layouts.order import Order, parse_order
 from tapestry.hardware.layouts.xla.defaults import default_tiles
 from tapestry.teg.dtypes import item_bytes
 

@@ -1,8 +1,9 @@
 """Native storage of tensors on a device: the candidate dimension orders, and the bytes that each one takes.
 
-Cost model and simulator both identify a stored tensor by a dimension order's text (`hardware.layouts.order`); a
-device's native layout cuts it into tiles. Sizes here are closed formulas over arrays of shapes; `bind` gives the
-layout in its own notation, which packs real elements. Tests check that the two agree.
+Cost model and simulator both identify a stored tensor by a dimension order's text
+(`hardware.layouts.dimension_order`); a device's native layout cuts it into tiles. Sizes here are closed formulas over
+arrays of shapes; `bind` gives the layout in its own notation, which packs real elements. Tests check that the two
+agree.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from tapestry.hardware.layouts.dimension_order import Order, order_of, parse_order
 from tapestry.hardware.layouts.layout import LayoutError
-from tapestry.hardware.layouts.order import Order, order_of, parse_order
 from tapestry.teg.dtypes import item_bytes
 
 Counts = NDArray[np.int64]

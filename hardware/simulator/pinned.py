@@ -25,7 +25,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Graph, index_sizes
 from tapestry.teg.operators import catalogue, operator_named
 from tapestry.teg.operators.operator import Work, flops_of, part_amounts, work_dtype, work_of
-from tapestry.teg.sharding.materialise import origin_of
+from tapestry.teg.sharding.materialize import origin_of
 
 LASTING = ("parameter", "buffer", "constant", "optimizer_state")
 Place = tuple[str, int]

@@ -10,8 +10,8 @@ import numpy as np
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator.arrays import ArrayBackend
 from tapestry.hardware.simulator.backend import Backend
-from tapestry.hardware.simulator.boxes import LARGEST_FULL_MESH, BoxBackend
 from tapestry.hardware.simulator.clocks import Clocks
+from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, BoxBackend
 from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution
 from tapestry.hardware.simulator.ledger import Ledger
 from tapestry.hardware.simulator.lifetimes import Lifetimes

@@ -10,10 +10,10 @@ from tapestry.rewrites.algebra.contraction_terms import EINSUM
 from tapestry.rewrites.cell_form import Labels
 from tapestry.rewrites.contraction_form import in_order, network_of
 from tapestry.rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.regions import all_above
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
-from tapestry.rewrites.sight import Sight
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Block, Graph
 
 # So many contractions may lie inside each other.

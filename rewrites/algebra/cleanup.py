@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import NOTHING, Match, Rule, Sizes, attr, op, rest, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import operator_named

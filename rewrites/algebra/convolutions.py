@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any
 
 from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op, pick, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced, view_attributes
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tapestry.rewrites.algebra.contraction_terms import EINSUM, V, W, X, Y, agree, contraction
 from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch, replaced_at, sure
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, op, rest
-from tapestry.rewrites.sketch import Sketch, replaced_at, sure
 from tapestry.teg.graph import Graph
 
 SUBTRACT = ADD_OR_SUBTRACT[1]

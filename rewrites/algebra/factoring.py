@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tapestry.rewrites.algebra.contraction_terms import EINSUM, V, W, X, agree, contraction
 from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, MULTIPLY, Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 
 

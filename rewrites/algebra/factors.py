@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tapestry.rewrites.algebra.affine import affine, factors, has_index, is_coefficient, multiplied, summed
 from tapestry.rewrites.cell_form import ADD, CellForm, Labels, Read, any_cell, cell, dim_labels, pointwise
 from tapestry.rewrites.equations import equation
+from tapestry.rewrites.example_builder import Sketch, sure
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest, tensor
-from tapestry.rewrites.sketch import Sketch, sure
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of, substitute

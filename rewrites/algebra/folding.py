@@ -17,9 +17,9 @@ from tapestry.rewrites.algebra.affine import (
     summed,
 )
 from tapestry.rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
+from tapestry.rewrites.example_builder import Sketch, sure
 from tapestry.rewrites.patterns import replaced
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, case, op, pick, rest, tensor
-from tapestry.rewrites.sketch import Sketch, sure
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of, substitute

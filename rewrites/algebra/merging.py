@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any
 
 from tapestry.rewrites.algebra.contraction_terms import V, W, X, agree, contraction
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced, view_attributes
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import any_cell, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tapestry.rewrites.algebra.normalisations import NORMALISATIONS
+from tapestry.rewrites.algebra.normalizations import NORMALISATIONS
 from tapestry.rewrites.algebra.reductions import SQUARES
 from tapestry.rewrites.algebra.sinks import SINKS
 from tapestry.rewrites.algebra.units import SPELLED_UNITS
 from tapestry.rewrites.equations import equation
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Rule, Sizes
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 

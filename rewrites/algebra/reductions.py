@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
+from tapestry.rewrites.example_builder import Sketch, sure
 from tapestry.rewrites.laws import Whole
 from tapestry.rewrites.patterns import K, chained, parts_of, replaced, terms_of
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
-from tapestry.rewrites.sketch import Sketch, sure
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of

@@ -7,10 +7,10 @@ from typing import Any
 
 from tapestry.rewrites.algebra.contraction_terms import EINSUM, X
 from tapestry.rewrites.cell_form import INPUT, any_cell, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.laws import Whole
 from tapestry.rewrites.patterns import K
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 

@@ -12,10 +12,10 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.expansions.rows import DIFFERENCE
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.viewing import any_view, at, seen, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.monoids import accumulation

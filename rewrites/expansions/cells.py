@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from tapestry.rewrites.algebra.affine import affine_part, has_index, is_coefficient, summed
 from tapestry.rewrites.cell_form import Labels, any_cell, element_type
+from tapestry.rewrites.example_builder import Sketch, sure
 from tapestry.rewrites.patterns import parts_of, replaced
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, computed, op, pick, rest
-from tapestry.rewrites.sketch import Sketch, sure
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.operators.expressions import Expression, cell_flops, inputs_of, substitute

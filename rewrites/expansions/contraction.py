@@ -10,8 +10,8 @@ from typing import Any
 from tapestry.rewrites.cell_form import INPUT, MULTIPLY, Labels, dim_labels, pointwise
 from tapestry.rewrites.contraction_form import in_order, network_of
 from tapestry.rewrites.contraction_order import MEASURES, best_tree
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, case, computed, op, pick, rest
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.monoids import HALF, accumulation
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.expansions.images import W, X, image_names
 from tapestry.rewrites.expansions.windows import (
     MOST_TAPS,
@@ -14,7 +15,6 @@ from tapestry.rewrites.expansions.windows import (
     with_axis,
 )
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.monoids import HALF

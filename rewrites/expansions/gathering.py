@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, dim_labels
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 
 TABLE, INDICES = tensor("table"), tensor("indices")

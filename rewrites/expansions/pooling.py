@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.expansions.images import X, image_names, spatial_rank
 from tapestry.rewrites.expansions.windows import MOST_TAPS, padded, pool_windows, view_of, window_settings
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.monoids import HALF, accumulation, identity

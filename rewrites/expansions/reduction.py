@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.expansions.rows import X
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 
 

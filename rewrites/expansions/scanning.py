@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.expansions.rows import X
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op
 from tapestry.rewrites.selectors.viewing import any_view, given, seen, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression

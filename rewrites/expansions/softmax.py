@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.expansions.rows import DIFFERENCE, WIDE_X, X, reduce_rows, row_cell, wide
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.expansions.images import W, X
 from tapestry.rewrites.expansions.windows import conv_windows, view_of, window_settings
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
 

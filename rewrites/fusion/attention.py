@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import MULTIPLY
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.fusion.fitting import judged
 from tapestry.rewrites.patterns import functions_of
 from tapestry.rewrites.regions import above, fuse
 from tapestry.rewrites.rule import Match, Rule, Sizes, op, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.signature import PARALLEL
 

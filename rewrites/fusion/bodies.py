@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.regions import SpellOut
 from tapestry.rewrites.rule import Rule, Sizes, op, rest
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.fused_body import FUSED
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from tapestry.rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell, flops_of
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.patterns import reads_of, size_of
 from tapestry.rewrites.rule import Match, Rule, Sizes, rest
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 
 SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Improving Data Locality, 1993)"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from tapestry.rewrites.cell_form import INPUT, any_cell, flops_of
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.fusion.fitting import judged
 from tapestry.rewrites.regions import fuse
 from tapestry.rewrites.rule import Match, Rule, Sizes, op, rest
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.signature import PARALLEL, IndexDim

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.regions import all_above, fuse
 from tapestry.rewrites.rule import Match, Rule, Sizes, op
-from tapestry.rewrites.sight import Sight
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.tracked_graph import Sight
 from tapestry.teg.graph import Block, Graph
 
 

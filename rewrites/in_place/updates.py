@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.pads import any_pad
 from tapestry.rewrites.selectors.viewing import any_view, at, seen
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, substitute
 from tapestry.teg.operators.selectors import sliced

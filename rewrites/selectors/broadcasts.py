@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression

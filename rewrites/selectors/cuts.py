@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import CellForm, Labels, Read, any_cell, bound_cell, cell
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op, parts, rest
 from tapestry.rewrites.selectors.viewing import X, any_view, at, cut_like, is_whole, origins, seen, view_of
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.selectors import permuted, selected, sliced

@@ -7,10 +7,10 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import Labels, any_cell, pointwise
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.cuts import Cut, cut_cell, cut_of
 from tapestry.rewrites.selectors.viewing import at
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
 from tapestry.teg.views import ViewMap

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.patterns import parts_of
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import given
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import permuted

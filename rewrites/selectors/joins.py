@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.example_builder import Sketch, replaced_at, sure
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, pick, rest
 from tapestry.rewrites.selectors.distribution import MOST_PARTS
 from tapestry.rewrites.selectors.viewing import X, any_view, at, given, is_whole, seen, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at, sure
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.selectors import permuted, sliced

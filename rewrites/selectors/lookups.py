@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import (
     X,
@@ -16,7 +17,6 @@ from tapestry.rewrites.selectors.viewing import (
     seen,
     view_of,
 )
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.indexing import Indexing, indexing
 from tapestry.teg.operators.selectors import selected, sliced

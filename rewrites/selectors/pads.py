@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tapestry.rewrites.cell_form import CellForm, Read, any_cell, bound_cell
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import X, any_view, at, given, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of, run_steps, steps_of

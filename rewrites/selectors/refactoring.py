@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import Labels, any_cell
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.reshapes import ROW_MAJOR, parts_of
 from tapestry.rewrites.selectors.viewing import X, at
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 

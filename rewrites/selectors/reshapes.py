@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
 from tapestry.rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.reshaping import groups
 from tapestry.teg.operators.selectors import permuted, sliced

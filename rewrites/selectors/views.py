@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tapestry.rewrites.cell_form import INPUT, CellForm, Labels, Read, any_cell, bound_cell, cell
+from tapestry.rewrites.example_builder import Sketch, replaced_at, sure
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
 from tapestry.rewrites.selectors.viewing import X, any_view, given, relabelled, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at, sure
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import broadcast, permuted, sliced
 from tapestry.teg.views import ViewDim, ViewMap, identity

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.expansions.windows import window_settings
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, tensor
 from tapestry.rewrites.selectors.viewing import X, any_view, cut_like, keeps_order, origins, seen, view_of
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import selected, sliced
 from tapestry.teg.views import ViewDim, ViewMap

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.expansions.windows import window_settings
 from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
 from tapestry.rewrites.selectors.pads import any_pad
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.monoids import identity

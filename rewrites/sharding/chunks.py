@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.expansions.images import W, X
 from tapestry.rewrites.expansions.windows import view_of, window_settings
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
 from tapestry.rewrites.selectors.cuts import cut_of
 from tapestry.rewrites.selectors.window_cuts import CutWindows, Span, cut_windows
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
 from tapestry.teg.views import ViewMap

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import ADD, Labels, any_cell, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch, replaced_at
 from tapestry.rewrites.laws import Whole
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import at
-from tapestry.rewrites.sketch import Sketch, replaced_at
 from tapestry.teg.graph import Graph
 
 X, Y = tensor("x"), tensor("y")

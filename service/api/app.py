@@ -22,16 +22,16 @@ from tapestry.service.api import (
     rewrites,
     runs,
 )
-from tapestry.service.api.catalogues import new_router
+from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
-from tapestry.service.api.desk import Desk
-from tapestry.service.api.feed import Feed
+from tapestry.service.api.event_feed import Feed
 from tapestry.service.api.health import Metrics, metrics_router
+from tapestry.service.api.instrumentation import Measured
 from tapestry.service.api.keys import KeyRequired
 from tapestry.service.api.limits import BodyLimit
-from tapestry.service.api.measured import Measured
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.problems import add_handlers
+from tapestry.service.api.task_pool import Desk
 from tapestry.service.dashboard import STATIC, error_page
 from tapestry.service.dashboard import router as dashboard
 from tapestry.service.settings import ServiceSettings

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tapestry.costmodel.objectives import NAMES
 from tapestry.hardware import mesh_names
-from tapestry.optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
-from tapestry.service.api.described import Printable
+from tapestry.service.api.openapi_parts import Printable
 from tapestry.service.checking import MODES
 from tapestry.service.rewriting import HOW, KINDS
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from tapestry.service.api.desk import Desk
-from tapestry.service.api.feed import Feed
+from tapestry.service.api.event_feed import Feed
+from tapestry.service.api.task_pool import Desk
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
 

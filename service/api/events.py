@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.context import Context, Parts
-from tapestry.service.api.described import Answers, RunId, problems
+from tapestry.service.api.openapi_parts import Answers, RunId, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.lifecycle import is_ended
 from tapestry.service.requests import Fault

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request, Response
 from tapestry.service.api.answers import answer, packed, revalidated
 from tapestry.service.api.bodies import ExecutionBody
 from tapestry.service.api.context import Parts
-from tapestry.service.api.described import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import AcceptedAnswer, ExecutionAnswer
+from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.store import StoredExecution
 

@@ -18,7 +18,9 @@ from starlette.concurrency import run_in_threadpool
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, packed, revalidated
 from tapestry.service.api.context import Context, Parts
-from tapestry.service.api.described import (
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import GraphAnswer, GraphsAnswer
+from tapestry.service.api.openapi_parts import (
     KEPT,
     LOCATION,
     Answers,
@@ -28,8 +30,6 @@ from tapestry.service.api.described import (
     json_answer,
     problems,
 )
-from tapestry.service.api.limits import body_of
-from tapestry.service.api.models import GraphAnswer, GraphsAnswer
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.problems import Problem
 from tapestry.service.graphs import PYTORCH, STABLEHLO

@@ -17,8 +17,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from tapestry.service.api.answers import answer
 from tapestry.service.api.context import Context, Parts
-from tapestry.service.api.described import problems, text_answer
 from tapestry.service.api.models import HealthAnswer, ReadyAnswer
+from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.lifecycle import STATUSES
 from tapestry.service.store import StoreError
 

@@ -10,9 +10,9 @@ from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer
 from tapestry.service.api.bodies import DrawingBody, LayoutBody
 from tapestry.service.api.context import Parts
-from tapestry.service.api.described import problems, text_answer
 from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import LayoutAnswer
+from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.api.problems import Problem
 from tapestry.service.requests import Fault
 

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request, Response
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import packed, revalidated
 from tapestry.service.api.context import Context, Parts
-from tapestry.service.api.described import KEPT, Answers, PlanId, json_answer, problems
 from tapestry.service.api.executions import execution_document
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
+from tapestry.service.api.openapi_parts import KEPT, Answers, PlanId, json_answer, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.presentation import shown_plan_document
 from tapestry.service.requests import Fault

@@ -15,10 +15,10 @@ from tapestry.service.api import rewrite_tasks
 from tapestry.service.api.answers import answer, revalidated
 from tapestry.service.api.bodies import RewriteBody
 from tapestry.service.api.context import Parts
-from tapestry.service.api.described import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.graphs import graph_document
 from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import GraphHistoryAnswer, OffersAnswer, RewriteAnswer
+from tapestry.service.api.openapi_parts import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.requests import Fault
 from tapestry.service.rewriting import KINDS, Asked

@@ -12,7 +12,10 @@ from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, revalidated
 from tapestry.service.api.bodies import RunBody
 from tapestry.service.api.context import Context, Parts
-from tapestry.service.api.described import (
+from tapestry.service.api.idempotency import Key, idempotency, replayed
+from tapestry.service.api.limits import body_of
+from tapestry.service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunDetailAnswer, RunsAnswer
+from tapestry.service.api.openapi_parts import (
     ACCEPTED,
     KEPT,
     PageCursor,
@@ -21,9 +24,6 @@ from tapestry.service.api.described import (
     RunId,
     problems,
 )
-from tapestry.service.api.idempotency import Key, idempotency, replayed
-from tapestry.service.api.limits import body_of
-from tapestry.service.api.models import AcceptedAnswer, FrontierAnswer, RunAnswer, RunDetailAnswer, RunsAnswer
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, shown_plan_document

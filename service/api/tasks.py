@@ -15,7 +15,7 @@ from typing import Any
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.layouts.drawing import svg_of
 from tapestry.optimizer import StaleHistory, explain, searched
-from tapestry.optimizer.optimize import check_pins, compile_pinned
+from tapestry.optimizer.run.optimize import check_pins, compile_pinned
 from tapestry.rewrites import Provenance
 from tapestry.service.explaining import explanation_document, moves_of, stories_document
 from tapestry.service.graphs import PYTORCH, STABLEHLO, summarise
@@ -29,7 +29,7 @@ from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_sta
 from tapestry.teg.importers.failure import ExternalDataError
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.materialize import materialise
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.validate import InvalidGraph
 

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
 from tapestry.hardware.layouts import NOTATIONS
-from tapestry.optimizer.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
+from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from tapestry.service.checking import MODES
 from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
 from tapestry.service.dashboard.vendor import plotly_script, plotly_url

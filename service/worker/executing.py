@@ -15,7 +15,7 @@ from tapestry.optimizer import Plan, ProcessIslands
 from tapestry.service.checking import execute_plan, fits_in_memory, reference_values
 from tapestry.service.store import Execution, Store, StoredExecution, mesh_of
 from tapestry.service.verdicts import is_refuted, with_suspects
-from tapestry.service.worker.heart import Drained, Held
+from tapestry.service.worker.heartbeat import Drained, Held
 from tapestry.teg.graph import Graph
 
 POLL_S = 0.25

@@ -18,7 +18,7 @@ from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, Store, StoreError, Unreadable
 from tapestry.service.worker.executing import Cancelled, do_execution
-from tapestry.service.worker.heart import Drained, Heart, Held
+from tapestry.service.worker.heartbeat import Drained, Heart, Held
 from tapestry.service.worker.searching import SearchJob
 
 log = logging.getLogger("tapestry.worker")

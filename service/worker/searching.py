@@ -33,7 +33,7 @@ from tapestry.service.refusals import refusal_documents
 from tapestry.service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
 from tapestry.service.verdicts import is_refuted, problem_of, with_suspects
 from tapestry.service.worker.executing import Cancelled, Order, Refused, execute
-from tapestry.service.worker.heart import Drained, Held
+from tapestry.service.worker.heartbeat import Drained, Held
 from tapestry.teg.graph import Graph
 
 log = logging.getLogger("tapestry.worker")

@@ -14,7 +14,7 @@ from tapestry.teg.encoding import encode_value
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.importers.loom.model import NODES, TAGS, IpfSignature, range_json, signature_json
 from tapestry.teg.issues import listing
-from tapestry.teg.sharding.foreign import is_explicit, understand
+from tapestry.teg.sharding.external_graphs import is_explicit, understand
 from tapestry.teg.signature import PARALLEL
 from tapestry.teg.zspace import ZRange
 

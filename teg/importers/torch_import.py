@@ -13,12 +13,12 @@ from tapestry.teg.importers.absorbing import absorb_transpositions
 from tapestry.teg.importers.factoring import Factoring
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.lowering.lower import lower
+from tapestry.teg.importers.torch.annotations import told
 from tapestry.teg.importers.torch.archive import read_archive
 from tapestry.teg.importers.torch.dumps import read_dump
 from tapestry.teg.importers.torch.listing import Listing
 from tapestry.teg.importers.torch.live import is_hollow, read_exported, read_module
 from tapestry.teg.importers.torch.serialized import looks_serialized, parse_json, read_serialized
-from tapestry.teg.importers.torch.telling import told
 from tapestry.teg.importers.torch.translate import translate, unsupported
 
 LARGEST_DUMP_BYTES = 2 * 1024**3

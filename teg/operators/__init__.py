@@ -10,18 +10,18 @@ from tapestry.teg.operators.boundary import BOUNDARY
 from tapestry.teg.operators.cells import CELLS
 from tapestry.teg.operators.contraction import CONTRACTION
 from tapestry.teg.operators.external import EXTERNALS
-from tapestry.teg.operators.factorisations import FACTORISATIONS
-from tapestry.teg.operators.foreign import FOREIGN
+from tapestry.teg.operators.factorizations import FACTORISATIONS
 from tapestry.teg.operators.fused_body import FUSED, Body, read_body
 from tapestry.teg.operators.fusing import fused_operator
 from tapestry.teg.operators.gathering import GATHERING
 from tapestry.teg.operators.joining import JOINING
 from tapestry.teg.operators.matrices import MATRICES
-from tapestry.teg.operators.normalisation import NORMALISATION
+from tapestry.teg.operators.normalization import NORMALISATION
+from tapestry.teg.operators.onnx_fallback import FOREIGN
 from tapestry.teg.operators.operator import Operator
 from tapestry.teg.operators.ordering import ORDERING
 from tapestry.teg.operators.padding import PADDING
-from tapestry.teg.operators.plugged import OPERATOR_GROUP
+from tapestry.teg.operators.plugin_checks import OPERATOR_GROUP
 from tapestry.teg.operators.reduction import REDUCTION
 from tapestry.teg.operators.reshaping import RESHAPING
 from tapestry.teg.operators.scanning import SCANNING

@@ -1,6 +1,6 @@
 """Evaluation of ONNX operators by ONNX's own reference implementation, one node at a time.
 
-A node comes as plain values (see `teg.operators.foreign`): tensors, numbers and text, no graphs, no files. Only
+A node comes as plain values (see `teg.operators.onnx_fallback`): tensors, numbers and text, no graphs, no files. Only
 the code of the installed `onnx` package is run, and nothing that is supplied with the program.
 """
 

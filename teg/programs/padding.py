@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from tapestry.teg.mirroring import PADDING_MODES, padding_parts
+from tapestry.teg.padding_modes import PADDING_MODES, padding_parts
 from tapestry.teg.programs.base import Dim
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.joining import concat

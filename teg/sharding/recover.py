@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 from tapestry.teg.sharding.expand import ExplicitGraph
-from tapestry.teg.sharding.materialise import FIXED, Materialised, materialise, origin_of
+from tapestry.teg.sharding.materialize import FIXED, Materialised, materialise, origin_of
 from tapestry.teg.sharding.partition import partition_fault
 from tapestry.teg.zspace import ZRange
 

@@ -23,8 +23,8 @@ from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
 from benchmarks.egraphs.table import HEADER, row, table
 from benchmarks.setting import ROOT, find_models
 from tapestry.rewrites import catalogue
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Sizes
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

@@ -13,7 +13,7 @@ from benchmarks.specialist_plans import (
     tensor_parallel,
 )
 from benchmarks.specialists import Case, compare, dominating, hand_made, text_of
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize, verify_plan
 from tapestry.teg.evaluate import evaluate, random_inputs

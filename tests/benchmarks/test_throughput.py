@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks import throughput
 from benchmarks.setting import find_models
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
-from tapestry.optimizer.archive import Archive
-from tapestry.optimizer.searchspace import search_space
+from tapestry.optimizer.archive.archive import Archive
+from tapestry.optimizer.placement.search_space import search_space
 from tapestry.teg.importers import from_onnx
 
 TINY = "tiny_llama2_7b_1layer_b1_s2048"

@@ -7,7 +7,7 @@ from tapestry.costmodel.objectives import OBJECTIVES
 from tapestry.hardware import load_mesh, mesh_names
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Budget, optimize
-from tapestry.optimizer.verification import verify_plan
+from tapestry.optimizer.analysis.verification import verify_plan
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tests.costmodel.programs import layers
 

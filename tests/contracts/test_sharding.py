@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapestry.costmodel.kernelarrays import PEAK, TOTAL, TRAFFIC
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import PEAK, TOTAL, TRAFFIC
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.dtypes import numpy_dtype
@@ -23,7 +23,7 @@ from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import OperatorExample
 from tapestry.teg.operators.testing import assert_same, random_values
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialise import evaluate_explicit, materialise
+from tapestry.teg.sharding.materialize import evaluate_explicit, materialise
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import Split, chunk_bounds

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tapestry.costmodel.copytables import copy_table
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernelarrays import (
+from tapestry.costmodel.kernel_arrays import (
     COSTS,
     PAIR_STAGING,
     PAIR_TICKS,
@@ -18,7 +17,8 @@ from tapestry.costmodel.kernelarrays import (
     Space,
     new_state,
 )
-from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.costmodel.resharding_tables import copy_table
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.spec import Spec, boxes, volumes
 

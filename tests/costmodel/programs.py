@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.costs import cost_table
 from tapestry.teg.graph import Attributes, Graph, attributes

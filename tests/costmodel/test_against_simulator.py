@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernelarrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
-from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.costmodel.kernel_arrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
+from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.teg.sharding.expand import expand

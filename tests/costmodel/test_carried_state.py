@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tapestry
-from tapestry.costmodel.kernelarrays import PEAK, TIME
-from tapestry.costmodel.plain import plain_cost
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import PEAK, TIME
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.evaluate import evaluate, random_inputs

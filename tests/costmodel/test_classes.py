@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tapestry.costmodel.kernelarrays import PEAK_FLOPS, TOTAL
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import PEAK_FLOPS, TOTAL
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.sharding.expand import expand

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernelarrays import COSTS, new_state
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import COSTS, new_state
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
-from tapestry.optimizer.searchspace import search_space
-from tapestry.optimizer.stream import new_stream
-from tapestry.optimizer.variation import RULES, hash_plan, vary
+from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.search_space import search_space
+from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
 from tests.costmodel.programs import GRAPHS, random_genes
 
 

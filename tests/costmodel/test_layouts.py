@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernelarrays import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
-from tapestry.costmodel.plain import plain_cost
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.dtypes import numpy_dtype

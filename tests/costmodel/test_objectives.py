@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tapestry.costmodel.kernelarrays import (
+from tapestry.costmodel.kernel_arrays import (
     ENERGY,
     FLOPS,
     FLOPS_WASTE,
@@ -16,11 +16,11 @@ from tapestry.costmodel.kernelarrays import (
     TRAFFIC,
 )
 from tapestry.costmodel.objectives import NAMES, OBJECTIVES, require_objectives
-from tapestry.costmodel.plain import plain_cost
-from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware import load_device, mesh_from_dict
 from tapestry.hardware.mesh import Mesh
-from tapestry.optimizer.report import costs_of, goal_of
+from tapestry.optimizer.archive.report import costs_of, goal_of
 from tests.costmodel.programs import product_of
 
 ROUND = {

@@ -5,8 +5,8 @@ from math import prod
 
 import pytest
 
-from tapestry.costmodel.kernelarrays import SPEC
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import SPEC
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.strategies import aligned_granules, enumerate_strategies
 from tapestry.costmodel.view import default_view
 from tapestry.hardware import load_mesh

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.costmodel.plain import plain_cost
+from tapestry.costmodel.reference import plain_cost
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_mesh
 from tapestry.rewrites import RULES, apply_all, find, saturate

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernelarrays import PEAK, TRAFFIC
-from tapestry.costmodel.plain import plain_cost
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import PEAK, TRAFFIC
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.reference import plain_cost
 from tapestry.hardware import load_mesh
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernelarrays import PEAK, TIME, TOTAL, TRAFFIC
-from tapestry.costmodel.planspace import Genes
+from tapestry.costmodel.kernel_arrays import PEAK, TIME, TOTAL, TRAFFIC
+from tapestry.costmodel.plan_space import Genes
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.interface import unpack_outputs
 from tapestry.teg.sharding.expand import expand

@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 
-from tapestry.costmodel.planspace import Genes, PlanSpace
+from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import Mesh, load_mesh, mesh_from_dict, mesh_names
-from tapestry.optimizer.searchspace import search_space
-from tapestry.optimizer.seeds import seed_plans
-from tapestry.optimizer.stream import new_stream
-from tapestry.optimizer.variation import RULES, hash_plan, vary
+from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.search_space import search_space
+from tapestry.optimizer.placement.seeds import seed_plans
+from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

@@ -13,8 +13,8 @@ import numpy as np
 
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize
-from tapestry.optimizer.verification import verify_plan
-from tapestry.rewrites.sketch import Sketch
+from tapestry.optimizer.analysis.verification import verify_plan
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.service.provenance import versions
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph

@@ -56,7 +56,7 @@ OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask"}
 # What the cost model and the simulator may have in common inside `hardware`. Each counts bytes and memory by
 # its own code: an agreement between them says something only while neither can call the other.
 SHARED_HARDWARE = (
-    "tapestry.hardware.catalogue",
+    "tapestry.hardware.catalog",
     "tapestry.hardware.device",
     "tapestry.hardware.mesh",
     "tapestry.hardware.tables",
@@ -87,7 +87,7 @@ def may_import_late(module: Module, target: str) -> str | None:
         return "the builder is loaded when it is asked for: `import tapestry.teg` stays light"
     if module.name == "tapestry.hardware.layouts" and target == "tapestry.hardware.layouts.notations":
         return "the device catalogue needs sizes and orders only: the notations are loaded when asked for"
-    if module.name == "tapestry.teg.operators.foreign" and under(
+    if module.name == "tapestry.teg.operators.onnx_fallback" and under(
         target, "tapestry.teg.operators.onnx_reference"
     ):
         return "a graph with rare operators loads ONNX when it is evaluated, others never"

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize
-from tapestry.optimizer.verification import verify_plan
+from tapestry.optimizer.analysis.verification import verify_plan
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.evaluate import evaluate

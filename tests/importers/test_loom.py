@@ -14,12 +14,12 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_loom
 from tapestry.teg.importers.loom.constraints import loom_issues
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.foreign import recover_foreign
-from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.external_graphs import recover_foreign
+from tapestry.teg.sharding.materialize import materialise
 from tapestry.teg.validate import validate
 from tests.teg.programs import small_program
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
-from tests.teg.sharding.test_foreign import paper
+from tests.teg.sharding.test_external_graphs import paper
 
 Document = dict[str, Any]
 

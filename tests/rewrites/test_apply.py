@@ -6,8 +6,8 @@ import pytest
 
 from tapestry.rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay
 from tapestry.rewrites.cell_form import ADD, INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import NOTHING, op, rest, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 from tapestry.teg.validate import check
 from tapestry.teg.views import identity

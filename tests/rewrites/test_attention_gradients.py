@@ -4,7 +4,7 @@ import numpy as np
 
 from tapestry.rewrites import apply_move, find, rule_named
 from tapestry.rewrites.cell_form import INPUT, MULTIPLY
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import broadcast, selected, sliced, unsqueezed

@@ -8,9 +8,9 @@ import pytest
 
 from tapestry.rewrites import Move, Offers, Rule, RuleError, apply_move, find, saturate
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.regions import Fuse, all_above
 from tapestry.rewrites.rule import Op, computed, op, pick, rest, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.rewrites.testing import broken_promises
 from tapestry.teg.graph import Graph
 

@@ -8,8 +8,8 @@ import pytest
 from tapestry.rewrites import RULES, find, saturate
 from tapestry.rewrites.algebra.canonical import canonical
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rules import rule_named
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph

@@ -9,11 +9,11 @@ import pytest
 
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, Result, optimize
-from tapestry.optimizer.workers import InlineExecutor
+from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import apply_move, find
 from tapestry.rewrites.contraction_order import MOST_EXACT, Network, Tree, best_tree, cost_of, leaves
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rules import rule_named
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 

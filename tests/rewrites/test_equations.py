@@ -11,7 +11,7 @@ import tapestry
 from tapestry.rewrites import Rule, RuleError, Sizes, apply_all, find
 from tapestry.rewrites.equation_sides import NORMALISING
 from tapestry.rewrites.equations import equation
-from tapestry.rewrites.strategies import saturate
+from tapestry.rewrites.saturation import saturate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.validate import check

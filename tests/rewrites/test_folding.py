@@ -9,7 +9,7 @@ import pytest
 import tapestry
 from tapestry.rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, rule_named, saturate
 from tapestry.rewrites.algebra.affine import affine, factors, multiplied
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

@@ -10,9 +10,9 @@ import pytest
 
 from tapestry.rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named, saturate
 from tapestry.rewrites.cell_form import ADD, INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.regions import above, fuse
 from tapestry.rewrites.rule import op, rest, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.evaluate import evaluate, random_inputs, run_block
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

@@ -6,7 +6,7 @@ from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.rewrites import RULES, Move, apply_move, find, saturate
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced

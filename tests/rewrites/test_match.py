@@ -7,13 +7,13 @@ import pytest
 
 from tapestry.rewrites import Changes, Move, Offers, Rule, RuleError, find
 from tapestry.rewrites.cell_form import ADD, INPUT
-from tapestry.rewrites.draft import Draft
 from tapestry.rewrites.duplication import duplicated
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.index import Index
-from tapestry.rewrites.neighbourhood import near
+from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.neighborhood import near
 from tapestry.rewrites.rule import Match, Op, attr, op, rest, tensor
-from tapestry.rewrites.sight import EVERYTHING, Sight
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.tracked_graph import EVERYTHING, Sight
 from tapestry.teg.graph import Graph
 from tapestry.teg.zspace import ZRange
 
@@ -166,7 +166,9 @@ def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPa
     offers = Offers.of(graph, rules)
     assert len(asked) == len([b for b in graph.blocks if b.operator == "cell"])
     asked.clear()
-    monkeypatch.setattr("tapestry.rewrites.offers.index_of", Index)  # one that has not met these surroundings
+    monkeypatch.setattr(
+        "tapestry.rewrites.worklist.index_of", Index
+    )  # one that has not met these surroundings
     same = offers.after(graph, Changes(frozenset(), frozenset({"one"})))
     assert asked == ["one"] and same.moves() == offers.moves()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tapestry.rewrites import Move, apply_all, apply_move, find, replay
-from tapestry.rewrites.offers import Offers
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rules import rule_named
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.worklist import Offers
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 

@@ -7,10 +7,10 @@ import pytest
 
 from tapestry.rewrites import Rule, replay, rule_named
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.pipelines import Stage, run_pipeline, standard_pipeline
 from tapestry.rewrites.rule import op, tensor
-from tapestry.rewrites.sketch import Sketch
-from tapestry.rewrites.strategies import apply_once, repeat
+from tapestry.rewrites.saturation import apply_once, repeat
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

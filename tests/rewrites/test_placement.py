@@ -15,7 +15,7 @@ from tapestry.rewrites import (
     replay_plan,
 )
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import permuted

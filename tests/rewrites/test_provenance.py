@@ -7,9 +7,9 @@ import pytest
 
 from tapestry.rewrites import RULES, Move, Provenance, RuleError, StaleMove, apply_move, find, saturate
 from tapestry.rewrites.cell_form import INPUT
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.provenance import MADE, REBOUND, REMADE, REMOVED, TOOK_OVER
 from tapestry.rewrites.rule import Rule, Sizes
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.graph import Graph
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from tapestry.costmodel.kernelarrays import PEAK, TIME, TRAFFIC
-from tapestry.costmodel.planspace import PlanSpace
+from tapestry.costmodel.kernel_arrays import PEAK, TIME, TRAFFIC
+from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.rewrites import RULES, Move, apply_move, find
 from tapestry.rewrites.cell_form import ADD
-from tapestry.rewrites.sketch import Sketch
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand

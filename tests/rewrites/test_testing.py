@@ -7,8 +7,8 @@ import pytest
 
 from tapestry.rewrites import Rule, Sizes, rule_named
 from tapestry.rewrites.cell_form import INPUT, dim_labels, pointwise
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, op, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.rewrites.testing import broken_promises, with_right
 from tapestry.teg.graph import Graph
 

@@ -12,7 +12,7 @@ from tapestry.teg.zspace import ZRange
 from tests.importers.test_loom import layer
 from tests.service.conftest import Run, complaint
 from tests.teg.programs import small_program
-from tests.teg.sharding.test_foreign import paper
+from tests.teg.sharding.test_external_graphs import paper
 
 
 def test_a_sharded_program_is_proven_and_run_where_it_is_pinned(tapestry: Run, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from tapestry.teg.builder import define
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import TensorType, attributes
-from tapestry.teg.mirroring import PADDING_MODES, padding_parts
 from tapestry.teg.operators.selectors import (
     broadcast,
     permuted,
@@ -17,6 +16,7 @@ from tapestry.teg.operators.selectors import (
     unsqueezed,
     view_attributes,
 )
+from tapestry.teg.padding_modes import PADDING_MODES, padding_parts
 from tapestry.teg.views import ViewMap
 
 X = np.arange(2 * 3 * 4, dtype=np.int32).reshape(2, 3, 4)

@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.pruning import observed, prune
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialise import evaluate_explicit, materialise
+from tapestry.teg.sharding.materialize import evaluate_explicit, materialise
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover

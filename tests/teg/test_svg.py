@@ -11,9 +11,9 @@ import numpy as np
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawing import to_svg
 from tapestry.teg.graph import Graph
-from tapestry.teg.layered import Box, layered
+from tapestry.teg.layered_drawing import Box, layered
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.materialize import materialise
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import Split

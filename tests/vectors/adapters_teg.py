@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from tapestry.optimizer.fronts import nondominated
+from tapestry.optimizer.archive.fronts import nondominated
 from tapestry.teg.costs import cost_table
 from tapestry.teg.importers.loom.constraints import constraint_issues, loom_issues
 from tapestry.teg.importers.loom.model import parse, to_json
-from tapestry.teg.nodekinds import node_issues
+from tapestry.teg.node_kinds import node_issues
 from tapestry.teg.zspace import ZRange
 from tests.vectors.runner import Adapter, Values
 

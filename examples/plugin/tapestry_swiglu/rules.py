@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapestry.rewrites.example_builder import Sketch
 from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, pick, tensor
-from tapestry.rewrites.sketch import Sketch
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 

@@ -1,6 +1,6 @@
 """Diagrams of layouts: the element or padding in each slot, for terminals and as SVG."""
 
-from tapestry.hardware.layouts.drawing.picture import Panel, Picture, picture_of
+from tapestry.hardware.layouts.drawing.diagram import Panel, Picture, picture_of
 from tapestry.hardware.layouts.drawing.terminal import text_of
 from tapestry.hardware.layouts.drawing.vector import svg_of
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.drawing.picture import Panel, Picture
-from tapestry.hardware.layouts.drawing.seams import BUFFER
+from tapestry.hardware.layouts.drawing.diagram import Panel, Picture
+from tapestry.hardware.layouts.drawing.tile_borders import BUFFER
 from tapestry.hardware.layouts.layout import Indices
 
 MOST_ROWS = 40

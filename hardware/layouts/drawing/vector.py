@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.drawing.picture import Panel, Picture
+from tapestry.hardware.layouts.drawing.diagram import Panel, Picture
 from tapestry.hardware.layouts.layout import Indices
 
 Places = NDArray[np.float64]

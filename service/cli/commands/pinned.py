@@ -11,13 +11,13 @@ import numpy as np
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import PinnedRun, run_pinned
 from tapestry.hardware.timing import seconds
-from tapestry.optimizer.verification import TOLERANCE, relative_errors
+from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.issues import listing
-from tapestry.teg.sharding.foreign import Understood, understand
+from tapestry.teg.sharding.external_graphs import Understood, understand
 
 
 def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:

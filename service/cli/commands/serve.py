@@ -8,8 +8,8 @@ from argparse import Namespace
 
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.logs import start_logging
-from tapestry.service.scratch import scratch_folder
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.service.temporary import scratch_folder
 
 
 def run(arguments: Namespace) -> int:

@@ -29,7 +29,7 @@ from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.presentation import TITLES
 from tapestry.service.store import Execution, Store, StoreError, mesh_of
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.foreign import is_explicit
+from tapestry.teg.sharding.external_graphs import is_explicit
 
 COUNTED = ("peak_memory_bytes", "traffic_bytes", "compute_flops", "time_s")
 

@@ -13,7 +13,7 @@ from types import FrameType
 from tapestry.service.cli.errors import OK
 from tapestry.service.cli.searching import islands_of, open_store
 from tapestry.service.logs import start_logging
-from tapestry.service.scratch import scratch_folder
+from tapestry.service.temporary import scratch_folder
 from tapestry.service.worker import WorkerSettings, work
 
 NICENESS = 5

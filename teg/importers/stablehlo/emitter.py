@@ -16,9 +16,9 @@ from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.program import Compute, Entry, Fixed, Labels, Literal, Value
 from tapestry.teg.importers.stablehlo.module import Operation, Type
+from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
 from tapestry.teg.importers.translate.linear import contract
 from tapestry.teg.importers.translate.movement import pad
-from tapestry.teg.importers.translate.stepwise import FoldingTranslation
 from tapestry.teg.importers.translate.translation import plain_labels
 
 Expr = tuple[Any, ...]

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Entry, Program, Value
-from tapestry.teg.importers.stablehlo.carrying import carried
+from tapestry.teg.importers.stablehlo.carried_state import carried
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.families import BY_OPERATION
 from tapestry.teg.importers.stablehlo.module import Function, Module
 from tapestry.teg.importers.stablehlo.naming import input_names, output_names, roles_of
 from tapestry.teg.importers.stablehlo.unrolling import Runner
+from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
 from tapestry.teg.importers.translate.roles import settle_roles
-from tapestry.teg.importers.translate.stepwise import FoldingTranslation
 
 
 def translate(module: Module, roles: Mapping[str, str] | None, unroll_limit: int) -> Program:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tapestry.teg.importers.carrying import with_carried_state
+from tapestry.teg.importers.carried_state import with_carried_state
 from tapestry.teg.importers.program import Program
 
 
 def with_roles_of_outputs(
     program: Program, told: Mapping[str, str] | None = None, gradients: bool = True
 ) -> Program:
-    """Return the program with carried state as in `told`, or as its dataflow shows (see `teg.importers.carrying`).
+    """Return the program with carried state as in `told`, or as its dataflow shows (see `teg.importers.carried_state`).
 
     Outputs that carry a state are named `STATE.next`. Where nothing is carried and the last outputs have the
     shapes of the parameters, in order, they are `gradients`, named `PARAMETER.grad`.

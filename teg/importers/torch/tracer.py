@@ -5,7 +5,7 @@ from __future__ import annotations
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.listing import Call
 from tapestry.teg.importers.translate.builder import Builder
-from tapestry.teg.importers.translate.stepwise import FoldingTranslation
+from tapestry.teg.importers.translate.constant_folding import FoldingTranslation
 
 Number = (bool, int, float, complex)
 

@@ -19,7 +19,7 @@ from tapestry.teg.importers.torch.listing import Call, Input, Listing, Output, R
 from tapestry.teg.importers.torch.operator import bind
 from tapestry.teg.importers.torch.state import with_roles_of_outputs
 from tapestry.teg.importers.torch.tracer import Tracer
-from tapestry.teg.importers.translate.stepwise import FOLD_LIMIT_BYTES, FoldingTranslation
+from tapestry.teg.importers.translate.constant_folding import FOLD_LIMIT_BYTES, FoldingTranslation
 
 SHOWN_REFUSALS = 3
 BY_TARGET = {target: operator for operator in OPERATORS for target in operator.targets}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapestry.teg.importers.carrying import with_carried_state
+from tapestry.teg.importers.carried_state import with_carried_state
 from tapestry.teg.importers.failure import ImportFailure, WrongProgramError
 from tapestry.teg.importers.literals import literal, nothing
 from tapestry.teg.importers.onnx_names import reads_of
@@ -14,10 +14,9 @@ from tapestry.teg.importers.translate.attention import ATTENTION
 from tapestry.teg.importers.translate.casting import CASTING
 from tapestry.teg.importers.translate.columns import COLUMNS
 from tapestry.teg.importers.translate.control import CONTROL
-from tapestry.teg.importers.translate.deforming import DEFORMING
+from tapestry.teg.importers.translate.deformable_conv import DEFORMING
 from tapestry.teg.importers.translate.elementwise import ELEMENTWISE
 from tapestry.teg.importers.translate.folding import fold_node
-from tapestry.teg.importers.translate.foreign import fix_node
 from tapestry.teg.importers.translate.gathering import GATHERING
 from tapestry.teg.importers.translate.generating import GENERATING
 from tapestry.teg.importers.translate.linear import LINEAR
@@ -26,9 +25,10 @@ from tapestry.teg.importers.translate.matrices import MATRICES
 from tapestry.teg.importers.translate.movement import MOVEMENT
 from tapestry.teg.importers.translate.ordering import ORDERING
 from tapestry.teg.importers.translate.pooling import POOLING
-from tapestry.teg.importers.translate.quantised import QUANTISED
+from tapestry.teg.importers.translate.quantization import QUANTISED
 from tapestry.teg.importers.translate.recurrent import RECURRENT
 from tapestry.teg.importers.translate.reductions import REDUCTIONS
+from tapestry.teg.importers.translate.reference_ops import fix_node
 from tapestry.teg.importers.translate.resizing import RESIZING
 from tapestry.teg.importers.translate.roles import settle_roles
 from tapestry.teg.importers.translate.sampling import SAMPLING

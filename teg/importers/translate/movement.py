@@ -11,7 +11,7 @@ from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.onnx_reader import Node
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
-from tapestry.teg.mirroring import padding_parts
+from tapestry.teg.padding_modes import padding_parts
 
 
 def _transpose(t: Translation, node: Node) -> None:

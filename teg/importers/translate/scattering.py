@@ -13,8 +13,8 @@ from tapestry.teg.importers.onnx_reader import Node
 from tapestry.teg.importers.program import Compute, Literal
 from tapestry.teg.importers.translate.gathering import progression_along
 from tapestry.teg.importers.translate.movement import pad
-from tapestry.teg.importers.translate.pasting import REDUCTIONS, combine, paste
 from tapestry.teg.importers.translate.positions import scatter
+from tapestry.teg.importers.translate.region_updates import REDUCTIONS, combine, paste
 from tapestry.teg.importers.translate.translation import Translation, Translator, normal_axis, plain_labels
 from tapestry.teg.importers.translate.vectors import (
     Vectors,

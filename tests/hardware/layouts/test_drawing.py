@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import LayoutError, parse_layout
 from tapestry.hardware.layouts.drawing import picture_of, svg_of, text_of
-from tapestry.hardware.layouts.drawing.picture import MOST_CELLS, MOST_PANELS
-from tapestry.hardware.layouts.drawing.seams import BUFFER, INNER, OUTER, PLAIN, kept, seams
+from tapestry.hardware.layouts.drawing.diagram import MOST_CELLS, MOST_PANELS
 from tapestry.hardware.layouts.drawing.terminal import ASCII
+from tapestry.hardware.layouts.drawing.tile_borders import BUFFER, INNER, OUTER, PLAIN, kept, seams
 from tapestry.hardware.layouts.ttnn import tiled
 from tests.contracts.layout_members import STRATEGIES
 

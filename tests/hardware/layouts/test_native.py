@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapestry.hardware.catalogue import device_names, load_device
+from tapestry.hardware.catalog import device_names, load_device
 from tapestry.hardware.layouts.binding import bind, native_text
+from tapestry.hardware.layouts.dimension_order import order_of, parse_order, program_order
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import (
     NATIVES,
@@ -15,7 +16,6 @@ from tapestry.hardware.layouts.native import (
     offered_orders,
     stored_bytes,
 )
-from tapestry.hardware.layouts.order import order_of, parse_order, program_order
 from tapestry.teg.dtypes import NAMES, item_bytes
 
 TILED = [native for native in NATIVES if native.tiles is not None]

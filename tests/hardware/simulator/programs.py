@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tapestry.hardware.catalogue import load_device
+from tapestry.hardware.catalog import load_device
 from tapestry.hardware.mesh import Mesh, MeshAxis
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tapestry.hardware.simulator import boxes, simulate
+from tapestry.hardware.simulator import dry_run, simulate
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh import MeshShape
 from tests.hardware.simulator.programs import MESHES, machine, random_placements, random_program
@@ -17,7 +17,7 @@ def test_by_class_as_in_full(shape: MeshShape, monkeypatch: pytest.MonkeyPatch) 
         program = expand(graph, random_placements(rng, graph, shape), shape)
         full = simulate(program, machine(shape), dry=True)
         with monkeypatch.context() as patch:
-            patch.setattr(boxes, "LARGEST_FULL_MESH", 0)
+            patch.setattr(dry_run, "LARGEST_FULL_MESH", 0)
             by_class = simulate(program, machine(shape), dry=True)
         assert (full.received_bytes == by_class.received_bytes).all()
         assert (full.memory_bytes == by_class.memory_bytes).all()

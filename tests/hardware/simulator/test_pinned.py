@@ -10,10 +10,10 @@ from tapestry.teg.costs import cost_table
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialise import materialise
+from tapestry.teg.sharding.materialize import materialise
 from tapestry.teg.sharding.mesh import MeshShape
 from tests.teg.sharding.programs import random_placements, random_program
-from tests.teg.sharding.test_foreign import paper
+from tests.teg.sharding.test_external_graphs import paper
 
 MESH = load_mesh("dgx-h100")
 

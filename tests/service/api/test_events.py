@@ -17,7 +17,7 @@ from tapestry.service.api import events as events_module
 from tapestry.service.store import Job
 from tests.service.api.conftest import Service, complaint, serving
 from tests.service.processes import eventually
-from tests.service.store.asking import plans, update_of
+from tests.service.store.submissions import plans, update_of
 
 SOON_S = 10.0
 

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.service.api.conftest import Service
-from tests.service.api.test_catalogues import MEMBERS
+from tests.service.api.test_catalogs import MEMBERS
 from tests.service.api.test_openapi import DESIGNED
 from tests.service.api.test_plans import first_plan
 

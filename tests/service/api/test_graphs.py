@@ -19,7 +19,7 @@ from tests.importers.models import GRAPHS
 from tests.importers.test_loom import layer
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.programs import two_layers
-from tests.teg.sharding.test_foreign import paper
+from tests.teg.sharding.test_external_graphs import paper
 
 JSON = {"Content-Type": "application/json"}
 

@@ -8,7 +8,7 @@ import pytest
 
 import tapestry
 from tapestry.rewrites import RULES, Move, replay
-from tapestry.rewrites.offers import find_tied
+from tapestry.rewrites.worklist import find_tied
 from tapestry.service.settings import Limits
 from tapestry.teg.document import from_document
 from tests.rewrites.test_pipelines import program

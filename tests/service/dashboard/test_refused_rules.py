@@ -11,7 +11,7 @@ from tapestry.service.store import Store
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
 from tests.service.programs import NOON, two_layers
-from tests.service.store.asking import request_for, update_of
+from tests.service.store.submissions import request_for, update_of
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from tapestry.service.verdicts import problem_of
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
 from tests.service.programs import NOON, two_layers, verified
-from tests.service.store.asking import plans, request_for, update_of
+from tests.service.store.submissions import plans, request_for, update_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from tapestry.service.store import Job, Store
 from tests.service.programs import NOON, two_layers
-from tests.service.store.asking import LEASE_S, later, request_for
+from tests.service.store.submissions import LEASE_S, later, request_for
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tapestry.service.store import Job, Store, StoreError
 from tests.service.programs import NOON, finished_run, two_layers, verified
-from tests.service.store.asking import LEASE_S, contents, later, plans, update_of
+from tests.service.store.submissions import LEASE_S, contents, later, plans, update_of
 
 
 def ids(store: Store, run_id: str) -> list[str]:

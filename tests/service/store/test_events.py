@@ -10,7 +10,7 @@ import pytest
 from tapestry.service.store import AlreadyEnded, Job, Store
 from tapestry.service.store.queue import append_event
 from tapestry.service.store.sessions import Database
-from tests.service.store.asking import LEASE_S, later, plans, request_for, update_of
+from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
 
 def statuses(store: Store, run_id: str) -> list[tuple[str, str, int]]:

@@ -18,7 +18,7 @@ from tapestry.service.store import (
     UnknownId,
 )
 from tests.service.programs import NOON, finished_run, two_layers
-from tests.service.store.asking import LEASE_S, later
+from tests.service.store.submissions import LEASE_S, later
 
 PROBLEM = {"code": "invalid_request", "title": "The request cannot be carried out", "detail": "too large"}
 

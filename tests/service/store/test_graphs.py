@@ -15,7 +15,7 @@ from tapestry.service.store import GraphSummary, Rewriting, Store, UnknownId, me
 from tapestry.service.store import codec as codec_module
 from tapestry.teg.document import dumps
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
-from tests.service.store.asking import later
+from tests.service.store.submissions import later
 
 SUMMARY = {"tensors": 6, "operators": {"contract": 2, "cell": 1}, "flops": 2**60 + 1}
 

@@ -10,7 +10,7 @@ import pytest
 
 from tapestry.service.store import Job, LeaseLost, Store
 from tests.service.programs import NOON, finished_run, two_layers
-from tests.service.store.asking import LEASE_S, contents, later, plans, request_for, update_of, writes_of
+from tests.service.store.submissions import LEASE_S, contents, later, plans, request_for, update_of, writes_of
 
 WRITES = tuple(writes_of(Job("run", "", "", 0, 0, False), NOON))
 

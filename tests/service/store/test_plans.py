@@ -15,7 +15,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy, placements_to_document
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
-from tests.service.store.asking import LEASE_S, later, plans, request_for, update_of
+from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
 FIRST, SECOND = Move("fuse_cells", "c1", ""), Move("fuse_cells", "c2", "")
 PLACED = Move("reshard", "c2", "(gpu.0, -)")

@@ -19,7 +19,7 @@ from tapestry.service.store import (
     UnknownId,
 )
 from tests.service.programs import NOON, finished_run, two_layers
-from tests.service.store.asking import LEASE_S, contents, later, plans, request_for, update_of
+from tests.service.store.submissions import LEASE_S, contents, later, plans, request_for, update_of
 
 KEY = Idempotency("POST /v1/runs", "a-key-of-the-client", "f" * 64)
 

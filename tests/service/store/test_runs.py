@@ -11,7 +11,7 @@ import pytest
 
 from tapestry.service.store import Job, RunSummary, Store, StoreError, mesh_of
 from tests.service.programs import NOON, finished_run, plan_by_hand, two_layers
-from tests.service.store.asking import LEASE_S, later, plans, request_for, update_of
+from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
 
 def test_a_run_comes_back_whole(store: Store) -> None:

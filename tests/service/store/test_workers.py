@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapestry.service.store import Store, WorkerBeat
-from tests.service.store.asking import later
+from tests.service.store.submissions import later
 
 
 def beat(store: Store, name: str, at: float, status: str = "idle", subject: str | None = None) -> None:

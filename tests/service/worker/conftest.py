@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer.workers import InlineExecutor
+from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.store import RunRequest, Store, mesh_to_document
-from tapestry.service.worker.heart import Held
+from tapestry.service.worker.heartbeat import Held
 from tapestry.service.worker.searching import SearchJob
 from tapestry.teg.graph import Graph
 

@@ -14,11 +14,11 @@ from tapestry.rewrites.rule import op, tensor
 from tapestry.service.store import LeaseLost, Store
 from tapestry.service.verdicts import verdict_of
 from tapestry.service.worker.executing import do_execution
-from tapestry.service.worker.heart import Drained, Held
+from tapestry.service.worker.heartbeat import Drained, Held
 from tapestry.service.worker.searching import LARGEST_SHOWN
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import OBJECTIVES, Bench
-from tests.teg.sharding.test_foreign import paper
+from tests.teg.sharding.test_external_graphs import paper
 
 
 def plans(store: Store, run_id: str) -> dict[str, dict[str, float]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialise import Materialised, materialise
+from tapestry.teg.sharding.materialize import Materialised, materialise
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover

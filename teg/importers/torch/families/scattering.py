@@ -8,7 +8,7 @@ from typing import Any
 
 from tapestry.teg.importers.program import Value
 from tapestry.teg.importers.torch.families.indexing import flat_index, opened_mask
-from tapestry.teg.importers.torch.families.placing import replaced
+from tapestry.teg.importers.torch.families.slice_scatter import replaced
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.arithmetic import call

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tapestry.teg.importers.program import Value
-from tapestry.teg.importers.torch.families.placing import replaced
+from tapestry.teg.importers.torch.families.slice_scatter import replaced
 from tapestry.teg.importers.torch.operator import TorchOperator, aten
 from tapestry.teg.importers.torch.tracer import Tracer
 from tapestry.teg.importers.translate.translation import plain_labels

@@ -1,0 +1,177 @@
+"""The compiled loops of fetches: each missing element once, from the nearest device that has it.
+
+Overlap is separable: the share of a consumer spec within the part that a block of devices holds is a product over
+tensor dimensions, and per dimension there are few different ranges. So lengths are tabulated per dimension, and a
+pair costs one product of short rows `(levels, devices)`. Level a counts the devices equal on the a slowest
+mesh axes, the last one the device alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.resharding_loops import EXCHANGE, FETCH, FETCH_ROUNDS, GATHER, code, stride_on_axis
+
+
+def overlaps(held: np.ndarray, wanted: np.ndarray, block: np.ndarray) -> np.ndarray:
+    """Compute the common lengths of ranges of one dimension, `(held, wanted, levels * devices)`.
+
+    `held` `(held, devices, 2)`, `wanted` likewise; `block` are the sizes of the levels' blocks. With sub-axes
+    in mesh order the ranges of a block's devices leave no gap, so their union is an interval.
+    """
+    devices = held.shape[1]
+    empty = held[..., 1] <= held[..., 0]
+    low = np.where(empty, np.iinfo(np.int64).max, held[..., 0])
+    high = np.where(empty, -1, held[..., 1])
+    levels = []
+    for span in block:
+        first = low.reshape(len(held), -1, span).min(axis=2)
+        last = high.reshape(len(held), -1, span).max(axis=2)
+        start = np.maximum(np.repeat(first, span, axis=1)[:, None], wanted[None, :, :, 0])
+        end = np.minimum(np.repeat(last, span, axis=1)[:, None], wanted[None, :, :, 1])
+        levels.append(np.maximum(end, start) - start)
+    return np.concatenate(levels, axis=2).reshape(len(held), len(wanted), len(block) * devices)
+
+
+@njit(cache=True)
+def fetches(lengths, base, held, wanted, used, held_volume, wanted_volume, team, crossing):
+    """Compute the transfers that assemble every consumer spec from every holding it is `used` with.
+
+    `lengths` are the tables of `overlaps`, flat; the row for dimension k, range i of the holding and range j
+    of the consumer spec starts at `base[k, 0] + i * base[k, 1] + j * base[k, 2]`; `held` `(holdings, rank)` and
+    `wanted` name the ranges. `team` and `crossing` are those of `teams`.
+
+    Returns: `nested` and `same` (the consumer spec is within, is equal to the holding), traffic, all
+    `(holdings, needed)`; the most that any device receives per round, `(holdings, needed, axes, FETCH_ROUNDS)`;
+    elements.
+    """
+    count, rank = held.shape
+    need_count, axis_count, device_count = team.shape
+    width = (axis_count + 1) * device_count
+    nested = np.zeros((count, need_count), np.bool_)
+    same = np.zeros((count, need_count), np.bool_)
+    traffic = np.zeros((count, need_count), np.int64)
+    moved = np.zeros((count, need_count, axis_count, FETCH_ROUNDS), np.int64)
+    volume = np.empty(width, np.int64)
+    gathered = np.empty((axis_count, device_count), np.int64)
+    own = axis_count * device_count
+    for h in range(count):
+        for n in range(need_count):
+            if not used[h, n]:
+                continue
+            volume[:] = 1
+            for k in range(rank):
+                at = base[k, 0] + held[h, k] * base[k, 1] + wanted[n, k] * base[k, 2]
+                for x in range(width):
+                    volume[x] *= lengths[at + x]
+            lacks, differs = np.int64(0), np.int64(0)
+            for d in range(device_count):
+                lacks += wanted_volume[n, d] - volume[own + d]
+                differs += held_volume[h, d] != wanted_volume[n, d]
+            nested[h, n] = lacks == 0
+            if lacks == 0:
+                same[h, n] = differs == 0
+                continue
+            gathered[:] = 0
+            for a in range(axis_count):
+                most = np.int64(0)
+                for d in range(device_count):
+                    missing = volume[a * device_count + d] - volume[(a + 1) * device_count + d]
+                    traffic[h, n] += missing
+                    if team[n, a, d] == 1 or missing == 0:
+                        most = max(most, missing)
+                        continue
+                    share = -(-missing // team[n, a, d])
+                    most = max(most, share)
+                    for b in range(a + 1, axis_count):
+                        gathered[b, d] += min(missing, share * crossing[n, a, b, d])
+                moved[h, n, a, 0] = most
+            for b in range(1, axis_count):
+                moved[h, n, b, 1] = gathered[b].max()
+    return nested, same, traffic, moved
+
+
+@njit(cache=True)
+def teams(wanted, block):
+    """Count devices that differ on axes faster than a only and need the same box, and how many of them each axis
+    separates.
+
+    Data that crosses axis a is split among a team, whose members then read each other's parts: over the slowest
+    axis on which two of them differ.
+
+    Returns: the size `(needed, axes, devices)`, 1 on the fastest axis, and the others of the team by the axis
+    to them `(needed, axes, axes, devices)`.
+    """
+    need_count, device_count, rank, _ = wanted.shape
+    axis_count = block.shape[0] - 1
+    team = np.ones((need_count, axis_count, device_count), np.int64)
+    crossing = np.zeros((need_count, axis_count, axis_count, device_count), np.int64)
+    for n in range(need_count):
+        for d in range(device_count):
+            first = d // block[1] * block[1]
+            for m in range(first, first + block[1]):
+                same = m != d
+                for k in range(rank):
+                    same &= wanted[n, m, k, 0] == wanted[n, d, k, 0]
+                    same &= wanted[n, m, k, 1] == wanted[n, d, k, 1]
+                if not same:
+                    continue
+                b = 1
+                while m // block[b + 1] == d // block[b + 1]:
+                    b += 1
+                for a in range(b):
+                    team[n, a, d] += 1
+                    crossing[n, a, b, d] += 1
+    return team, crossing
+
+
+@njit(cache=True)
+def fetch_rounds(rows, used, places, granules, windowed, mesh):
+    """Encode kind, members and stride of the fetch round, and of the gather among replicas, on each mesh axis.
+
+    Replicas gather along the sub-axes that split nothing. Windows may be equal by accident where all
+    sub-axes split something; the whole axis takes part then.
+
+    Returns: codes `(holdings, needed, axes, FETCH_ROUNDS)`.
+    """
+    sub_count, axis_count = places.shape[1], mesh.axis_sizes.shape[0]
+    result = np.zeros((rows.shape[0], places.shape[0], axis_count, FETCH_ROUNDS), np.int64)
+    released = np.zeros(sub_count, np.bool_)
+    free = np.zeros(sub_count, np.bool_)
+    for h in range(rows.shape[0]):
+        for n in range(places.shape[0]):
+            if not used[h, n]:
+                continue
+            regular = not windowed[n] and _granules_agree(rows[h], places[n], granules[n])
+            for a in range(axis_count):
+                members, exchange, replicas = 1, False, 1
+                for s in range(sub_count):
+                    mine = mesh.owner[s] == a
+                    released[s] = mine and rows[h, s] >= 0 and places[n, s] != rows[h, s]
+                    free[s] = mine and places[n, s] < 0
+                    if released[s]:
+                        members *= mesh.sizes[s]
+                        exchange |= places[n, s] >= 0
+                    if free[s]:
+                        replicas *= mesh.sizes[s]
+                if members == 1 or not regular:
+                    result[h, n, a, 0] = code(FETCH, mesh.axis_sizes[a], 1)
+                else:
+                    kind = EXCHANGE if exchange else GATHER
+                    result[h, n, a, 0] = code(kind, members, stride_on_axis(released, a, mesh))
+                if replicas == 1:
+                    result[h, n, a, 1] = code(GATHER, mesh.axis_sizes[a], 1)
+                else:
+                    result[h, n, a, 1] = code(GATHER, replicas, stride_on_axis(free, a, mesh))
+    return result
+
+
+@njit(cache=True)
+def _granules_agree(row, places, granules):
+    sub_count = places.shape[0]
+    for s in range(sub_count):
+        for r in range(sub_count):
+            if row[s] >= 0 and row[s] == places[r] and row[sub_count + row[s]] != granules[row[s]]:
+                return False
+    return True

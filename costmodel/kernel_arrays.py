@@ -1,0 +1,137 @@
+"""Arrays of the kernel: a compiled space, the state of the plan costed last, and their columns.
+
+The order of a plan's costs is defined here too. `costmodel.plan_space` fills a space, `costmodel.kernel` reads it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Columns of `pair_rows`; `ticks` is -1 where the needed spec is a view of the made one.
+PAIR_TICKS, PAIR_TRAFFIC, PAIR_ENERGY, PAIR_STAGING = 0, 1, 2, 3
+# Columns of `relayout_rows`; `ticks` is -1 where a tensor is read in the order in which it is stored.
+RELAYOUT_TICKS, RELAYOUT_ENERGY = 0, 1
+# Columns of `spec_ids`: the number of a spec in its order, of the spec, of the order.
+PLACED, SPEC, ORDER = 0, 1, 2
+# Columns of `block_rows` before the flops per class.
+BLOCK_TICKS, BLOCK_ENERGY, BLOCK_FLOPS = 0, 1, 2
+
+TIME, PEAK, TOTAL, FLOPS, PEAK_FLOPS, TRAFFIC, MEMORY_WASTE, FLOPS_WASTE, ENERGY = range(9)
+COSTS = 9
+
+FOREVER = np.int64(1) << 40
+
+
+class Space(NamedTuple):
+    """A compiled graph x mesh x view, for numba. Offsets point into the flat tables.
+
+    Slots are blocks in issue order; genes are the slots' strategies, then the sources'. Tensors count the
+    sources' first. Sizes in bytes, time in ticks, energy in pJ; `classes` counts devices per class.
+    """
+
+    slot_count: int
+    source_count: int
+    base_flops: int
+    classes: np.ndarray  # (classes,)
+    # per gene
+    strategy_count: np.ndarray
+    block_offset: np.ndarray  # row in block_rows of the gene's first strategy
+    made_start: np.ndarray  # (genes + 1,): tensors made by the gene's block
+    made_tensor: np.ndarray
+    # per slot
+    edge_start: np.ndarray  # (slots + 1,)
+    is_sink: np.ndarray
+    # per tensor
+    made_at: np.ndarray  # slot, -1 for sources
+    made_gene: np.ndarray
+    made_offset: np.ndarray  # into spec_ids: gene value -> made spec
+    pair_offset: np.ndarray  # row in pair_rows of (made spec 0, needed spec 0)
+    needed_specs: np.ndarray
+    relayout_offset: np.ndarray  # row in relayout_rows of (made order 0, placed need 0)
+    needed_count: np.ndarray  # placed needs: specs in their orders
+    made_bytes_offset: np.ndarray  # row in size_rows
+    needed_bytes_offset: np.ndarray
+    key_offset: np.ndarray  # first shared-copy key of the tensor
+    logical_bytes: np.ndarray
+    lives_on: np.ndarray  # parameters and the like: live throughout
+    reader_start: np.ndarray  # (tensors + 1,)
+    reader_edge: np.ndarray  # edges by tensor, in slot order
+    # per edge
+    edge_tensor: np.ndarray
+    edge_slot: np.ndarray
+    edge_needed: np.ndarray  # into spec_ids: gene value -> needed spec
+    # tables
+    has_orders: bool  # without, nothing is stored in another order than it is read in
+    spec_ids: np.ndarray  # (rows, 3)
+    relayout_rows: np.ndarray  # (rows, 2)
+    pair_rows: np.ndarray  # (rows, 4), the last column a row of staging_rows
+    staging_rows: np.ndarray  # (rows, classes); row 0 is zero
+    size_rows: np.ndarray  # (rows, classes)
+    block_rows: np.ndarray  # (rows, 2 + classes)
+
+
+class State(NamedTuple):
+    """The plan costed last and the sums of its contributions.
+
+    `before[k]` changes the live bytes up to the copies of slot k, `during[k]` from there to its outputs.
+    Copies due at a slot form a list in edge order: `first_due[slot]`, `next_due[edge]`.
+    """
+
+    filled: np.ndarray  # (1,): whether a plan is held
+    genes: np.ndarray
+    prefetch: np.ndarray
+    regather: np.ndarray
+    totals: np.ndarray  # (COSTS,): traffic and energy
+    flops: np.ndarray  # (classes,)
+    slot_ticks: np.ndarray
+    before: np.ndarray  # (slots + 1, classes)
+    during: np.ndarray
+    logical_before: np.ndarray
+    logical_during: np.ndarray
+    first_due: np.ndarray
+    next_due: np.ndarray
+    copy_ticks: np.ndarray  # per edge that starts a copy
+    ready: np.ndarray
+    # work space
+    generation: np.ndarray  # (1,)
+    stamp: np.ndarray  # generation << 32 | edge, per shared-copy key
+    touched: np.ndarray  # per tensor
+    affected: np.ndarray
+    segment_last: np.ndarray
+    segments: np.ndarray
+
+
+def new_state(space: Space) -> State:
+    """Build a state that holds no plan yet."""
+    slots, edges, tensors = space.slot_count, len(space.edge_tensor), len(space.made_at)
+    genes, classes = len(space.strategy_count), len(space.classes)
+    keys = int((space.key_offset + space.needed_count).max(initial=0))
+
+    def zeros(*shape: int) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
+    return State(
+        filled=zeros(1),
+        genes=zeros(genes),
+        prefetch=zeros(edges),
+        regather=zeros(edges),
+        totals=zeros(COSTS),
+        flops=zeros(classes),
+        slot_ticks=zeros(slots),
+        before=zeros(slots + 1, classes),
+        during=zeros(slots + 1, classes),
+        logical_before=zeros(slots + 1),
+        logical_during=zeros(slots + 1),
+        first_due=np.full(slots, -1, dtype=np.int64),
+        next_due=zeros(edges),
+        copy_ticks=zeros(edges),
+        ready=zeros(slots),
+        generation=zeros(1),
+        stamp=zeros(keys),
+        touched=zeros(tensors),
+        affected=zeros(tensors),
+        segment_last=zeros(edges),
+        segments=zeros(edges),
+    )

@@ -1,0 +1,355 @@
+"""PlanSpace: one graph structure x one mesh x one view, compiled to arrays.
+
+Blocks of one class share their strategies and costs, tensors of one class their copy tables, so equal
+layers cost nothing twice. `evaluate` costs a plan stated as genes; `placements` and `genes_of` translate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapestry.costmodel.block_cost import BlockCosts, base_flops, block_costs
+from tapestry.costmodel.classes import device_classes
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernel_arrays import COSTS, Space, State, new_state
+from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.storage_choice import BlockKinds, StorageChoice
+from tapestry.costmodel.strategies import StrategyFamily, aligned_granules
+from tapestry.costmodel.table_rows import TableCache, TableRows
+from tapestry.costmodel.view import View, default_view
+from tapestry.hardware.layouts.native import native_named
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements, issue_order
+from tapestry.teg.sharding.strategy import Strategy, read_of
+
+LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
+
+
+@dataclass(frozen=True)
+class Genes:
+    """A plan of one space: `strategies` `(genes,)`, `prefetch` and `regather` `(edges,)`."""
+
+    strategies: np.ndarray
+    prefetch: np.ndarray
+    regather: np.ndarray
+
+
+# Strategies and orders of one block, where they are known beforehand.
+Given = tuple[tuple[Strategy, ...], tuple[Orders, ...]]
+
+
+class PlanSpace:
+    """All plans of `graph` on `mesh` over one view, and their costs; of a block in `given` only the pairs listed
+    there.
+
+    Attributes: `slots` (blocks in issue order), `sources`, `families` per gene (slots, then sources),
+    `edges` as `(slot, input position, root tensor)`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        mesh: Mesh,
+        view: View | None = None,
+        *,
+        order: str = "program",
+        inputs: str = "chosen",
+        outputs: str = "sharded",
+        compute_dtype: str | None = None,
+        pins: Mapping[str, str] | None = None,
+        layouts: str = "chosen",
+        cache: TableCache | None = None,
+        given: Mapping[str, Given] | None = None,
+    ) -> None:
+        self.graph, self.mesh, self.order, self.compute_dtype = graph, mesh, order, compute_dtype
+        self.layout = MeshShape(mesh.axis_sizes)
+        self.storage = StorageChoice(native_named(mesh.device.layouts[0]), self.layout, layouts)
+        self.view = view or default_view(self.layout)
+        self.cache = cache or TableCache()
+        self.pins, self.given = dict(pins or {}), given or {}
+        self.inputs, self.outputs = inputs, outputs
+        self.slots = issue_order(graph, order)
+        self.sources = graph.sources
+        self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
+        self.gene_of = {b.site: g for g, b in enumerate(self.blocks)}
+        self.families: list[StrategyFamily] = []
+        self._costs: list[BlockCosts] = []
+        granules = aligned_granules(graph)
+        self.class_of: list[object] = []
+        for block in self.blocks:
+            key, family, costs = self._family(block, granules.get(block.site, ()))
+            self.class_of.append(key)
+            self.families.append(family)
+            self._costs.append(costs)
+        self.space, self.device_class = _Compiler(self).compile()
+        self.state: State = new_state(self.space)
+
+    def _family(self, block: Block, granules: tuple[int, ...]) -> tuple[object, StrategyFamily, BlockCosts]:
+        graph = self.graph
+        reads = []
+        for k in range(len(block.inputs)):
+            read = read_of(graph, block.site, k)
+            reads.append((graph.tensors[read.root].shape, read.rows))
+        inputs, outputs = graph.input_types(block), graph.output_types(block)
+        pin = self.pins.get(block.site)
+        whole = (block.operator == "sink" and self.outputs == "gathered") or (
+            block.operator == "source" and self.inputs == "replicated"
+        )
+        given = self.given.get(block.site)
+        kind = (block.definition, tuple(reads), inputs, outputs, granules)
+        key = (*kind, pin, whole, self.storage.layouts, given)
+        if key not in self.cache.families:
+            read_values = tuple(
+                (graph.tensors[(read := read_of(graph, block.site, k)).root].shape, read)
+                for k in range(len(block.inputs))
+            )
+            kinds = BlockKinds(block.definition, read_values, inputs, outputs)
+            strategies, orders = given or ((), self.storage.orders(kinds))
+            ranks = tuple(len(t.shape) for t in outputs)
+            family = StrategyFamily(
+                block.definition, read_values, ranks, granules, self.view, orders, strategies
+            )
+            if whole:
+                family.keep([0])
+            if pin is not None:
+                family.keep_pinned(block.site, pin)
+            costs = block_costs(
+                block.definition,
+                inputs,
+                outputs,
+                family.strategies,
+                self.layout,
+                self.mesh.device,
+                self.compute_dtype,
+                self.storage.of_block(kinds, family),
+            )
+            self.cache.families[key] = (family, costs)
+        family, costs = self.cache.families[key]
+        return key, family, costs
+
+    @property
+    def gene_count(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.space.edge_tensor)
+
+    def abstract_genes(self) -> Genes:
+        """Return the plan of the abstract graph, in which every device computes everything."""
+        return Genes(
+            np.zeros(self.gene_count, dtype=np.int64),
+            np.zeros(self.edge_count, dtype=np.int64),
+            np.zeros(self.edge_count, dtype=np.int64),
+        )
+
+    def evaluate(self, genes: Genes) -> np.ndarray:
+        """Compute the integer costs `(COSTS,)` as ordered in `costmodel.kernel_arrays`."""
+        cost = np.zeros(COSTS, dtype=np.int64)
+        evaluate(self.space, self.state, genes.strategies, genes.prefetch, genes.regather, cost)
+        return cost
+
+    def placements(self, genes: Genes) -> Placements:
+        """Convert the plan to placements by site."""
+        blocks = {}
+        edge = 0
+        for g, block in enumerate(self.blocks):
+            strategy, orders = self.families[g].at(int(genes.strategies[g]))
+            layouts = orders.makes if any(orders.makes) else ()
+            if g < len(self.slots):
+                n = len(block.inputs)
+                prefetch = tuple(int(v) for v in genes.prefetch[edge : edge + n])
+                regather = tuple(bool(v) for v in genes.regather[edge : edge + n])
+                edge += n
+                blocks[block.site] = Placement(
+                    strategy,
+                    prefetch if any(prefetch) else (),
+                    regather if any(regather) else (),
+                    layouts=layouts,
+                    read_layouts=orders.reads if any(orders.reads) else (),
+                )
+            else:
+                blocks[block.site] = Placement(strategy, layouts=layouts)
+        return Placements(blocks, order=self.order, inputs=self.inputs, outputs=self.outputs)
+
+    def genes_of(self, placements: Placements) -> Genes:
+        """Convert placements to genes.
+
+        Raises:
+            ValueError: a placement's strategy, or its layouts, are not among those of this view.
+        """
+        genes = self.abstract_genes()
+        edge = 0
+        for g, block in enumerate(self.blocks):
+            placement = placements.of(block)
+            reads = tuple(placement.read_layout_of(k) for k in range(len(block.inputs)))
+            makes = tuple(placement.layout_of(k) for k in range(len(block.outputs)))
+            known = self.families[g].positions.get((placement.strategy, Orders(reads, makes)))
+            if known is None:
+                stored = f" with layouts {reads} and {makes}" if any((*reads, *makes)) else ""
+                raise ValueError(
+                    f"block {block.site!r}: strategy {placement.strategy}{stored} is not one of this view's"
+                )
+            genes.strategies[g] = known
+            if g < len(self.slots):
+                for k in range(len(block.inputs)):
+                    genes.prefetch[edge] = placement.prefetch_of(k)
+                    genes.regather[edge] = placement.regather_of(k)
+                    edge += 1
+        return genes
+
+
+class _Compiler:
+    """A compiler of the flat arrays of a space; tables are appended once per class."""
+
+    def __init__(self, owner: PlanSpace) -> None:
+        self.owner = owner
+        self.rows = TableRows(owner.mesh, owner.layout, owner.storage, owner.cache)
+        self.block_known: dict[object, int] = {}
+        self.block_parts: list[BlockCosts] = []
+        self.block_row_count = 0
+
+    def compile(self) -> tuple[Space, np.ndarray]:
+        owner = self.owner
+        graph = owner.graph
+        slot_count = len(owner.slots)
+        tensors = [t for b in owner.sources for t in b.outputs] + [t for b in owner.slots for t in b.outputs]
+        number = {t: k for k, t in enumerate(tensors)}
+        makers = {t: (g, k) for g, b in enumerate(owner.blocks) for k, t in enumerate(b.outputs)}
+        edges = [
+            (slot, k, number[read_of(graph, b.site, k).root])
+            for slot, b in enumerate(owner.slots)
+            for k in range(len(b.inputs))
+        ]
+        readers: list[list[int]] = [[] for _ in tensors]
+        for e, (_, _, t) in enumerate(edges):
+            readers[t].append(e)
+        columns = {name: np.zeros(len(tensors), dtype=np.int64) for name in _TENSOR_COLUMNS}
+        edge_needed = np.zeros(len(edges), dtype=np.int64)
+        keys = 0
+        for t, site in enumerate(tensors):
+            gene, position = makers[site]
+            tensor = graph.tensors[site]
+            family = owner.families[gene]
+            makes = [o.makes[position] for o in family.orders]
+            made = self.rows.placed([family.made[position]], makes)
+            reading = [(owner.families[edges[e][0]], edges[e][1]) for e in readers[t]]
+            needed = self.rows.placed(
+                [reader.needed[k] for reader, k in reading],
+                [o.reads[k] for reader, k in reading for o in reader.orders],
+            )
+            offsets = self.rows.table(tensor.type, made, needed)
+            row = (
+                -1 if gene >= slot_count else gene,
+                gene,
+                self.rows.ids(family.made[position], makes, made),
+                offsets[0],
+                len(needed.specs),
+                offsets[3],
+                needed.count,
+                offsets[1],
+                offsets[2],
+                keys,
+                tensor.type.size_bytes,
+                gene >= slot_count
+                and owner.blocks[gene].definition.get("role") in LIVES_ON
+                and site not in graph.carried,
+            )
+            for name, value in zip(_TENSOR_COLUMNS, row, strict=True):
+                columns[name][t] = value
+            keys += needed.count
+            for e, (reader, k) in zip(readers[t], reading, strict=True):
+                edge_needed[e] = self.rows.ids(reader.needed[k], [o.reads[k] for o in reader.orders], needed)
+        return self._space(columns, edges, edge_needed, number)
+
+    def _block(self, gene: int) -> int:
+        key = self.owner.class_of[gene]
+        if key not in self.block_known:
+            self.block_known[key] = self.block_row_count
+            self.block_parts.append(self.owner._costs[gene])
+            self.block_row_count += len(self.owner._costs[gene].ticks)
+        return self.block_known[key]
+
+    def _space(
+        self,
+        columns: dict[str, np.ndarray],
+        edges: list[tuple[int, int, int]],
+        edge_needed: np.ndarray,
+        number: dict[str, int],
+    ) -> tuple[Space, np.ndarray]:
+        owner = self.owner
+        slot_count, devices = len(owner.slots), owner.layout.device_count
+        block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
+        classes, representative, label = device_classes(self.rows.tables, self.block_parts, devices)
+        edge_slot = np.array([s for s, _, _ in edges], dtype=np.int64)
+        edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
+        readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
+        staging_rows, staging_ids = self.rows.staging(representative)
+        space = Space(
+            slot_count=slot_count,
+            source_count=len(owner.sources),
+            base_flops=base_flops(owner.graph),
+            classes=classes,
+            strategy_count=np.array([f.count for f in owner.families], dtype=np.int64),
+            block_offset=block_offset,
+            edge_start=np.searchsorted(edge_slot, np.arange(slot_count + 1)).astype(np.int64),
+            made_start=np.concatenate([[0], np.cumsum([len(b.outputs) for b in owner.blocks])]).astype(
+                np.int64
+            ),
+            made_tensor=np.array([number[t] for b in owner.blocks for t in b.outputs], dtype=np.int64),
+            is_sink=np.array([b.operator == "sink" for b in owner.slots], dtype=np.bool_),
+            edge_tensor=edge_tensor,
+            edge_slot=edge_slot,
+            reader_start=np.searchsorted(edge_tensor[readers], np.arange(len(number) + 1)).astype(np.int64),
+            reader_edge=readers,
+            edge_needed=edge_needed,
+            has_orders=any(len(f.orders) > 1 for f in owner.families),
+            spec_ids=np.concatenate(self.rows.spec_ids),
+            relayout_rows=self.rows.relayouts(),
+            pair_rows=np.column_stack([self.rows.pairs(), staging_ids]),
+            staging_rows=staging_rows,
+            size_rows=self.rows.sizes(representative),
+            block_rows=np.concatenate(
+                [
+                    np.column_stack([c.ticks, c.energy_pj, c.flops[:, representative]])
+                    for c in self.block_parts
+                ]
+            ),
+            made_at=columns["made_at"],
+            made_gene=columns["made_gene"],
+            made_offset=columns["made_offset"],
+            pair_offset=columns["pair_offset"],
+            needed_specs=columns["needed_specs"],
+            relayout_offset=columns["relayout_offset"],
+            needed_count=columns["needed_count"],
+            made_bytes_offset=columns["made_bytes_offset"],
+            needed_bytes_offset=columns["needed_bytes_offset"],
+            key_offset=columns["key_offset"],
+            logical_bytes=columns["logical_bytes"],
+            lives_on=columns["lives_on"].astype(np.bool_),
+        )
+        # One memory order for all: numba compiles every loop again for another one.
+        ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
+        return Space(*ordered), label
+
+
+_TENSOR_COLUMNS = (
+    "made_at",
+    "made_gene",
+    "made_offset",
+    "pair_offset",
+    "needed_specs",
+    "relayout_offset",
+    "needed_count",
+    "made_bytes_offset",
+    "needed_bytes_offset",
+    "key_offset",
+    "logical_bytes",
+    "lives_on",
+)

@@ -1,0 +1,394 @@
+"""The compiled loops behind `costmodel.resharding_tables`: closed formulas over boxes of devices.
+
+Specs are encoded as small integers: `places` `(specs, sub-axes)` is the dimension that a sub-axis splits (-1: it
+replicates, -2: it is partial), `granules` `(specs, rank)`. Boxes are `(specs, devices, rank, 2)`. `MeshArrays`
+is passed as the tuple `mesh`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tapestry.costmodel.compiled import njit
+
+KINDS = ("reduce_scatter", "all_gather", "fetch", "all_to_all")
+SCATTER, GATHER, FETCH, EXCHANGE = range(4)
+# Rounds per mesh axis of a reduction: reduce-scatter, an all-reduce's scatter half, its gather half.
+REDUCE_ROUNDS = 3
+# Rounds per mesh axis of a fetch: the fetch, then the gather among replicas.
+FETCH_ROUNDS = 2
+
+
+class MeshArrays(NamedTuple):
+    """A mesh shape: sub-axis sizes, device strides and owners, coordinates, axis sizes, axis block sizes."""
+
+    sizes: np.ndarray
+    strides: np.ndarray
+    owner: np.ndarray
+    coordinates: np.ndarray
+    axis_sizes: np.ndarray
+    block: np.ndarray
+
+
+@njit(cache=True)
+def code(kind, members, stride):
+    """Encode a round as one number: kind of exchange, group size, distance between neighbors."""
+    return (kind << 40) | (members << 20) | stride
+
+
+@njit(cache=True)
+def _mixed(h, value):
+    h = (h ^ np.uint64(value + 3)) * np.uint64(0xBF58476D1CE4E5B9)
+    return h ^ (h >> np.uint64(29))
+
+
+@njit(cache=True)
+def distinct_rows(rows):
+    """Find the distinct rows of `(n, k)`: the position where each occurs first, and every row's number among them."""
+    n, width = rows.shape
+    size = 4
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    ids, first = np.empty(n, np.int64), np.empty(n, np.int64)
+    count = 0
+    for i in range(n):
+        h = np.uint64(width)
+        for j in range(width):
+            h = _mixed(h, rows[i, j])
+        at = np.int64(h & np.uint64(size - 1))
+        while True:
+            known = table[at]
+            if known < 0:
+                table[at] = count
+                first[count] = i
+                ids[i] = count
+                count += 1
+                break
+            same = True
+            for j in range(width):
+                if rows[i, j] != rows[first[known], j]:
+                    same = False
+                    break
+            if same:
+                ids[i] = known
+                break
+            at = (at + 1) & (size - 1)
+    return first[:count].copy(), ids
+
+
+@njit(cache=True)
+def requests(places, whole, wish, wish_granule, constant):
+    """Find the consumer specs that require the terms of a partial producer spec to be combined in the same way.
+
+    A consumer spec determines its request through the axes it adds (`wish` and its granule, where the producer spec
+    leaves the sub-axis free) and through the `constant` ranges it reads of dimensions the producer spec keeps `whole`.
+
+    Returns: number of the request per pair `(made, needed)`, -1 where nothing is partial; the first pair of
+    each request `(requests, 2)`.
+    """
+    made_count, sub_count = places.shape
+    need_count, rank = wish.shape[0], constant.shape[1]
+    request = np.full((made_count, need_count), -1, np.int64)
+    of = np.empty((made_count * need_count, 2), np.int64)
+    size = 4
+    while size < 2 * need_count:
+        size *= 2
+    table = np.empty(size, np.int64)
+    count = 0
+    for p in range(made_count):
+        if not (places[p] == -2).any():
+            continue
+        table[:] = -1
+        for n in range(need_count):
+            h = np.uint64(1)
+            for s in range(sub_count):
+                if places[p, s] < 0:
+                    h = _mixed(_mixed(h, wish[n, s]), wish_granule[n, s])
+            for k in range(rank):
+                if whole[p, k]:
+                    h = _mixed(_mixed(h, constant[n, k, 0]), constant[n, k, 1])
+            at = np.int64(h & np.uint64(size - 1))
+            while True:
+                known = table[at]
+                if known < 0:
+                    table[at] = count
+                    of[count, 0], of[count, 1] = p, n
+                    request[p, n] = count
+                    count += 1
+                    break
+                if _same_request(places[p], whole[p], wish, wish_granule, constant, n, of[known, 1]):
+                    request[p, n] = known
+                    break
+                at = (at + 1) & (size - 1)
+    return request, of[:count].copy()
+
+
+@njit(cache=True)
+def _same_request(places, whole, wish, wish_granule, constant, a, b):
+    for s in range(places.shape[0]):
+        if places[s] < 0 and (wish[a, s] != wish[b, s] or wish_granule[a, s] != wish_granule[b, s]):
+            return False
+    for k in range(whole.shape[0]):
+        if whole[k] and (constant[a, k, 0] != constant[b, k, 0] or constant[a, k, 1] != constant[b, k, 1]):
+            return False
+    return True
+
+
+@njit(cache=True)
+def middles(shape, held, places, granules, of, wish, wish_granule, whole, constant, mesh):
+    """Compute the holding in which each request combines the terms, and the sub-axes that it scatters.
+
+    Returns: holdings as rows (see `lay`) `(requests, sub-axes + 3 rank)`, `scattered` `(requests, sub-axes)`.
+    """
+    sub_count, rank = places.shape[1], shape.shape[0]
+    rows = np.empty((of.shape[0], sub_count + 3 * rank), np.int64)
+    scattered = np.zeros((of.shape[0], sub_count), np.bool_)
+    box = np.empty(held.shape[1:], np.int64)
+    for r in range(of.shape[0]):
+        p, n = of[r]
+        row = rows[r]
+        _describe(places[p], granules[p], row)
+        for s in range(sub_count):
+            k = wish[n, s]
+            if places[p, s] < 0 and k >= 0:
+                row[s] = k
+                row[sub_count + k] = wish_granule[n, s]
+                scattered[r, s] = places[p, s] == -2
+        for k in range(rank):
+            if whole[p, k]:
+                row[sub_count + rank + 2 * k] = constant[n, k, 0]
+                row[sub_count + rank + 2 * k + 1] = constant[n, k, 1]
+        lay(shape, row, mesh, box)
+        if not _nested(held[p], box) or _overfull(shape, row, mesh):
+            _describe(places[p], granules[p], row)
+            scattered[r] = False
+    return rows, scattered
+
+
+@njit(cache=True)
+def _overfull(shape, row, mesh):
+    """Return whether a dimension has more devices than elements."""
+    for k in range(shape.shape[0]):
+        parts = 1
+        for s in range(mesh.sizes.shape[0]):
+            if row[s] == k:
+                parts *= mesh.sizes[s]
+        if parts > shape[k]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _describe(places, granules, row):
+    """Fill `row` with a producer spec without its partial terms, as the row of a holding."""
+    sub_count, rank = places.shape[0], granules.shape[0]
+    row[:] = -1
+    for k in range(rank):
+        row[sub_count + k] = 1
+    for s in range(sub_count):
+        if places[s] >= 0:
+            row[s] = places[s]
+            row[sub_count + places[s]] = granules[places[s]]
+
+
+@njit(cache=True)
+def made_holdings(places, granules):
+    """Convert producer specs to rows of holdings, `(specs, sub-axes + 3 rank)`."""
+    rows = np.empty((places.shape[0], places.shape[1] + 3 * granules.shape[1]), np.int64)
+    for p in range(places.shape[0]):
+        _describe(places[p], granules[p], rows[p])
+    return rows
+
+
+@njit(cache=True)
+def lay_all(shape, rows, mesh):
+    """Compute the boxes `(holdings, devices, rank, 2)` of holdings stated as rows."""
+    boxes = np.empty((rows.shape[0], mesh.coordinates.shape[0], shape.shape[0], 2), np.int64)
+    for r in range(rows.shape[0]):
+        lay(shape, rows[r], mesh, boxes[r])
+    return boxes
+
+
+@njit(cache=True)
+def lay(shape, row, mesh, box):
+    """Fill `box` `(devices, rank, 2)` of a holding: dimension per sub-axis, granules, constant ranges or -1."""
+    sub_count, rank = mesh.sizes.shape[0], shape.shape[0]
+    for k in range(rank):
+        low, high = row[sub_count + rank + 2 * k], row[sub_count + rank + 2 * k + 1]
+        if low >= 0:
+            for d in range(box.shape[0]):
+                box[d, k, 0], box[d, k, 1] = low, high
+            continue
+        parts = 1
+        for s in range(sub_count):
+            if row[s] == k:
+                parts *= mesh.sizes[s]
+        granule = row[sub_count + k]
+        granules = -(-shape[k] // granule)
+        chunk = -(-granules // parts) * granule if parts > 1 else shape[k]
+        for d in range(box.shape[0]):
+            position = 0
+            for s in range(sub_count):
+                if row[s] == k:
+                    position = position * mesh.sizes[s] + mesh.coordinates[d, s]
+            start = min(position * chunk, shape[k])
+            box[d, k, 0], box[d, k, 1] = start, min(start + chunk, shape[k])
+
+
+@njit(cache=True)
+def _volume(box):
+    v = 1
+    for k in range(box.shape[0]):
+        v *= box[k, 1] - box[k, 0]
+    return v
+
+
+@njit(cache=True)
+def _nested(outer, inner):
+    for d in range(outer.shape[0]):
+        for k in range(outer.shape[1]):
+            if inner[d, k, 0] < outer[d, k, 0] or inner[d, k, 1] > outer[d, k, 1]:
+                if _volume(inner[d]) == 0:
+                    break
+                return False
+    return True
+
+
+@njit(cache=True)
+def reductions(shape, rows, scattered, places, of, mesh):
+    """Compute the reduce-scatter steps, then the all-reduce steps, fastest mesh axis first, of every request.
+
+    Returns: traffic `(requests,)`, staging `(requests, devices)`, the most that any device receives and the
+    code of each round `(requests, axes, REDUCE_ROUNDS)`; elements.
+    """
+    count, device_count = of.shape[0], mesh.coordinates.shape[0]
+    axis_count, rank = mesh.axis_sizes.shape[0], shape.shape[0]
+    traffic = np.zeros(count, np.int64)
+    staging = np.zeros((count, device_count), np.int64)
+    moved = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
+    meta = np.zeros((count, axis_count, REDUCE_ROUNDS), np.int64)
+    box = np.empty((device_count, rank, 2), np.int64)
+    volume = np.empty(device_count, np.int64)
+    for r in range(count):
+        lay(shape, rows[r], mesh, box)
+        for d in range(device_count):
+            volume[d] = _volume(box[d])
+        received, first = _scatter(volume, scattered[r], mesh, staging[r], moved[r], meta[r])
+        traffic[r] = received + _all_reduce(
+            volume, places[of[r, 0]], scattered[r], first, mesh, staging[r], moved[r], meta[r]
+        )
+    return traffic, staging, moved, meta
+
+
+@njit(cache=True)
+def _scatter(volume, scattered, mesh, staging, moved, meta):
+    """Compute the reduce-scatter steps; return the traffic, and whether no step has been made."""
+    device_count, sub_count = mesh.coordinates.shape
+    axis_count = mesh.axis_sizes.shape[0]
+    later = scattered.copy()
+    chosen = np.zeros(sub_count, np.bool_)
+    steps = 0
+    for a in range(axis_count):
+        for s in range(sub_count):
+            if scattered[s] and mesh.owner[s] == a:
+                steps += 1
+                break
+    traffic, first = 0, True
+    for r in range(axis_count):
+        a = axis_count - 1 - r
+        k = 1
+        for s in range(sub_count):
+            chosen[s] = scattered[s] and mesh.owner[s] == a
+            if chosen[s]:
+                k *= mesh.sizes[s]
+                later[s] = False
+        if k == 1:
+            continue
+        most = 0
+        for d in range(device_count):
+            part = _later_volume(volume, d, later, mesh)
+            received = (k - 1) * part
+            traffic += received
+            most = max(most, received)
+            if first:
+                staging[d] = part * (2 if steps > 1 else 1)
+        moved[a, 0] = most
+        meta[a, 0] = code(SCATTER, k, stride_on_axis(chosen, a, mesh))
+        first = False
+    return traffic, first
+
+
+@njit(cache=True)
+def _later_volume(volume, d, later, mesh):
+    """Count the elements device `d` still reduces: the parts of the devices that differ from it along `later`."""
+    count, base = 1, d
+    for s in range(later.shape[0]):
+        if later[s]:
+            count *= mesh.sizes[s]
+            base -= mesh.coordinates[d, s] * mesh.strides[s]
+    total = 0
+    for r in range(count):
+        rest, member = r, base
+        for s in range(later.shape[0]):
+            if later[s]:
+                member += (rest % mesh.sizes[s]) * mesh.strides[s]
+                rest //= mesh.sizes[s]
+        total += volume[member]
+    return total
+
+
+@njit(cache=True)
+def _all_reduce(volume, places, scattered, first, mesh, staging, moved, meta):
+    """Compute the all-reduce steps on slices of the flattened shard; return the traffic."""
+    device_count, sub_count = mesh.coordinates.shape
+    axis_count = mesh.axis_sizes.shape[0]
+    chosen = np.zeros(sub_count, np.bool_)
+    start, end = np.zeros(device_count, np.int64), volume.copy()
+    traffic = 0
+    for r in range(axis_count):
+        a = axis_count - 1 - r
+        k = 1
+        for s in range(sub_count):
+            chosen[s] = places[s] == -2 and not scattered[s] and mesh.owner[s] == a
+            if chosen[s]:
+                k *= mesh.sizes[s]
+        if k == 1:
+            continue
+        most_scatter, most_gather = 0, 0
+        for d in range(device_count):
+            position = 0
+            for s in range(sub_count):
+                if chosen[s]:
+                    position = position * mesh.sizes[s] + mesh.coordinates[d, s]
+            length = end[d] - start[d]
+            size = -(-length // k)
+            low = min(start[d] + position * size, end[d])
+            high = min(low + size, end[d])
+            received, gathered = (k - 1) * (high - low), length - (high - low)
+            start[d], end[d] = low, high
+            traffic += received + gathered
+            most_scatter, most_gather = max(most_scatter, received), max(most_gather, gathered)
+            if first:
+                staging[d] = high - low
+        moved[a, 1], moved[a, 2] = most_scatter, most_gather
+        stride = stride_on_axis(chosen, a, mesh)
+        meta[a, 1], meta[a, 2] = code(SCATTER, k, stride), code(GATHER, k, stride)
+        first = False
+    return traffic
+
+
+@njit(cache=True)
+def stride_on_axis(chosen, a, mesh):
+    """Return the distance on mesh axis `a` between neighbors of a group along the `chosen` sub-axes."""
+    stride = 1
+    for r in range(chosen.shape[0]):
+        s = chosen.shape[0] - 1 - r
+        if mesh.owner[s] != a:
+            continue
+        if chosen[s]:
+            break
+        stride *= mesh.sizes[s]
+    return stride

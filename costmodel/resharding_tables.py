@@ -1,0 +1,270 @@
+"""Tables of copy costs: the cost of bringing a tensor from each producer spec to each consumer spec.
+
+A copy first combines partial terms in a *holding* that the consumer spec determines, then fetches what is missing
+there. Few pairs differ in their reductions, and few holdings differ, so both are costed once and looked up per pair.
+The reference cost model (`costmodel.reference`) computes the same values slowly and is what tests compare with. One
+table serves all tensors of equal shape, type and spec lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapestry.costmodel.fetch_loops import fetch_rounds, fetches, overlaps, teams
+from tapestry.costmodel.resharding_loops import (
+    KINDS,
+    MeshArrays,
+    distinct_rows,
+    lay_all,
+    made_holdings,
+    middles,
+    reductions,
+    requests,
+)
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import energy_pj, step_ticks
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec, Split, Window, chunk_bounds, volumes, window_bounds
+
+
+@dataclass(frozen=True)
+class CopyTable:
+    """The costs of copies per pair of specs.
+
+    `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`; `staging_ids` names rows of the distinct
+    `staging_bytes` `(rows, devices)`, the first of which is zero; buffer sizes `made_bytes` and `needed_bytes`
+    `(specs, devices)`.
+    """
+
+    ticks: np.ndarray
+    traffic_bytes: np.ndarray
+    energy_pj: np.ndarray
+    staging_ids: np.ndarray
+    staging_bytes: np.ndarray
+    made_bytes: np.ndarray
+    needed_bytes: np.ndarray
+
+
+def copy_table(
+    shape: tuple[int, ...],
+    item: int,
+    made: Sequence[Spec],
+    needed: Sequence[Spec],
+    mesh: Mesh,
+    layout: MeshShape,
+) -> CopyTable:
+    """Build the table for tensors of `shape` and `item` bytes per element."""
+    sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(layout)
+    held, wanted = _lowered(made, shape, layout), _lowered(needed, shape, layout)
+    reduced = _reduced(sizes, item, held, wanted, mesh, arrays)
+    rows = np.concatenate([made_holdings(held.places, held.granules), reduced.rows])
+    first, ids = distinct_rows(rows)
+    reduces = reduced.request >= 0
+    holding = ids[np.where(reduces, len(made) + reduced.request, np.arange(len(made))[:, None])]
+    fetched = _fetched(sizes, item, rows[first], holding, wanted, mesh, arrays)
+
+    # arrays of requests get a last row of zeros, which is what -1 reads
+    column = np.arange(len(needed))
+    ticks = np.append(reduced.ticks, 0)[reduced.request] + fetched.ticks[holding, column]
+    ticks[~reduces & fetched.nested[holding, column]] = -1
+    traffic = (np.append(reduced.traffic, 0)[reduced.request] + fetched.traffic[holding, column]) * item
+    device = mesh.device
+    if device.missing_energy_figure is None:
+        energy = energy_pj(device, "float32", 0, 0, traffic, kind="vector")
+    else:
+        energy = traffic * 0
+    # what is reduced and then fetched from is staged itself: a second row for every request
+    also = reduced.staging + fetched.volume[ids[len(made) :]]
+    staged = np.concatenate([np.zeros((1, layout.device_count), np.int64), reduced.staging, also])
+    row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column], 0)
+    chosen = np.unique(np.append(row, 0))
+    kept, number = distinct_rows(staged[chosen])
+    return CopyTable(
+        ticks,
+        traffic,
+        energy,
+        number[np.searchsorted(chosen, row)],
+        staged[chosen[kept]] * item,
+        volumes(held.boxes) * item,
+        volumes(wanted.boxes) * item,
+    )
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """Reductions: the request of every pair (-1: nothing is partial) and, per request, the holding it leaves
+    and its costs (`traffic` and `staging` in elements).
+    """
+
+    request: np.ndarray
+    rows: np.ndarray
+    ticks: np.ndarray
+    traffic: np.ndarray
+    staging: np.ndarray
+
+
+def _reduced(
+    shape: np.ndarray, item: int, held: _Lowered, wanted: _Lowered, mesh: Mesh, arrays: MeshArrays
+) -> _Reduced:
+    wish, wish_granule = _wishes(wanted)
+    whole = ~(held.places[:, :, None] == np.arange(len(shape))).any(axis=1)
+    request, of = requests(held.places, whole, wish, wish_granule, wanted.constant)
+    rows, scattered = middles(
+        shape, held.boxes, held.places, held.granules, of, wish, wish_granule, whole, wanted.constant, arrays
+    )
+    traffic, staging, moved, codes = reductions(shape, rows, scattered, held.places, of, arrays)
+    return _Reduced(request, rows, _ticks(moved * item, codes, mesh), traffic, staging)
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """Fetches per holding and consumer spec.
+
+    `nested` and `same`: the spec is within, or equal to, the holding; ticks; elements moved. `volume` `(holdings,
+    devices)`.
+    """
+
+    nested: np.ndarray
+    same: np.ndarray
+    ticks: np.ndarray
+    traffic: np.ndarray
+    volume: np.ndarray
+
+
+def _fetched(
+    shape: np.ndarray,
+    item: int,
+    rows: np.ndarray,
+    holding: np.ndarray,
+    wanted: _Lowered,
+    mesh: Mesh,
+    arrays: MeshArrays,
+) -> _Fetched:
+    """Compute the fetches from the holdings `rows` for the pairs that use them by `holding` `(made, needed)`."""
+    used = np.zeros((len(rows), holding.shape[1]), dtype=np.bool_)
+    used[holding, np.arange(holding.shape[1])] = True
+    boxes = lay_all(shape, rows, arrays)
+    tables = _lengths(rows, boxes, wanted, arrays)
+    both = (volumes(boxes), volumes(wanted.boxes))
+    nested, same, traffic, moved = fetches(*tables, used, *both, *teams(wanted.boxes, arrays.block))
+    codes = fetch_rounds(rows, used, wanted.places, wanted.granules, wanted.windowed, arrays)
+    return _Fetched(nested, same, _ticks(moved * item, codes, mesh), traffic, both[0])
+
+
+def mesh_arrays(mesh: MeshShape) -> MeshArrays:
+    """Convert the mesh shape to arrays for compiled loops."""
+    sizes = np.array([s.size for s in mesh.sub_axes], dtype=np.int64)
+    strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))], dtype=np.int64)
+    names = [n for n, _ in mesh.axes]
+    axis_sizes = np.array([n for _, n in mesh.axes], dtype=np.int64)
+    block = np.array([int(np.prod(axis_sizes[k:])) for k in range(len(names) + 1)], dtype=np.int64)
+    owner = np.array([names.index(s.axis) for s in mesh.sub_axes], dtype=np.int64)
+    return MeshArrays(sizes, strides, owner, mesh.coordinates.astype(np.int64), axis_sizes, block)
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """Specs as the arrays that `costmodel.resharding_loops` reads.
+
+    `ranges` `(specs, rank)` numbers equal columns of `boxes`; `constant` `(specs, rank, 2)` are ranges that all
+    devices read, or -1.
+    """
+
+    places: np.ndarray
+    granules: np.ndarray
+    boxes: np.ndarray
+    ranges: np.ndarray
+    window: np.ndarray
+    constant: np.ndarray
+
+    @property
+    def windowed(self) -> np.ndarray:
+        """True for each spec that has a window, `(specs,)`."""
+        return np.asarray(self.window.any(axis=1))
+
+
+def _lowered(specs: Sequence[Spec], shape: tuple[int, ...], layout: MeshShape) -> _Lowered:
+    count, rank = len(specs), len(shape)
+    places = np.full((count, len(layout.sub_axes)), -1, dtype=np.int64)
+    granules = np.ones((count, rank), dtype=np.int64)
+    numbers = np.zeros((count, rank), dtype=np.int64)
+    window = np.zeros((count, rank), dtype=np.bool_)
+    constant = np.full((count, rank, 2), -1, dtype=np.int64)
+    known: dict[tuple[int, Split, Window | None], int] = {}
+    bounds: list[np.ndarray] = []
+    for i, spec in enumerate(specs):
+        for k, (split, size) in enumerate(zip(spec.dims, shape, strict=True)):
+            granules[i, k] = split.granule
+            for a in split.axes:
+                places[i, layout.positions[a]] = k
+            seen = spec.windows[k] if spec.windows else None
+            if seen is not None:
+                window[i, k] = True
+                if seen.stride == 0:
+                    constant[i, k] = _bounds(size, Split(), seen, layout)[0]
+            number = known.setdefault((size, split, seen), len(bounds))
+            if number == len(bounds):
+                bounds.append(_bounds(size, split, seen, layout))
+            numbers[i, k] = number
+        for a in spec.partial:
+            places[i, layout.positions[a]] = -2
+    columns = np.array(bounds, dtype=np.int64).reshape(-1, layout.device_count, 2)
+    boxes = np.ascontiguousarray(columns[numbers].transpose(0, 2, 1, 3))
+    return _Lowered(places, granules, boxes, numbers, window, constant)
+
+
+def _bounds(size: int, split: Split, window: Window | None, layout: MeshShape) -> np.ndarray:
+    """Compute the range of one dimension on every device, `(devices, 2)`."""
+    if window is None:
+        return chunk_bounds(size, split, layout)
+    return window_bounds(window, chunk_bounds(window.count, split, layout))
+
+
+def _lengths(
+    rows: np.ndarray, boxes: np.ndarray, wanted: _Lowered, arrays: MeshArrays
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Build the tables of `overlaps` for every dimension, flat, as `fetches` reads them: lengths, base, both ranges."""
+    subs, rank = len(arrays.sizes), boxes.shape[2]
+    tables = []
+    base = np.zeros((rank, 3), dtype=np.int64)
+    held_range = np.zeros((len(rows), rank), dtype=np.int64)
+    wanted_range = np.zeros((len(wanted.boxes), rank), dtype=np.int64)
+    length = 0
+    for k in range(rank):
+        constant = rows[:, subs + rank + 2 * k : subs + rank + 2 * k + 2]
+        kinds = np.column_stack([rows[:, :subs] == k, rows[:, subs + k], constant]).astype(np.int64)
+        first, held_range[:, k] = distinct_rows(kinds)
+        _, at, wanted_range[:, k] = np.unique(wanted.ranges[:, k], return_index=True, return_inverse=True)
+        table = overlaps(boxes[first][:, :, k], wanted.boxes[at][:, :, k], arrays.block)
+        base[k] = length, table.shape[1] * table.shape[2], table.shape[2]
+        tables.append(table.ravel())
+        length += table.size
+    return np.concatenate(tables) if tables else np.zeros(0, np.int64), base, held_range, wanted_range
+
+
+def _wishes(wanted: _Lowered) -> tuple[np.ndarray, np.ndarray]:
+    """Return per consumer spec and sub-axis the dimension split without a window (else -1) and its granule (else 1)."""
+    split = np.maximum(wanted.places, 0)
+    if wanted.window.shape[1] == 0:
+        return np.full_like(split, -1), np.ones_like(split)
+    counts = (wanted.places >= 0) & ~np.take_along_axis(wanted.window, split, axis=1)
+    granule = np.take_along_axis(wanted.granules, split, axis=1)
+    return np.where(counts, wanted.places, -1), np.where(counts, granule, 1)
+
+
+def _ticks(moved: np.ndarray, meta: np.ndarray, mesh: Mesh) -> np.ndarray:
+    """Sum the times of the rounds; `moved` `(..., axes, rounds)` is the most bytes any device receives."""
+    total = np.zeros(moved.shape[:-2], dtype=np.int64)
+    for a, axis in enumerate(mesh.axes):
+        for r in range(moved.shape[-1]):
+            amount = moved[..., a, r]
+            active = amount > 0
+            codes = meta[..., a, r]
+            for code in np.unique(codes[active]):
+                chosen = active & (codes == code)
+                kind, members, stride = int(code) >> 40, (int(code) >> 20) & 0xFFFFF, int(code) & 0xFFFFF
+                total[chosen] += step_ticks(axis, KINDS[kind], members, amount[chosen], stride)
+    return total

@@ -1,0 +1,105 @@
+"""Storage costs of a tensor where devices have several dimension orders: padded sizes, and local copies between
+orders.
+
+Kept apart from resharding (`costmodel.resharding_tables`), so that dimension orders do not multiply its tables. A
+copy into another dimension order reads and writes the part that is needed once more, on the link stream like all
+copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapestry.costmodel.resharding_tables import CopyTable
+from tapestry.hardware.layouts.native import Native, stored_bytes
+from tapestry.hardware.mesh import Device
+from tapestry.hardware.timing import block_ticks, energy_pj
+from tapestry.teg.graph import TensorType
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec, boxes
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Specs and dimension orders of a tensor; number `s * len(orders) + o` is spec `s` stored in order `o`."""
+
+    specs: tuple[Spec, ...]
+    orders: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.specs) * len(self.orders)
+
+
+def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh: MeshShape) -> np.ndarray:
+    """Compute the shapes of the parts that devices hold or need in each spec, `(specs, devices, rank)`."""
+    found = np.zeros((len(specs), mesh.device_count, len(shape)), dtype=np.int64)
+    for k, spec in enumerate(specs):
+        box = boxes(spec, shape, mesh)
+        found[k] = np.maximum(box[..., 1] - box[..., 0], 0)
+    return found
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """Resharding between specs, sizes of stored parts, and local copies between dimension orders.
+
+    `made_bytes` and `needed_bytes` `(placed, devices)` are those of specs in their dimension orders. `relayout_ticks`
+    (-1: the same order) and `relayout_energy_pj` `(made orders, placed needs)` are of storing the needed part in a new
+    order.
+    """
+
+    between: CopyTable
+    made_bytes: np.ndarray
+    needed_bytes: np.ndarray
+    relayout_ticks: np.ndarray
+    relayout_energy_pj: np.ndarray
+
+    @property
+    def staging_bytes(self) -> np.ndarray:
+        """The distinct staging sizes `(rows, devices)`: parts in transit are not stored."""
+        return self.between.staging_bytes
+
+
+def stored_table(
+    between: CopyTable,
+    kind: TensorType,
+    made: Placed,
+    needed: Placed,
+    native: Native,
+    device: Device,
+    mesh: MeshShape,
+) -> StoredTable:
+    """Build the table for tensors of a type, whose resharding costs `between`."""
+    same = np.full((len(made.orders), needed.count), -1, dtype=np.int64)
+    if native.tiles is None:
+        return StoredTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
+    have = _sizes(native, made.orders, part_shapes(made.specs, kind.shape, mesh), kind).reshape(
+        made.count, -1
+    )
+    if not needed.count:
+        return StoredTable(between, have, between.needed_bytes, same, same)
+    want = part_shapes(needed.specs, kind.shape, mesh)
+    reads, writes = _sizes(native, made.orders, want, kind), _sizes(native, needed.orders, want, kind)
+    # (made orders, needed specs, needed orders, devices)
+    moved = reads.transpose(1, 0, 2)[:, :, None] + writes[None]
+    other = np.array([[a != b for b in needed.orders] for a in made.orders])[:, None]
+    ticks = block_ticks(device, "move", 0, moved, kind.dtype).max(axis=-1)
+    energy = np.zeros_like(ticks)
+    if device.missing_energy_figure is None:
+        energy = energy_pj(device, kind.dtype, 0, moved, 0, kind="vector").sum(axis=-1)
+    return StoredTable(
+        between,
+        have,
+        writes.reshape(needed.count, -1),
+        np.where(other, ticks, -1).reshape(same.shape),
+        np.where(other, energy, 0).reshape(same.shape),
+    )
+
+
+def _sizes(native: Native, orders: Sequence[str], shapes: np.ndarray, kind: TensorType) -> np.ndarray:
+    """Compute the stored bytes of parts in every dimension order, `(specs, orders, devices)`."""
+    return np.stack([stored_bytes(native, order, shapes, kind.dtype) for order in orders], axis=1)

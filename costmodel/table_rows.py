@@ -1,0 +1,133 @@
+"""The tables of a space, concatenated: copies, local copies between orders, sizes; each class of tensors once.
+
+Used by the compiler of `costmodel.plan_space`; the offsets that it returns point into the arrays it builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tapestry.costmodel.block_cost import BlockCosts
+from tapestry.costmodel.resharding_tables import CopyTable, copy_table
+from tapestry.costmodel.storage_choice import StorageChoice
+from tapestry.costmodel.storage_tables import Placed, StoredTable, stored_table
+from tapestry.costmodel.strategies import StrategyFamily
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.dtypes import item_bytes
+from tapestry.teg.graph import TensorType
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.spec import Spec
+
+PAIR_COLUMNS = ("ticks", "traffic_bytes", "energy_pj")
+
+
+@dataclass
+class TableCache:
+    """Families, costs and tables by class, shared by the spaces of one mesh and view."""
+
+    families: dict[object, tuple[StrategyFamily, BlockCosts]] = field(default_factory=dict)
+    tables: dict[object, CopyTable] = field(default_factory=dict)
+    stored: dict[object, StoredTable] = field(default_factory=dict)
+
+
+class TableRows:
+    """A collector of the tables of tensor classes: it numbers specs and dimension orders, and writes the tables out."""
+
+    def __init__(self, mesh: Mesh, shape: MeshShape, storage: StorageChoice, cache: TableCache) -> None:
+        self.mesh, self.shape, self.storage, self.cache = mesh, shape, storage, cache
+        self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
+        self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
+        self.placed_known: dict[tuple[int, tuple[str, ...]], Placed] = {}
+        self.spec_ids: list[np.ndarray] = []
+        self.spec_id_count = 0
+        self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
+        self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int]] = {}
+        self.tables: list[StoredTable] = []
+        self.pair_row_count = 0
+        self.size_row_count = 0
+        self.relayout_row_count = 0
+
+    def _distinct(self, lists: Sequence[list[Spec]]) -> tuple[Spec, ...]:
+        """Return the specs of lists that families own, each once; equal tuples are one object."""
+        key = tuple(dict.fromkeys(id(specs) for specs in lists))
+        if key not in self.distinct_known:
+            found = tuple(dict.fromkeys(s for specs in lists for s in specs))
+            self.distinct_known[key] = self.interned.setdefault(found, found)
+        return self.distinct_known[key]
+
+    def placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> Placed:
+        """Return the specs of lists with their dimension orders, each once; equal ones are one object."""
+        specs, known = self._distinct(lists), tuple(dict.fromkeys(orders))
+        return self.placed_known.setdefault((id(specs), known), Placed(specs, known))
+
+    def ids(self, specs: Sequence[Spec], orders: Sequence[str], among: Placed) -> int:
+        """Return the offset of the map gene value -> number among `among`; equal maps are stored once."""
+        known = (id(specs), id(among), tuple(orders))
+        if known not in self.spec_id_known:
+            position = {s: k for k, s in enumerate(among.specs)}
+            of_spec = np.array([position[s] for s in specs], dtype=np.int64)
+            of_order = np.array([among.orders.index(o) for o in orders], dtype=np.int64)
+            self.spec_id_known[known] = self.spec_id_count
+            columns = np.broadcast_arrays(
+                of_spec[:, None] * len(among.orders) + of_order, of_spec[:, None], of_order
+            )
+            self.spec_ids.append(np.stack(columns, axis=-1).reshape(-1, 3))
+            self.spec_id_count += len(specs) * len(orders)
+        return self.spec_id_known[known]
+
+    def table(self, kind: TensorType, made: Placed, needed: Placed) -> tuple[int, int, int, int]:
+        """Return the offsets of the pair rows, producer sizes, consumer sizes and relayout rows of a tensor class."""
+        known = (kind, id(made), id(needed))
+        if known not in self.table_known:
+            cache, key = self.cache, (kind, made, needed)
+            if key not in cache.stored:
+                item, mesh, specs = item_bytes(kind.dtype), self.mesh, (made.specs, needed.specs)
+                between = (kind.shape, item, *specs)
+                if between not in cache.tables:
+                    cache.tables[between] = copy_table(kind.shape, item, *specs, mesh, self.shape)
+                cache.stored[key] = stored_table(
+                    cache.tables[between], kind, made, needed, self.storage.native, mesh.device, self.shape
+                )
+            self.tables.append(cache.stored[key])
+            self.table_known[known] = (
+                self.pair_row_count,
+                self.size_row_count,
+                self.size_row_count + made.count,
+                self.relayout_row_count,
+            )
+            self.pair_row_count += len(made.specs) * len(needed.specs)
+            self.relayout_row_count += len(made.orders) * needed.count
+            self.size_row_count += made.count + needed.count
+        return self.table_known[known]
+
+    def relayouts(self) -> np.ndarray:
+        """Collect ticks and energy of local copies between dimension orders, `(rows, 2)`."""
+        rows = [np.stack([t.relayout_ticks, t.relayout_energy_pj], axis=-1) for t in self.tables]
+        return np.concatenate([r.reshape(-1, 2) for r in rows])
+
+    def pairs(self) -> np.ndarray:
+        """Collect ticks, traffic and energy of resharding, `(rows, 3)`."""
+        columns = [[getattr(t.between, name).ravel() for t in self.tables] for name in PAIR_COLUMNS]
+        return np.column_stack([np.concatenate(column) for column in columns])
+
+    def sizes(self, representative: np.ndarray) -> np.ndarray:
+        """Collect the stored bytes of produced and consumed parts, `(rows, classes)`."""
+        rows = [np.concatenate([t.made_bytes, t.needed_bytes]) for t in self.tables]
+        return np.concatenate([r[:, representative] for r in rows])
+
+    def staging(self, representative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Collect the distinct staging sizes `(rows, classes)`, the first all zero, and the row of every pair."""
+        rows = [t.staging_bytes[:, representative] for t in self.tables]
+        zero = np.zeros((1, len(representative)), dtype=np.int64)
+        distinct, ids = np.unique(np.concatenate([zero, *rows]), axis=0, return_inverse=True)
+        ids = ids.reshape(-1)
+        per_pair = []
+        at = 1
+        for table, mine in zip(self.tables, rows, strict=True):
+            per_pair.append(ids[at + table.between.staging_ids.ravel()])
+            at += len(mine)
+        # sizes are not negative, so the zero row sorts first
+        return distinct, np.concatenate(per_pair)

@@ -1,0 +1,1 @@
+"""Analysis of finished plans: verification, explanation, ablation."""

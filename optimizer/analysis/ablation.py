@@ -1,0 +1,107 @@
+"""Ablation of a finished plan: a step of its history is left out, together with the later steps that build on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tapestry.optimizer.analysis.plan_costs import State
+from tapestry.optimizer.placement.propagation import placed_alongside
+from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_plan
+from tapestry.rewrites.placement import PLAN_WIDE
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.check import check_placements
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+
+# Placement rules that look at other blocks than the one they place.
+LOOKING = frozenset({"follow"})
+
+
+class Without(NamedTuple):
+    """The rest of a plan after ablation, and the later moves that were left out too, in whole or at some places."""
+
+    state: State
+    gone_with: tuple[int, ...]
+
+
+def without(
+    before: State, moves: Sequence[Move], rest: Sequence[tuple[int, Move]], finished: State, shape: MeshShape
+) -> Without:
+    """Remove these moves from the finished plan; `rest` are the moves after them, with their numbers in the history.
+
+    A later move builds on them where it does not fit without them, or places a block that is another one then.
+    Restored blocks, for which nothing was decided, are placed as their neighbors are.
+    """
+    later = [move for _, move in rest]
+    if not any(is_structural(m) for m in (*moves, *later)) and not any(m.rule in LOOKING for m in later):
+        return Without((finished[0], _undone(before[1], moves, later, finished, shape)), ())
+    graph, placements, gone = before[0], before[1], list[int]()
+    for number, move in rest:
+        (graph, placements), is_whole = _made((graph, placements), move, finished[0], shape)
+        if not is_whole:
+            gone.append(number)
+    placements = _legal(graph, placements, shape)
+    open_ = {
+        block.site
+        for block in graph.blocks
+        if block.site not in placements.blocks
+        and (block.site not in finished[0].by_site or block.site in finished[1].blocks)
+    }
+    return Without((graph, placed_alongside(graph, placements, open_, shape)), tuple(gone))
+
+
+def _made(state: State, move: Move, finished: Graph, shape: MeshShape) -> tuple[State, bool]:
+    """Apply a move at the places where it keeps its meaning; return the state, and whether these are all its places."""
+    graph, placements = state
+    is_placing = not is_structural(move) and move.rule not in PLAN_WIDE
+    places = [p for p in move.places if not is_placing or _is_the_same(p, graph, finished)]
+    if len(places) == len(move.places):
+        try:
+            return replay_plan(graph, [move], shape, placements=placements), True
+        except (StaleMove, RuleError):
+            pass
+    is_whole = len(places) == len(move.places)
+    for place in places:
+        try:
+            graph, placements = replay_plan(graph, [replace(move, place=place)], shape, placements=placements)
+        except (StaleMove, RuleError):
+            is_whole = False
+    return (graph, placements), is_whole
+
+
+def _is_the_same(site: str, graph: Graph, finished: Graph) -> bool:
+    """Return whether a block has the index space that it has in the finished plan, if it is there."""
+    here, there = graph.by_site.get(site), finished.by_site.get(site)
+    return here is not None and (there is None or here.signature == there.signature)
+
+
+def _legal(graph: Graph, placements: Placements, shape: MeshShape) -> Placements:
+    """Remove the placements that are not legal for this graph."""
+    if not check_placements(graph, placements, shape):
+        return placements
+    kept = {
+        site: placement
+        for site, placement in placements.blocks.items()
+        if not check_placements(graph, replace(placements, blocks={site: placement}), shape)
+    }
+    return replace(placements, blocks=kept)
+
+
+def _undone(
+    before: Placements, moves: Sequence[Move], rest: Sequence[Move], finished: State, shape: MeshShape
+) -> Placements:
+    """Restore the finished placements that `moves` touched as in `before`, then apply what `rest` changes there."""
+    options = {name for m in moves if m.rule in PLAN_WIDE for name in m.places}
+    sites = {site for m in moves if m.rule not in PLAN_WIDE for site in m.places}
+    blocks = {site: p for site, p in finished[1].blocks.items() if site not in sites}
+    blocks.update({site: p for site, p in before.blocks.items() if site in sites})
+    changed: dict[str, Any] = {name: getattr(before, name) for name in options}
+    again = []
+    for move in rest:
+        places = tuple(p for p in move.places if p in (options if move.rule in PLAN_WIDE else sites))
+        if places:
+            again.append(replace(move, place=places))
+    start = replace(finished[1], blocks=blocks, **changed)
+    return replay_plan(finished[0], again, shape, placements=start)[1]

@@ -1,0 +1,154 @@
+"""Explanation of a plan step by step: the cost of the program on the plan's mesh after each move.
+
+The first costs are those of the original program, nothing placed: every device computes everything.
+The last are the plan's. In between a step is costed with the placements that exist by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.analysis.ablation import without
+from tapestry.optimizer.analysis.plan_costs import Costing, State, differences
+from tapestry.rewrites import (
+    PLACEMENT,
+    Move,
+    RuleError,
+    StaleMove,
+    catalogue,
+    is_structural,
+    replay_plan,
+)
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+
+OPTION_DOC = "An option of the whole plan is set."
+
+Report = Callable[[int, int], None]
+
+
+class StaleHistory(ValueError):
+    """Error raised when a history cannot be replayed: the number of the move, the reason, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A move, or several saturating ones in a row; `first` is the number of the first of them, from 0.
+
+    `cost` is the cost of the program after it, `effect` its change. `without` is how much more the finished plan
+    would cost (less, where negative) without it (None: not requested); `gone_with` numbers the later moves that
+    build on it and are left out then too, in whole or at some of their places.
+    """
+
+    first: int
+    moves: tuple[Move, ...]
+    blocks: int
+    cost: Mapping[str, float]
+    effect: Mapping[str, float]
+    without: Mapping[str, float] | None = None
+    gone_with: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The steps of a plan, from the costs of the original program (`start`) on."""
+
+    start: Mapping[str, float]
+    steps: tuple[Step, ...]
+    devices: str
+
+    @property
+    def cost(self) -> Mapping[str, float]:
+        """The cost of the plan."""
+        return self.steps[-1].cost if self.steps else self.start
+
+
+def explain(
+    graph: Graph,
+    moves: Sequence[Move],
+    mesh: Mesh,
+    *,
+    compute_dtype: str | None = None,
+    single: bool = False,
+    ablation: bool = False,
+    on_step: Report = lambda done, total: None,
+) -> Explanation:
+    """Replay a plan's history on the program it starts from (`searched`), and cost it after every step.
+
+    `single` puts each saturating move in a step of its own, too. `ablation` costs the plan without each step as well.
+    `on_step(done, total)` is called with the number of programs costed.
+
+    Raises:
+        StaleHistory: a move does not fit, or its rule is not known here.
+    """
+    groups = _grouped(moves, single)
+    shape = MeshShape(mesh.axis_sizes)
+    states: list[State] = [(graph, Placements())]
+    for first, group in groups:
+        states.append(_after(states[-1], group, shape, first, len(moves)))
+    numbered = list(enumerate(moves))
+    shortened = [
+        without(states[k], group, numbered[first + len(group) :], states[-1], shape)
+        for k, (first, group) in enumerate(groups if ablation else ())
+    ]
+    plans = [*states, *(left.state for left in shortened)]
+    every = Costing(mesh, compute_dtype).costs(plans, lambda done: on_step(done, len(plans)))
+    costs = every[: len(states)]
+    lost = [differences(costs[-1], cost) for cost in every[len(states) :]]
+    steps = (
+        Step(
+            first,
+            group,
+            len(states[k + 1][0].blocks),
+            costs[k + 1],
+            differences(costs[k], costs[k + 1]),
+            lost[k] if lost else None,
+            shortened[k].gone_with if shortened else (),
+        )
+        for k, (first, group) in enumerate(groups)
+    )
+    return Explanation(costs[0], tuple(steps), states[-1][1].devices)
+
+
+def first_line(rule: str) -> str:
+    """Return the first line of a rule's description; empty for a rule that is not known here."""
+    docs = {r.name: r.doc for r in PLACEMENT} | {name: r.doc for name, r in catalogue().items()}
+    return OPTION_DOC if rule == "set_option" else docs.get(rule, "").partition("\n")[0]
+
+
+def _grouped(moves: Sequence[Move], single: bool) -> list[tuple[int, tuple[Move, ...]]]:
+    """Group the moves into steps, with the number of the first move of each."""
+    rules = catalogue()
+
+    def kind(numbered: tuple[int, Move]) -> int:
+        k, move = numbered
+        saturates = is_structural(move) and move.rule in rules and rules[move.rule].saturating
+        return -1 if saturates and not single else k
+
+    groups = (list(group) for _, group in groupby(enumerate(moves), key=kind))
+    return [(group[0][0], tuple(move for _, move in group)) for group in groups]
+
+
+def _after(state: State, moves: Sequence[Move], shape: MeshShape, first: int, count: int) -> State:
+    """Apply the moves of one step to a state; raise `StaleHistory` if one does not fit."""
+    graph, placements = state
+    for k, move in enumerate(moves, start=first + 1):
+        try:
+            graph, placements = replay_plan(graph, [move], shape, placements=placements)
+        except (StaleMove, RuleError) as error:
+            raise StaleHistory(f"move {k} of {count} cannot be replayed: {error}; {_cure(move)}") from error
+    return graph, placements
+
+
+def _cure(move: Move) -> str:
+    """Suggest a remedy for a move that does not fit."""
+    if is_structural(move) and move.rule not in catalogue():
+        return (
+            "`tapestry rules` lists those that are known, `tapestry plugins` what is installed; install the plug-in "
+            "that brings this one, or search again: the history is of another release, perhaps"
+        )
+    return "is this the program and the machine that the plan was found for? If so, search again: rules have changed"

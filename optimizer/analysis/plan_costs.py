@@ -1,0 +1,115 @@
+"""Exact costs of plans that differ in structure and in placements, as those of a history of moves do.
+
+Plans of one structure are compiled to one `PlanSpace` of just the strategies and layouts that they use;
+equal blocks and tensors share their tables across structures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.plan_space import Given, PlanSpace
+from tapestry.costmodel.reference import Counted, plain_cost
+from tapestry.costmodel.table_rows import TableCache
+from tapestry.costmodel.view import View
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.archive.report import costs_of
+from tapestry.optimizer.run.variants import structure_of
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placement, Placements
+from tapestry.teg.sharding.strategy import Strategy
+
+LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done before a space is compiled
+
+State = tuple[Graph, Placements]
+
+
+class Costing:
+    """The costs of plans on one mesh.
+
+    `compiled` selects whether structures are compiled (False: the reference cost model does it all); by default where
+    that pays. The costs are the same.
+    """
+
+    def __init__(self, mesh: Mesh, compute_dtype: str | None = None, compiled: bool | None = None) -> None:
+        self.mesh, self.compute_dtype, self.compiled = mesh, compute_dtype, compiled
+        self.shape = MeshShape(mesh.axis_sizes)
+        self._tables: dict[str, TableCache] = {}
+        self._counted: dict[str, Counted] = {}
+
+    def costs(
+        self, plans: Sequence[State], on_plan: Callable[[int], None] = lambda done: None
+    ) -> list[dict[str, float]]:
+        """Compute for each plan every objective the device has figures for, equal to the costs of a search.
+
+        `on_plan(done)` is called with the number of plans costed. The placements must fit the graphs and the mesh.
+        """
+        found: dict[int, dict[str, float]] = {}
+        for numbers in self._alike(plans):
+            graph = plans[numbers[0]][0]
+            work = len(graph.blocks) * self.shape.device_count**2
+            if work > LITTLE_WORK if self.compiled is None else self.compiled:
+                space = self._space(graph, [plans[k][1] for k in numbers])
+                for k in numbers:
+                    raw = space.evaluate(space.genes_of(plans[k][1]))
+                    found[k] = costs_of(raw, space.mesh)
+                    on_plan(len(found))
+            else:
+                for k in numbers:
+                    found[k] = self._plain(graph, plans[k][1])
+                    on_plan(len(found))
+        return [found[k] for k in range(len(plans))]
+
+    def _alike(self, plans: Sequence[State]) -> list[list[int]]:
+        """Group the plans of one structure in one issue order on one submesh, by their numbers."""
+        structures: dict[int, str] = {}
+        classes: dict[tuple[str, ...], list[int]] = {}
+        for k, (graph, placements) in enumerate(plans):
+            if id(graph) not in structures:
+                structures[id(graph)] = structure_of(graph)
+            classes.setdefault((structures[id(graph)], placements.devices, placements.order), []).append(k)
+        return list(classes.values())
+
+    def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
+        counted = self._counted.setdefault(placements.devices, {})
+        tally = plain_cost(graph, placements, self.mesh, self.compute_dtype, counted)
+        return costs_of(tally.vector(), self.mesh.part(self.shape.part(placements.devices).axes))
+
+    def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
+        """Compile the graph for these plans."""
+        part = self.shape.part(plans[0].devices)
+        return PlanSpace(
+            replace(graph, data={}) if graph.data else graph,
+            self.mesh.part(part.axes),
+            View(part, ()),
+            order=plans[0].order,
+            compute_dtype=self.compute_dtype,
+            cache=self._tables.setdefault(plans[0].devices, TableCache()),
+            given=_used(graph, plans),
+        )
+
+
+def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
+    """Collect for each block the strategies and orders that the plans give it."""
+    used: dict[str, Given] = {}
+    for block in graph.blocks:
+        strategies: dict[Strategy, None] = {}
+        orders: dict[Orders, None] = {}
+        seen: set[Placement] = set()
+        for placements in plans:
+            placement = placements.of(block)
+            if placement not in seen:
+                seen.add(placement)
+                reads = tuple(placement.read_layout_of(k) for k in range(len(block.inputs)))
+                makes = tuple(placement.layout_of(k) for k in range(len(block.outputs)))
+                strategies[placement.strategy] = orders[Orders(reads, makes)] = None
+        used[block.site] = (tuple(strategies), tuple(orders))
+    return used
+
+
+def differences(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Compute the increase of each objective (positive: it costs more)."""
+    return {name: value - before[name] for name, value in after.items()}

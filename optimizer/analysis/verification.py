@@ -1,0 +1,152 @@
+"""Verification of a plan: the sharding is proven, memory and traffic are counted, values compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tapestry.costmodel.resources import plan_resources
+from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.simulator import Execution, simulate
+from tapestry.optimizer.run.plan import Plan
+from tapestry.teg.costs import Amount
+from tapestry.teg.sharding.expand import expand
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.verify import verify
+
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A prediction, the simulator's count, and the method of the run ("simulated": with numbers; "dry")."""
+
+    predicted: int
+    counted: int
+    method: str
+
+    @property
+    def ok(self) -> bool:
+        return self.predicted == self.counted
+
+    def to_json(self) -> dict[str, Any]:
+        return {"predicted": self.predicted, "counted": self.counted, "method": self.method}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome for one plan. `max_error` is max|a-b| / max|b| per observed value, where it was executed.
+
+    `named_costs` are those supplied with the program, over all devices; `value_issues` describe the errors of outputs
+    whose error is infinite.
+    """
+
+    issues: tuple[str, ...]
+    memory: Counted
+    traffic: Counted
+    executed: bool
+    max_error: Mapping[str, float]
+    execution: Execution
+    named_costs: Mapping[str, Amount] = field(default_factory=dict)
+    value_issues: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if every check passed."""
+        values = all(error <= TOLERANCE for error in self.max_error.values())
+        return not self.issues and self.memory.ok and self.traffic.ok and values
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to the JSON document of the command line and the service."""
+        values: dict[str, Any] = {
+            "executed": self.executed,
+            "ok": self.executed and all(e <= TOLERANCE for e in self.max_error.values()),
+            "max_error": dict(self.max_error),
+        }
+        if self.value_issues:
+            values["issues"] = list(self.value_issues)
+        document = {
+            "sharding": {"ok": not self.issues, "issues": list(self.issues)},
+            "memory": self.memory.to_json(),
+            "traffic": self.traffic.to_json(),
+            "values": values,
+        }
+        return {**document, "named_costs": dict(self.named_costs)} if self.named_costs else document
+
+
+def verify_plan(
+    plan: Plan,
+    mesh: Mesh,
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    execute: bool = False,
+    reference: Mapping[str, np.ndarray] | None = None,
+    compute_dtype: str | None = None,
+    trace: bool = False,
+) -> Verification:
+    """Prove the plan's sharding and run it on the device simulator, with numbers when `execute` is set.
+
+    `inputs` are whole arrays by source site (values supplied with the program may be left out); `reference`
+    the observed values of the unsharded program.
+
+    Raises:
+        ValueError: inputs are missing or do not fit.
+    """
+    program = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
+    issues = tuple(str(issue) for issue in verify(plan.graph, program))
+    execution = simulate(
+        program,
+        mesh.part(program.mesh.axes),
+        inputs if execute else None,
+        dry=not execute,
+        capacity_check=False,
+        trace=trace,
+        compute_dtype=compute_dtype,
+    )
+    method = "simulated" if execute else "dry"
+    compared = reference if execute and reference is not None else {}
+    return Verification(
+        issues,
+        Counted(int(plan.cost["peak_memory_bytes"]), int(execution.peak_memory_bytes.max()), method),
+        Counted(int(plan.cost["traffic_bytes"]), execution.traffic_bytes, method),
+        execute,
+        relative_errors(execution.outputs, compared),
+        execution,
+        plan_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
+        value_issues(execution.outputs, compared),
+    )
+
+
+def relative_errors(
+    outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
+) -> dict[str, float]:
+    """Compute `max|a-b| / max|b|` per observed value; infinite if shapes differ or only one is not finite."""
+    errors = {}
+    for site, expected in reference.items():
+        found = outputs.get(site)
+        if found is None or found.shape != expected.shape:
+            errors[site] = float("inf")
+            continue
+        a, b = found.astype(np.float64), expected.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        if not np.isfinite(a[~same]).all() or not np.isfinite(b[~same]).all():
+            errors[site] = float("inf")
+            continue
+        scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) or 1.0
+        errors[site] = float(np.abs(a[~same] - b[~same]).max(initial=0.0)) / scale
+    return errors
+
+
+def value_issues(outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """List why observed values cannot be compared: each one is missing or has another shape."""
+    issues = []
+    for site, expected in reference.items():
+        found = outputs.get(site)
+        if found is None:
+            issues.append(f"output {site!r} is not there")
+        elif found.shape != expected.shape:
+            issues.append(f"output {site!r} has shape {found.shape}, the reference {expected.shape}")
+    return tuple(issues)

@@ -1,0 +1,1 @@
+"""Archives of plans that nothing dominates, and what is shown of them."""

@@ -1,0 +1,1 @@
+"""Search over placements of one program: seeds, variation, islands."""

@@ -1,0 +1,155 @@
+"""Tied classes, in which equal layers share genes: blocks whose neighborhoods look alike form a class.
+
+Also finds dimension groups: index dimensions of different blocks that run along the same tensor dimensions
+(a model's sequence, its heads, its hidden width), by union over edges rather than by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.teg.sharding.strategy import read_of
+from tapestry.teg.signature import rows_of
+
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Ties:
+    """The members of every class as ranges of `members`: class c holds `members[start[c]:start[c + 1]]`."""
+
+    label: np.ndarray
+    start: np.ndarray
+    members: np.ndarray
+
+
+def ties_from_labels(label: np.ndarray) -> Ties:
+    """Group equal labels into classes, members in ascending order."""
+    _, dense = np.unique(label, return_inverse=True)
+    dense = dense.reshape(-1).astype(np.int64)
+    members = np.argsort(dense, kind="stable").astype(np.int64)
+    count = int(dense.max(initial=-1)) + 1
+    start = np.searchsorted(dense[members], np.arange(count + 1)).astype(np.int64)
+    return Ties(dense, start, members)
+
+
+def gene_ties(space: PlanSpace) -> Ties:
+    """Tie genes with equal definitions whose neighborhoods agree to a few steps (color refinement)."""
+    colours = _numbered(space.class_of)
+    arrays = space.space
+    edge_slot = np.repeat(np.arange(len(space.slots)), np.diff(arrays.edge_start))
+    maker = arrays.made_gene[arrays.edge_tensor]
+    position = np.arange(len(edge_slot)) - arrays.edge_start[edge_slot]
+    for _ in range(ROUNDS):
+        seen: list[list[tuple[int, int, int]]] = [[] for _ in space.blocks]
+        for s, m, k in zip(edge_slot, maker, position, strict=True):
+            seen[s].append((0, int(k), int(colours[m])))
+            seen[m].append((1, int(k), int(colours[s])))
+        colours = _numbered([(int(c), tuple(sorted(n))) for c, n in zip(colours, seen, strict=True)])
+    return ties_from_labels(colours)
+
+
+def edge_ties(space: PlanSpace, genes: Ties) -> Ties:
+    """Tie the edges into the same input of tied blocks."""
+    arrays = space.space
+    edge_slot = np.repeat(np.arange(len(space.slots)), np.diff(arrays.edge_start))
+    position = np.arange(len(edge_slot)) - arrays.edge_start[edge_slot]
+    pairs = [(int(genes.label[s]), int(k)) for s, k in zip(edge_slot, position, strict=True)]
+    return ties_from_labels(_numbered(pairs))
+
+
+def untied(count: int) -> Ties:
+    """Put every gene into a class of its own."""
+    return ties_from_labels(np.arange(count))
+
+
+def _numbered(values: Sequence[Hashable]) -> np.ndarray:
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(v, len(known)) for v in values], dtype=np.int64)
+
+
+def dimension_groups(space: PlanSpace) -> tuple[np.ndarray, np.ndarray]:
+    """Find the group of each index dimension of every block class.
+
+    Returns: `(block classes, groups)` dimension per class and group or -1 (the first one where a block has
+    two), and the block class of each gene `(genes,)`. Groups are ordered by the flops they split.
+    """
+    class_of = _numbered(space.class_of)
+    union = _Union()
+    _link_edges(union, space, class_of)
+    flops = _flops_per_gene(space)
+    weight: dict[Hashable, float] = {}
+    found: dict[tuple[int, int], Hashable] = {}
+    for g, block in enumerate(space.blocks):
+        for d in range(len(block.signature.dims) if block.signature is not None else 0):
+            if block.signature is None or block.signature.dims[d].size < 2:
+                continue
+            group = union.find((int(class_of[g]), d))
+            found[int(class_of[g]), d] = group
+            weight[group] = weight.get(group, 0.0) + flops[g] + 1.0
+    order = {group: k for k, group in enumerate(sorted(weight, key=lambda x: (-weight[x], repr(x))))}
+    table = np.full((int(class_of.max()) + 1, max(len(order), 1)), -1, dtype=np.int64)
+    for (c, d), group in sorted(found.items(), reverse=True):
+        table[c, order[group]] = d
+    return table, class_of
+
+
+def _link(
+    union: _Union,
+    space: PlanSpace,
+    class_of: np.ndarray,
+    gene: int,
+    maker_site: str,
+    root: str,
+    dims: list[int],
+) -> None:
+    maker_gene = space.gene_of[maker_site]
+    maker = space.blocks[maker_gene]
+    if maker.signature is None:
+        return
+    written = rows_of(maker.signature.outputs[maker.outputs.index(root)])
+    for reads, row in zip(dims, written, strict=True):
+        if reads >= 0 and row is not None and row.dim >= 0:
+            union.join((int(class_of[gene]), reads), (int(class_of[maker_gene]), row.dim))
+
+
+def _link_edges(union: _Union, space: PlanSpace, class_of: np.ndarray) -> None:
+    """Join dimensions that run along the same tensor dimension; every kind of edge once."""
+    seen: set[tuple[int, int, int]] = set()
+    for g, block in enumerate(space.slots):
+        for k in range(len(block.inputs)):
+            read = read_of(space.graph, block.site, k)
+            maker = space.graph.producers[read.root]
+            key = (int(class_of[g]), k, int(class_of[space.gene_of[maker.site]]))
+            if block.signature is None or key in seen:
+                continue
+            seen.add(key)
+            _link(union, space, class_of, g, maker.site, read.root, [r.dim for r in read.rows])
+
+
+def _flops_per_gene(space: PlanSpace) -> np.ndarray:
+    arrays = space.space
+    return np.asarray(arrays.block_rows[arrays.block_offset, 2], dtype=np.float64)
+
+
+class _Union:
+    def __init__(self) -> None:
+        self.parent: dict[Hashable, Hashable] = {}
+
+    def find(self, x: Hashable) -> Hashable:
+        path = []
+        while self.parent.get(x, x) != x:
+            path.append(x)
+            x = self.parent[x]
+        for p in path:
+            self.parent[p] = x
+        return x
+
+    def join(self, a: Hashable, b: Hashable) -> None:
+        ra, rb = self.find(a), self.find(b)
+        if ra != rb:
+            self.parent[max(ra, rb, key=repr)] = min(ra, rb, key=repr)

@@ -1,0 +1,302 @@
+"""Placement moves on gene arrays, in numba: each rule changes a plan in place and keeps its hash current."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernel_arrays import ORDER, PAIR_TICKS, PLACED, RELAYOUT_TICKS, SPEC
+from tapestry.optimizer.placement.rng import between, unit
+
+RULES = (
+    "reshard",
+    "turn-axis",
+    "shard-group",
+    "follow-maker",
+    "lead-maker",
+    "place-source",
+    "follow-reader",
+    "prefetch",
+    "regather",
+    "relayout",
+)
+RESHARD, TURN, GROUP, FOLLOW, LEAD, PLACE_SOURCE, FOLLOW_READER, PREFETCH, REGATHER, RELAYOUT = range(
+    len(RULES)
+)
+
+LONGEST_PREFETCH = 4
+TIED_SHARE = 0.75
+SOURCES_FOLLOW_SHARE = 0.85
+TRIES = 8
+
+
+@njit(cache=True, _nrt=False)
+def mix(position, value):
+    """Compute a 64-bit hash of one gene's value (splitmix64)."""
+    z = np.uint64(position) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value + 1) * np.uint64(
+        0xD1B54A32D192ED03
+    )
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, _nrt=False)
+def hash_plan(genes, prefetch, regather):
+    """Compute the hash of a whole plan; `vary` keeps it current change by change."""
+    h = np.uint64(0)
+    n, m = genes.shape[0], prefetch.shape[0]
+    for g in range(n):
+        h ^= mix(g, np.int64(genes[g]))
+    for e in range(m):
+        h ^= mix(n + e, np.int64(prefetch[e])) ^ mix(n + m + e, np.int64(regather[e]))
+    return h
+
+
+@njit(cache=True, _nrt=False)
+def put(values, position, value, offset, digest):
+    """Set one gene and update the plan's hash."""
+    old = np.int64(values[position])
+    if old != value:
+        digest[0] ^= mix(offset + position, old) ^ mix(offset + position, np.int64(value))
+        values[position] = value
+
+
+@njit(cache=True, _nrt=False)
+def members_of(stream, start, members, c):
+    """Choose a range of `members`: the whole tied class, or for the smaller share a run of it (untied)."""
+    low, high = start[c], start[c + 1]
+    if high - low > 1 and unit(stream) > TIED_SHARE:
+        first = low + between(stream, 0, high - low)
+        last = first + 1 if unit(stream) < 0.5 else first + 1 + between(stream, 0, high - first)
+        return first, last
+    return low, high
+
+
+@njit(cache=True, _nrt=False)
+def vary(rule, stream, space, search, genes, prefetch, regather, digest):
+    """Apply one random move of `rule`; the plan may come out unchanged."""
+    if rule in (RESHARD, TURN, FOLLOW, LEAD):
+        c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
+        low, high = members_of(stream, search.gene_start, search.gene_members, c)
+        follow = unit(stream) < SOURCES_FOLLOW_SHARE
+        if rule == RESHARD:
+            _reshard(stream, space, search, genes, low, high, follow, digest)
+        elif rule == TURN:
+            _turn(stream, space, search, genes, low, high, follow, digest)
+        elif rule == FOLLOW:
+            _follow(stream, space, search, genes, low, high, follow, digest)
+        else:
+            _lead(stream, space, search, genes, low, high, digest)
+    elif rule == GROUP:
+        _group(stream, space, search, genes, digest)
+    elif rule == RELAYOUT:
+        if search.policies.shape[0] > 1:
+            _relayout(stream, space, search, genes, digest)
+    elif rule in (PLACE_SOURCE, FOLLOW_READER):
+        if search.source_classes.shape[0] == 0:
+            return
+        c = search.source_classes[between(stream, 0, search.source_classes.shape[0])]
+        low, high = members_of(stream, search.gene_start, search.gene_members, c)
+        if rule == PLACE_SOURCE:
+            s = between(stream, 0, space.strategy_count[search.gene_members[low]])
+            for r in range(low, high):
+                put(genes, search.gene_members[r], s, 0, digest)
+        else:
+            for r in range(low, high):
+                source_follows(
+                    space, search, genes, search.gene_members[r] - space.slot_count, unit(stream), digest
+                )
+    elif search.edge_start.shape[0] > 1:
+        c = between(stream, 0, search.edge_start.shape[0] - 1)
+        low, high = members_of(stream, search.edge_start, search.edge_members, c)
+        n, m = genes.shape[0], prefetch.shape[0]
+        if rule == PREFETCH:
+            distance = between(stream, 0, LONGEST_PREFETCH + 1)
+            for r in range(low, high):
+                put(prefetch, search.edge_members[r], distance, n, digest)
+        else:
+            flag = 1 - np.int64(regather[search.edge_members[low]])
+            for r in range(low, high):
+                put(regather, search.edge_members[r], flag, n + m, digest)
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def _set_slot(space, search, genes, g, s, follow, digest):
+    put(genes, g, s, 0, digest)
+    if follow:
+        for e in range(space.edge_start[g], space.edge_start[g + 1]):
+            t = space.edge_tensor[e]
+            if t < space.source_count:
+                source_fits(space, search, genes, t, e, digest)
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def source_fits(space, search, genes, t, e, digest):
+    """Set the source of tensor `t` to the spec that edge `e` needs."""
+    n = space.spec_ids[space.edge_needed[e] + genes[search.edge_slot[e]], PLACED]
+    s = search.fit[space.key_offset[t] + n]
+    if s >= 0:
+        put(genes, space.made_gene[t], s, 0, digest)
+
+
+@njit(cache=True, _nrt=False)
+def source_follows(space, search, genes, t, at, digest):
+    """Set a source to the consumer spec of one of its readers; `at` in [0, 1) chooses which."""
+    low, high = search.reader_start[t], search.reader_start[t + 1]
+    if high > low:
+        source_fits(space, search, genes, t, search.reader_edge[low + np.int64(at * (high - low))], digest)
+
+
+@njit(cache=True, _nrt=False)
+def _reshard(stream, space, search, genes, low, high, follow, digest):
+    s = between(stream, 0, space.strategy_count[search.gene_members[low]])
+    for r in range(low, high):
+        _set_slot(space, search, genes, search.gene_members[r], s, follow, digest)
+
+
+@njit(cache=True, _nrt=False, inline="always")
+def with_digit(space, search, g, s, axis, dim):
+    """Find the gene value that differs from `s` in one digit, or -1 where there is none; its orders stay."""
+    base, choices = search.dim_count[g] + 1, search.choices[g]
+    row = space.block_offset[g] + s
+    code, count = np.int64(0), np.int64(1)
+    for a in range(search.axes):
+        digit = dim if a == axis else search.digits[row, a]
+        code = code * base + digit + 1
+        count *= base
+    if search.aligned[row]:
+        found = search.lookup[search.lookup_offset[g] + count + code]
+        if found >= 0:
+            return found * choices + s % choices
+    found = search.lookup[search.lookup_offset[g] + code]
+    return found * choices + s % choices if found >= 0 else found
+
+
+@njit(cache=True, _nrt=False)
+def _turn(stream, space, search, genes, low, high, follow, digest):
+    axis = between(stream, 0, search.axes)
+    dim = between(stream, -1, search.dim_count[search.gene_members[low]])
+    for r in range(low, high):
+        g = search.gene_members[r]
+        s = with_digit(space, search, g, genes[g], axis, dim)
+        if s >= 0:
+            _set_slot(space, search, genes, g, s, follow, digest)
+
+
+@njit(cache=True, _nrt=False)
+def _group(stream, space, search, genes, digest):
+    """Assign an axis to one dimension group, or remove it, over all slots or a run of them."""
+    group = between(stream, -1, search.group_dim.shape[1])
+    axis = between(stream, 0, search.axes)
+    everything = unit(stream) < 0.2
+    all_axes = unit(stream) < 0.3
+    first, last = np.int64(0), np.int64(space.slot_count)
+    if unit(stream) > TIED_SHARE:
+        first = between(stream, 0, space.slot_count)
+        last = first + 1 + between(stream, 0, min(np.int64(64), space.slot_count - first))
+    for g in range(first, last):
+        dim = np.int64(-1)
+        if group >= 0:
+            dim = search.group_dim[search.class_of[g], group]
+            if dim < 0 and not everything:
+                continue
+        for a in range(search.axes):
+            if a == axis or all_axes:
+                s = with_digit(space, search, g, genes[g], a, dim)
+                if s >= 0:
+                    _set_slot(space, search, genes, g, s, True, digest)
+
+
+@njit(cache=True, _nrt=False)
+def store_as(space, search, genes, low, high, o, digest):
+    """Set the choice of orders of a range of `gene_members` to `o`; their sources follow."""
+    for r in range(low, high):
+        g = search.gene_members[r]
+        _set_slot(space, search, genes, g, genes[g] - genes[g] % search.choices[g] + o, True, digest)
+
+
+@njit(cache=True, _nrt=False)
+def _relayout(stream, space, search, genes, digest):
+    """Store tensors in other orders: a policy over all blocks or a run of them, or any choice for a tied class."""
+    kind = unit(stream)
+    policy = between(stream, 0, search.policies.shape[0])
+    if kind < 0.6:
+        first, last = np.int64(0), np.int64(space.slot_count)
+        if kind > 0.15:
+            first = between(stream, 0, space.slot_count)
+            last = first + 1 + between(stream, 0, min(np.int64(64), space.slot_count - first))
+        for g in range(first, last):
+            o = genes[g] - genes[g] % search.choices[g] + search.policies[policy, g]
+            _set_slot(space, search, genes, g, o, True, digest)
+        return
+    c = search.slot_classes[between(stream, 0, search.slot_classes.shape[0])]
+    low, high = members_of(stream, search.gene_start, search.gene_members, c)
+    o = between(stream, 0, search.choices[search.gene_members[low]])
+    store_as(space, search, genes, low, high, o, digest)
+
+
+@njit(cache=True, _nrt=False)
+def _is_view(space, genes, t, need):
+    """Return whether the spec that gene value `need` (a row of `spec_ids`) needs of tensor `t` requires no copy."""
+    made = space.made_offset[t] + genes[space.made_gene[t]]
+    pair = (
+        space.pair_offset[t] + space.spec_ids[made, SPEC] * space.needed_specs[t] + space.spec_ids[need, SPEC]
+    )
+    if space.pair_rows[pair, PAIR_TICKS] >= 0:
+        return False
+    if not space.has_orders:
+        return True
+    relayouts = space.relayout_offset[t] + space.spec_ids[made, ORDER] * space.needed_count[t]
+    return space.relayout_rows[relayouts + space.spec_ids[need, PLACED], RELAYOUT_TICKS] < 0
+
+
+@njit(cache=True, _nrt=False)
+def _follow(stream, space, search, genes, low, high, follow, digest):
+    """Shard blocks so that they read one input without a copy: the strategy that splits most among those possible."""
+    g = search.gene_members[low]
+    inputs = space.edge_start[g + 1] - space.edge_start[g]
+    if inputs == 0:
+        return
+    position = between(stream, 0, inputs)
+    for r in range(low, high):
+        g = search.gene_members[r]
+        e = space.edge_start[g] + position
+        t = space.edge_tensor[e]
+        best, most = np.int64(-1), np.int64(-1)
+        offset = between(stream, 0, space.strategy_count[g])
+        for k in range(space.strategy_count[g]):
+            s = (k + offset) % space.strategy_count[g]
+            if not _is_view(space, genes, t, space.edge_needed[e] + s):
+                continue
+            used = np.int64(0)
+            for a in range(search.axes):
+                if search.digits[space.block_offset[g] + s, a] >= 0:
+                    used += 1
+            if used > most:
+                best, most = s, used
+        if best >= 0:
+            _set_slot(space, search, genes, g, best, follow, digest)
+
+
+@njit(cache=True, _nrt=False)
+def _lead(stream, space, search, genes, low, high, digest):
+    """Set the producers of one input to the consumer spec of the block."""
+    g = search.gene_members[low]
+    inputs = space.edge_start[g + 1] - space.edge_start[g]
+    if inputs == 0:
+        return
+    position = between(stream, 0, inputs)
+    for r in range(low, high):
+        g = search.gene_members[r]
+        e = space.edge_start[g] + position
+        t = space.edge_tensor[e]
+        n = space.spec_ids[space.edge_needed[e] + genes[g], PLACED]
+        s = search.fit[space.key_offset[t] + n]
+        if s < 0:
+            continue
+        maker = space.made_gene[t]
+        if maker < space.slot_count:
+            _set_slot(space, search, genes, maker, s, True, digest)
+        else:
+            put(genes, maker, s, 0, digest)

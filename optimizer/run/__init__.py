@@ -1,0 +1,1 @@
+"""A search from its start to its result: initialization, rounds, checkpoints, workers."""

@@ -1,0 +1,229 @@
+"""Checkpoints: a search between two rounds as a value, sufficient to resume it without a difference.
+
+Graphs are not kept: the structural moves of a variant lead to its graph again, which is compiled again. The meaning
+of the arrays depends on the program's own code and on the request; the fingerprint records both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tapestry.optimizer.archive.archive import Archive
+from tapestry.optimizer.run.plan import Progress
+from tapestry.optimizer.run.serialization import FramingError, frame, unframe
+from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.variants import Variant
+from tapestry.rewrites import Move
+
+MAGIC = b"tapestry search 1\n"
+FRONT_FIELDS = ("value", "box", "raw", "genes", "prefetch", "regather", "digest", "weight")
+POOL_FIELDS = tuple(name for name in Archive._fields if name.startswith("pool_"))
+PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
+
+
+class CheckpointError(ValueError):
+    """Error raised when a search cannot resume from a checkpoint."""
+
+
+class StaleCheckpoint(CheckpointError):
+    """Error raised for a checkpoint of another release or search: intact, but its arrays have no meaning here."""
+
+
+@dataclass(frozen=True, eq=False)
+class SavedVariant:
+    """A variant without recomputable data: its history of moves, and the used rows of its archive.
+
+    `machine` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
+    candidate structural moves already used, each as its index in the list at that time.
+    """
+
+    number: int
+    machine: int
+    moves: tuple[Move, ...]
+    structure: str
+    taken: tuple[int, ...]
+    archive: Archive
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The complete state of a search between two rounds.
+
+    `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
+    """
+
+    fingerprint: Mapping[str, str]
+    islands: int
+    seed: int
+    stopped: str
+    evaluations: int
+    rounds: int
+    timings: Mapping[str, float]
+    history: tuple[Progress, ...]
+    rng: Mapping[str, Any]
+    applied: np.ndarray
+    improved: np.ndarray
+    structural: Mapping[str, tuple[int, int]]
+    refused: Mapping[str, str]
+    known: tuple[str, ...]
+    reference: np.ndarray | None
+    best_volume: float
+    stale_rounds: int
+    started_from: int
+    anchors: np.ndarray | None
+    epsilons: tuple[np.ndarray, ...]
+    variants: tuple[SavedVariant, ...]
+
+    def to_bytes(self) -> bytes:
+        """Serialize the checkpoint, compressed and with a checksum; `from_bytes` reads it back, bit for bit."""
+        return frame(MAGIC, self._header(), self._arrays())
+
+    def _header(self) -> dict[str, Any]:
+        plain = (
+            *("fingerprint", "islands", "seed", "stopped", "evaluations", "rounds", "timings", "rng"),
+            *("structural", "refused", "known", "best_volume", "stale_rounds", "started_from"),
+        )
+        variants = [
+            {
+                "number": v.number,
+                "machine": v.machine,
+                "moves": [m.to_json() for m in v.moves],
+                "structure": v.structure,
+                "taken": v.taken,
+            }
+            for v in self.variants
+        ]
+        return {name: getattr(self, name) for name in plain} | {"variants": variants}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        arrays = {"applied": self.applied, "improved": self.improved, **_history_arrays(self.history)}
+        for name in ("reference", "anchors"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        arrays |= {f"epsilon.{k}": epsilon for k, epsilon in enumerate(self.epsilons)}
+        for k, variant in enumerate(self.variants):
+            arrays |= {f"{k}.{name}": array for name, array in variant.archive._asdict().items()}
+        return arrays
+
+    @staticmethod
+    def from_bytes(content: bytes) -> Checkpoint:
+        """Deserialize a checkpoint that `to_bytes` wrote.
+
+        Raises:
+            CheckpointError: the bytes are damaged, of another version, or no checkpoint at all.
+        """
+        try:
+            header, arrays = unframe(MAGIC, content)
+            return _checkpoint_of(header, arrays)
+        except FramingError as error:
+            raise CheckpointError(
+                f"these {len(content)} bytes are no checkpoint to go on from: {error}"
+            ) from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(
+                f"the checkpoint lacks something, or has it in another form: {error!r}"
+            ) from error
+
+
+def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
+    """Return the state as a value; `rng` is the generator's state from before the current round."""
+    structural = state.structural
+    return Checkpoint(
+        fingerprint=dict(state.fingerprint),
+        islands=state.islands,
+        seed=state.seed,
+        stopped=state.stopped,
+        evaluations=state.evaluations,
+        rounds=state.rounds,
+        timings=dict(state.timings),
+        history=tuple(state.history),
+        rng=rng,
+        applied=state.statistics.applied.copy(),
+        improved=state.statistics.improved.copy(),
+        structural={name: (n, structural.improved[name]) for name, n in structural.applied.items()},
+        refused=dict(structural.refused),
+        known=tuple(sorted(structural.known)),
+        reference=state.reference,
+        best_volume=state.best_volume,
+        stale_rounds=state.stale_rounds,
+        started_from=state.started_from,
+        anchors=state.anchors,
+        epsilons=tuple(machine.goal.epsilon.copy() for machine in state.machines),
+        variants=tuple(_saved(variant, state) for variant in state.variants),
+    )
+
+
+def _saved(variant: Variant, state: SearchState) -> SavedVariant:
+    return SavedVariant(
+        variant.number,
+        next(k for k, machine in enumerate(state.machines) if machine is variant.machine),
+        variant.moves,
+        variant.structure,
+        tuple(state.structural.taken.get(variant.number, ())),
+        used_rows(variant.archive),
+    )
+
+
+def used_rows(archive: Archive) -> Archive:
+    """Copy an archive without its unused rows."""
+    front, pool = (int(n) for n in archive.size)
+    rows = {name: getattr(archive, name)[:front].copy() for name in FRONT_FIELDS}
+    rows |= {name: getattr(archive, name)[:pool].copy() for name in POOL_FIELDS}
+    return Archive(size=archive.size.copy(), **rows)
+
+
+def _history_arrays(history: tuple[Progress, ...]) -> dict[str, np.ndarray]:
+    objectives = max((len(report.best) for report in history), default=0)
+    nothing = (np.nan,) * objectives
+    rows = [[getattr(report, name) for name in PROGRESS_COLUMNS] for report in history]
+    best = [report.best or nothing for report in history]
+    return {
+        "history": np.array(rows, dtype=np.float64).reshape(len(history), len(PROGRESS_COLUMNS)),
+        "history.best": np.array(best, dtype=np.float64).reshape(len(history), objectives),
+    }
+
+
+def _history_of(arrays: Mapping[str, np.ndarray]) -> tuple[Progress, ...]:
+    return tuple(
+        Progress(
+            "searching",
+            float(row[0]),
+            int(row[1]),
+            int(row[2]),
+            float(row[3]),
+            () if np.isnan(best).any() else tuple(float(v) for v in best),
+            float(row[4]),
+        )
+        for row, best in zip(arrays["history"], arrays["history.best"], strict=True)
+    )
+
+
+def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Checkpoint:
+    saved = header["variants"]
+    epsilons = sum(name.startswith("epsilon.") for name in arrays)
+    return Checkpoint(
+        **{name: value for name, value in header.items() if name not in ("variants", "structural", "known")},
+        structural={name: (int(a), int(b)) for name, (a, b) in header["structural"].items()},
+        known=tuple(header["known"]),
+        history=_history_of(arrays),
+        applied=arrays["applied"],
+        improved=arrays["improved"],
+        reference=arrays.get("reference"),
+        anchors=arrays.get("anchors"),
+        epsilons=tuple(arrays[f"epsilon.{k}"] for k in range(epsilons)),
+        variants=tuple(
+            SavedVariant(
+                int(v["number"]),
+                int(v["machine"]),
+                tuple(Move.from_json(m) for m in v["moves"]),
+                str(v["structure"]),
+                tuple(int(n) for n in v["taken"]),
+                Archive(**{name: arrays[f"{k}.{name}"] for name in Archive._fields}),
+            )
+            for k, v in enumerate(saved)
+        ),
+    )

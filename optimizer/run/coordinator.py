@@ -1,0 +1,213 @@
+"""The coordinator of a search: islands over variants, one round after the other.
+
+Rounds are synchronous. In a round every island runs an epoch on one variant; meanwhile the coordinator
+publishes the state from before the round and tries a structural move. Everything a round does follows from the
+seed, the number of islands and the evaluations so far, so a run is reproduced by its reported evaluations on
+any executor, and resumes from a checkpoint as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapestry.optimizer.archive.fronts import merge, nondominated, weigh_parents
+from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.variation import RELAYOUT
+from tapestry.optimizer.run.plan import Budget, Progress
+from tapestry.optimizer.run.snapshot import Publisher
+from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, load_compiled, make_room
+from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
+from tapestry.optimizer.structure.search import try_child
+
+STRUCTURAL_SLOTS = 256
+# Epochs of the first rounds are short and double every few rounds, so that rewrites of a small graph are tried before
+# it is placed to the last detail.
+FIRST_EVALUATIONS, OPENING_ROUNDS = 256, 3
+RULE_WEIGHT = np.array([2.0, 3.0, 1.5, 2.0, 2.0, 1.0, 1.0, 1.0, 0.4, 2.0])
+
+
+class Coordinator:
+    """A driver of the rounds of an initialized search; the variants for the workers are stored in `folder`."""
+
+    def __init__(
+        self,
+        state: SearchState,
+        budget: Budget,
+        folder: Path,
+        publisher: Publisher,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.state, self.budget, self.folder = state, budget, folder
+        self.publisher, self.on_progress = publisher, on_progress
+        self.files: dict[int, VariantFile] = {}
+
+    def loop(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
+        """Run rounds until the budget is spent, the front stops improving, or a stop is requested."""
+        self.state.stopped = ""
+        try:
+            self._warm_up(executor)
+            self.state.stopped = self._rounds(executor, should_stop)
+        except KeyboardInterrupt:
+            self.state.stopped = "interrupted"
+
+    def finish(self) -> None:
+        """Publish the state that the search ends with."""
+        self.publisher.offer(self.state, self._rng_state(), self.budget, is_last=True)
+
+    def _rng_state(self) -> Mapping[str, Any]:
+        return dict(self.state.rng.bit_generator.state)
+
+    def _warm_up(self, executor: Executor) -> None:
+        """Load compiled code in this process, then in the workers, before the clock starts."""
+        began = time.perf_counter()
+        first = self.state.variants[0]
+        empty = self._epoch(first, 0, self.state.first_stream)
+        run(empty)
+        load_compiled(first)
+        for future in [executor.submit(run, empty) for _ in range(self.state.islands)]:
+            future.result()
+        self.state.timings["compile_s"] += time.perf_counter() - began
+
+    def _rounds(self, executor: Executor, should_stop: Callable[[], bool]) -> str:
+        state, budget = self.state, self.budget
+        began = time.perf_counter() - state.timings["search_s"]
+        while not state.is_converged:
+            state.timings["search_s"] = time.perf_counter() - began
+            left = None if budget.evaluations is None else budget.evaluations - state.evaluations
+            out_of_time = budget.seconds is not None and state.timings["search_s"] >= budget.seconds
+            if out_of_time or (left is not None and left <= 0):
+                return "budget"
+            if should_stop():
+                return "cancelled"
+            self._round(executor, left)
+            state.timings["search_s"] = time.perf_counter() - began
+            report = state.note_round(budget)
+            if self.on_progress is not None:
+                self.on_progress(report)
+        return "converged"
+
+    def _epoch(self, variant: Variant, evaluations: int, stream: np.ndarray) -> Epoch:
+        weight = RULE_WEIGHT.copy()
+        weight[RELAYOUT] *= variant.space.space.has_orders
+        return Epoch(self._file(variant), variant.archive, variant.machine.goal, weight, stream, evaluations)
+
+    def _file(self, variant: Variant) -> VariantFile:
+        """Return the file of a variant's arrays for the workers, written when it is first needed."""
+        if variant.number not in self.files:
+            token = f"{self.folder.name}-{variant.number}"
+            space, search = variant.space.space, variant.search
+            self.files[variant.number] = write_variant(self.folder, token, space, search)
+        return self.files[variant.number]
+
+    def _round(self, executor: Executor, left: int | None) -> None:
+        between = self._rng_state()
+        tasks = self._tasks(left)
+        planned = sum(task.evaluations for _, task in tasks)
+        futures: list[Future[EpochResult]] = []
+        try:
+            futures += [executor.submit(run, task) for _, task in tasks]
+            self.publisher.offer(self.state, between, self.budget)
+            child = None
+            period = structural_period(self.state.variants[0], self.state.rounds)
+            if self.state.rounds % period == 0 and (left is None or left > planned):
+                child = self._structural_move(None if left is None else left - planned)
+            # All first: an executor may write a waiting epoch's archive out only when a worker is free for it.
+            results = [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+        for (variant, _), result in zip(tasks, results, strict=True):
+            self._take_in(variant, result)
+        if child is not None:
+            self._consider(*child)
+        make_room(self.state.variants)
+        for variant in self.state.variants:
+            weigh_parents(variant.archive)
+        self.state.rounds += 1
+
+    def _tasks(self, left: int | None) -> list[tuple[Variant, Epoch]]:
+        """Build the epochs of a round, at most `left` evaluations together."""
+        tasks: list[tuple[Variant, Epoch]] = []
+        planned = 0
+        for variant in [self._choose_variant() for _ in range(self.state.islands)]:
+            if not variant.has_choice:
+                continue
+            amount = min(epoch_evaluations(variant), opening_evaluations(self.state.rounds))
+            if left is not None:
+                amount = min(amount, left - planned)
+            if amount > 0:
+                tasks.append((variant, self._epoch(variant, amount, new_stream(self.state.rng))))
+                planned += amount
+        return tasks
+
+    def _take_in(self, variant: Variant, result: EpochResult) -> None:
+        merge(variant.archive, result.archive, variant.machine.goal.epsilon)
+        self.state.evaluations += result.evaluations
+        self.state.statistics.applied[:] += result.statistics.applied
+        self.state.statistics.improved[:] += result.statistics.improved
+
+    def _choose_variant(self) -> Variant:
+        """Choose a variant at random by its share of the common front; each is chosen at least now and then.
+
+        A mesh of one device has a single plan per graph: nothing to search, only to rewrite.
+        """
+        variants = self.state.variants
+        share = np.array([1.0 + 2.0 * s for s in self.state.shares()])
+        choice = np.array([v.has_choice for v in variants])
+        share = np.where(choice, share, 0.0) if choice.any() else share
+        return variants[int(self.state.rng.choice(len(variants), p=share / share.sum()))]
+
+    def _structural_move(self, left: int | None) -> tuple[Variant, str] | None:
+        state = self.state
+        number = max(v.number for v in state.variants) + 1
+        parent = self._choose_variant()
+        child, rule, spent = try_child(state.structural, parent, number, state.settings, state.rng, left)
+        state.evaluations += spent
+        return None if child is None else (child, rule)
+
+    def _consider(self, child: Variant, rule: str) -> None:
+        """Keep a child that adds to the common front; drop a variant that holds nothing of it if there are too many."""
+        state = self.state
+        values, _ = state.all_values()
+        n = int(child.archive.size[0])
+        both = np.concatenate([values, child.archive.value[:n]])
+        if n == 0 or not nondominated(both)[len(values) :].any():
+            return
+        state.structural.improved[rule] += 1
+        state.variants.append(child)
+        alike = [k for k, v in enumerate(state.variants) if v.has_choice == child.has_choice]
+        if len(alike) > LARGEST_VARIANTS:
+            shares = state.shares()
+            weakest = min(alike[1:-1], key=lambda k: (shares[k], -k))
+            if shares[weakest] == 0:
+                del state.variants[weakest]
+
+
+def structural_period(variant: Variant, rounds: int) -> int:
+    """Return the rounds between structural moves: compiling a large graph takes about as long as several epochs.
+
+    While epochs are still shorter than the graph warrants, every round has one.
+    """
+    if not variant.has_choice or opening_evaluations(rounds) < epoch_evaluations(variant):
+        return 1
+    return 2 + len(variant.space.slots) // STRUCTURAL_SLOTS
+
+
+def opening_evaluations(rounds: int) -> int:
+    """Return the maximum evaluations of an epoch after so many rounds: they double every few rounds."""
+    return FIRST_EVALUATIONS << min(rounds // OPENING_ROUNDS, 16)
+
+
+def epoch_evaluations(variant: Variant) -> int:
+    """Estimate the evaluations of an epoch, about half a second's worth: a function of the space alone."""
+    slots, classes = len(variant.space.slots), len(variant.space.space.classes)
+    estimate_ns = 8000 + slots * (16 + 3 * classes)
+    return int(np.clip(0.4e9 / estimate_ns, 256, 16384))

@@ -1,0 +1,245 @@
+"""Initialization of a search: compilation for every submesh, with the first plans, or resumption from a checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+
+import numpy as np
+
+from tapestry.costmodel.compiled import source_fingerprint
+from tapestry.costmodel.objectives import Objective
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.archive.archive import Archive
+from tapestry.optimizer.archive.constraints import Constraint
+from tapestry.optimizer.archive.fronts import weigh_parents
+from tapestry.optimizer.run.checkpoint import (
+    FRONT_FIELDS,
+    POOL_FIELDS,
+    Checkpoint,
+    SavedVariant,
+    StaleCheckpoint,
+)
+from tapestry.optimizer.run.plan import Budget, Plan
+from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
+from tapestry.optimizer.run.warm_start import start_from_plans
+from tapestry.optimizer.structure.evaluation import Sounded
+from tapestry.rewrites import Move, RuleError, StaleMove, replay
+from tapestry.rewrites.rules import plug_ins as rules
+from tapestry.teg.graph import Graph
+from tapestry.teg.operators import plug_ins as operators
+
+Report = Callable[[str], None]
+
+PACKAGES = ("teg", "hardware", "rewrites", "costmodel", "optimizer")
+# Rewritten graphs that a search begins with: on one device, and beside what is placed on several, for which so much
+# of the effort is spent and so many graphs are judged.
+MOST_REWRITTEN, MOST_JOINING, ALONE_EFFORT, SHARED_EFFORT, MOST_JUDGED = 12, 2, 10.0, 0.2, 160
+# Rounds in which nothing new comes that a search on one device has left, once all that promised something is tried.
+DETOURS = 6
+LIBRARIES = ("numpy", "numba", "moocore", "deap")
+
+
+def begin(
+    state: SearchState, graph: Graph, seeds: bool, budget: Budget, plans: Sequence[Plan], report: Report
+) -> None:
+    """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
+
+    The budget bounds the evaluations spent on presearch and on seeds; on one device, where presearch is
+    most of the search, its time too.
+
+    Raises:
+        ValueError: there are `plans` to start from, but none is of this program.
+    """
+    began, limit = time.perf_counter(), budget.evaluations
+    until_s = math.inf if budget.seconds is None else began + budget.seconds
+    report("compiling")
+    state.structural.start(graph)
+    simple, moves = state.structural.simplified(graph)
+    if not state.settings.keeps_pins(simple):
+        simple, moves = graph, ()
+    state.structural.known.update({graph.structural_hash, simple.structural_hash})
+    starts = [(machine, simple, moves) for machine in state.machines]
+    if moves:
+        starts.append((state.machines[0], graph, ()))
+    for number, (machine, program, history) in enumerate(starts):
+        state.variants.append(new_variant(number, machine, program, history, state.settings))
+    if seeds:
+        for machine, sounded in _rewritten(state, simple, moves, limit, until_s):
+            state.variants.append(_joining(state, machine, sounded))
+    ours = list(state.variants)
+    if plans:
+        start_from_plans(state, graph, plans)
+    state.timings["compile_s"] += time.perf_counter() - began
+    began = time.perf_counter()
+    report("seeding")
+    for variant in ours:
+        state.evaluations += _plant_abstract(variant)
+    # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
+    for variant in ours if seeds else ():
+        left = None if limit is None else max(0, limit - state.evaluations)
+        state.evaluations += plant_seeds(variant, left) if variant.has_choice else 0
+    for variant in state.variants:
+        weigh_parents(variant.archive)
+    if seeds and _is_alone(state):
+        state.stand_still(DETOURS)
+    state.timings["seeds_s"] += time.perf_counter() - began
+
+
+def _is_alone(state: SearchState) -> bool:
+    """Return whether the mesh is one device: there is nothing to place, and presearch is most of the search."""
+    return state.machines[0].mesh.device_count == 1
+
+
+def _plant_abstract(variant: Variant) -> int:
+    """Insert the plan in which every device does everything."""
+    return plant(variant, variant.space.abstract_genes().strategies[None, :])
+
+
+def _rewritten(
+    state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
+) -> list[tuple[Machine, Sounded]]:
+    """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
+
+    On one device, be it a submesh, there is nothing to place, and that is most of the search. Where there are
+    more, the evaluation ignores sharding and communication, so only a few spread over the front join the
+    original program, on the whole mesh only: on every submesh they would take the evaluations of others.
+    """
+    whole, structural = state.machines[0], state.structural
+    is_alone = _is_alone(state)
+    judged = [n for n in (limit, None if is_alone else MOST_JUDGED) if n is not None]
+    effort = ALONE_EFFORT if is_alone else SHARED_EFFORT
+    ordered = {m.order: m for m in state.machines if m.devices == whole.devices}
+    sounding = structural.sounding(
+        graph, moves, whole.mesh.device, state.settings, min(judged, default=None), effort, tuple(ordered)
+    )
+    found = sounding.run(until_s if is_alone else math.inf)
+    front = [s for s in found if s.graph.structural_hash not in structural.known]
+    state.evaluations += sounding.judged
+    joining = _spread(front, MOST_REWRITTEN if is_alone else MOST_JOINING)
+    for sounded in joining:
+        structural.known.add(sounded.graph.structural_hash)
+        structural.improved[sounded.moves[-1].rule] += 1
+    alone = [m for m in state.machines[1:] if m.mesh.device_count == 1 and not is_alone]
+    parts = [(m, s) for m in alone for s in _spread(front, MOST_REWRITTEN)]
+    return [(ordered[s.order], s) for s in joining] + parts
+
+
+def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:
+    """Select at most `most` graphs of a front, its ends among them."""
+    return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
+
+
+def _joining(state: SearchState, machine: Machine, sounded: Sounded) -> Variant:
+    """Build a variant of the search from a rewritten graph on a mesh."""
+    number = 1 + max(v.number for v in state.variants)
+    return new_variant(number, machine, sounded.graph, sounded.moves, state.settings)
+
+
+def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
+    """Restore the state that was saved; rewrite and compile the variants again.
+
+    Raises:
+        StaleCheckpoint: it is of another search, or of another release.
+    """
+    other = [name for name, value in state.fingerprint.items() if saved.fingerprint.get(name) != value]
+    if other:
+        raise StaleCheckpoint(
+            f"the checkpoint is of another {' and another '.join(other)}: start anew, from its plans"
+        )
+    began = time.perf_counter()
+    report("compiling")
+    state.timings.update(saved.timings)
+    for machine, epsilon in zip(state.machines, saved.epsilons, strict=True):
+        machine.goal.epsilon[:] = epsilon
+    state.variants = [_restored(state, graph, variant) for variant in saved.variants]
+    structural = state.structural
+    structural.start(graph)
+    structural.refused = dict(saved.refused)
+    for name, (applied, improved) in saved.structural.items():
+        structural.applied[name], structural.improved[name] = applied, improved
+    structural.known = set(saved.known)
+    structural.taken = {variant.number: list(variant.taken) for variant in saved.variants}
+    state.rng.bit_generator.state = dict(saved.rng)
+    state.statistics.applied[:] = saved.applied
+    state.statistics.improved[:] = saved.improved
+    state.evaluations, state.rounds = saved.evaluations, saved.rounds
+    state.history = list(saved.history)
+    state.reference, state.anchors = saved.reference, saved.anchors
+    state.best_volume, state.stale_rounds = saved.best_volume, saved.stale_rounds
+    state.started_from, state.stopped = saved.started_from, saved.stopped
+    state.timings["compile_s"] += time.perf_counter() - began
+
+
+def _restored(state: SearchState, graph: Graph, saved: SavedVariant) -> Variant:
+    try:
+        program = replay(graph, saved.moves)
+    except (StaleMove, RuleError) as error:
+        raise StaleCheckpoint(
+            f"the checkpoint's variant {saved.number} cannot be rewritten: {error}"
+        ) from error
+    machine = state.machines[saved.machine]
+    variant = new_variant(saved.number, machine, program, saved.moves, state.settings)
+    if variant.structure != saved.structure or not _fits(variant, saved.archive):
+        raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
+    variant.archive.size[:] = saved.archive.size
+    for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.archive.size, strict=True):
+        for name in names:
+            getattr(variant.archive, name)[:count] = getattr(saved.archive, name)
+    return variant
+
+
+def _fits(variant: Variant, saved: Archive) -> bool:
+    """Return whether saved rows have the form of the variant's, and genes that compiled code may use as indices."""
+    for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.size, strict=True):
+        for name in names:
+            own, rows = getattr(variant.archive, name), getattr(saved, name)
+            if not 0 <= count <= len(own) or rows.shape != (count, *own.shape[1:]) or rows.dtype != own.dtype:
+                return False
+    most = variant.space.space.strategy_count
+    genes = np.concatenate([saved.genes, saved.pool_genes])
+    edges = np.concatenate([saved.prefetch, saved.regather, saved.pool_prefetch, saved.pool_regather])
+    return bool((genes >= 0).all() and (genes < most).all() and (edges >= 0).all())
+
+
+def fingerprint_of(
+    state: SearchState,
+    graph: Graph,
+    mesh: Mesh,
+    objectives: Sequence[Objective],
+    constraints: Sequence[Constraint],
+) -> dict[str, str]:
+    """Collect everything that a checkpoint of this search depends on, by readable names."""
+    request = {
+        "objectives": [o.name for o in objectives],
+        "constraints": [(c.objective, c.bound) for c in constraints],
+        "settings": asdict(state.settings),
+        "rules": [rule.name for rule in state.structural.rules],
+        "plug_ins": [(str(p), p.members) for loaded in (operators(), rules()) for p in loaded.plug_ins],
+        "parts": list(dict.fromkeys(machine.devices for machine in state.machines)),
+        "islands": state.islands,
+        "seed": state.seed,
+    }
+    return {
+        "release": _release(),
+        "program": structure_of(graph)[:32],
+        "machine": _digest(asdict(mesh)),
+        "request": _digest(request),
+    }
+
+
+@cache
+def _release() -> str:
+    """Compute a digest of all code whose change would change a search."""
+    return _digest([source_fingerprint(PACKAGES), *(version(name) for name in LIBRARIES)])
+
+
+def _digest(document: object) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:32]

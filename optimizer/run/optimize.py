@@ -1,0 +1,256 @@
+"""The entry point of the search: checks the request, prepares the mesh, runs the coordinator, reports."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+import numpy as np
+
+from tapestry.costmodel.objectives import Objective, require_objectives
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.unsharded import live_bytes
+from tapestry.costmodel.view import default_view
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.archive.constraints import Constraint, all_constraints
+from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of
+from tapestry.optimizer.run.canonicalization import searched
+from tapestry.optimizer.run.checkpoint import Checkpoint
+from tapestry.optimizer.run.coordinator import Coordinator
+from tapestry.optimizer.run.initialization import begin, fingerprint_of, resume_from
+from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
+from tapestry.optimizer.run.processes import ProcessIslands
+from tapestry.optimizer.run.snapshot import Publisher, Snapshot
+from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.variants import Machine, Settings
+from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.optimizer.structure.rules import choose_rules
+from tapestry.optimizer.structure.search import StructuralSearch
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import ORDERS
+from tapestry.teg.validate import check
+
+LAYOUTS = ("chosen", "native")
+DEFAULT_OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")
+EPSILON = 0.005
+DEVICES = ("any", "all")
+
+
+def optimize(
+    graph: Graph,
+    mesh: Mesh,
+    objectives: Sequence[str] = DEFAULT_OBJECTIVES,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    constraints: Sequence[str | Constraint] = (),
+    islands: int | None = None,
+    executor: Executor | None = None,
+    rules: Sequence[str] | None = None,
+    pins: Mapping[str, str] | None = None,
+    compute_dtype: str | None = None,
+    inputs: str = "chosen",
+    outputs: str = "sharded",
+    devices: str = "any",
+    layouts: str = "chosen",
+    search: bool = True,
+    seeds: bool = True,
+    start_from: Sequence[Plan] = (),
+    resume: Checkpoint | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_checkpoint: Callable[[Snapshot], None] | None = None,
+    checkpoint_s: float = 1.0,
+    should_stop: Callable[[], bool] | None = None,
+) -> Result:
+    """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
+
+    For an explicit graph the program that it shards is searched; values that no sink observes are pruned first.
+    Deterministic in `seed`, `islands` (default: one per core) and the evaluations done; `budget.seconds` counts
+    the search alone and stops between epochs. `devices="any"` lets plans leave part of the mesh idle, "all" does
+    not. `inputs="replicated"` and `outputs="gathered"` fix the boundary; `layouts="native"` stores every tensor in
+    its device's default layout. `search=False` returns the seeds'
+    frontier, `seeds=False` starts from the abstract plan alone. Ctrl-C keeps the frontier found (`stopped` is
+    "interrupted").
+
+    `start_from` gives plans of an earlier search of the same program, perhaps on another mesh or for other
+    objectives; choices that this mesh lacks become the nearest that it has. `on_checkpoint` is called about every
+    `checkpoint_s` seconds with the state between two rounds, while the islands work on the next, and once at the
+    end; an exception it raises ends the search. `resume` continues from such a state as if the search had never
+    stopped, its time and evaluations counted in `budget`.
+
+    Raises:
+        ValueError: an unknown objective, constraint, rule, pin or option, an objective the device lacks
+            data for, no plan of this program in `start_from`, or shards that do not verify.
+        StaleCheckpoint: `resume` is of another search or release.
+        InvalidGraph: the graph breaks a rule of the language.
+    """
+    check(graph)
+    graph = searched(graph)
+    chosen = require_objectives(objectives, mesh.device)
+    bounds = _bounds(constraints, mesh)
+    check_pins(graph, pins or {})
+    if resume is not None and start_from:
+        raise ValueError("a search either resumes from a checkpoint or starts from plans: give one of them")
+    whole = _one_of("devices", devices, DEVICES) == "all" or bool(pins)
+    state = SearchState(
+        _machines(graph, mesh, chosen, bounds, whole),
+        _settings(inputs, outputs, compute_dtype, pins or {}, layouts),
+        StructuralSearch(choose_rules(rules)),
+        _islands(islands),
+        seed,
+        np.random.default_rng(seed),
+    )
+    if resume is not None or on_checkpoint is not None:
+        state.fingerprint = fingerprint_of(state, graph, mesh, chosen, bounds)
+    report = _phases(state, on_progress)
+    if resume is not None:
+        resume_from(resume, state, graph, report)
+    else:
+        begin(state, graph, seeds, budget, start_from, report)
+    publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
+    with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
+        coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress)
+        if search:
+            _run(coordinator, executor, should_stop or (lambda: False))
+        else:
+            state.stopped = "seeds"
+        coordinator.finish()
+    return _result(state, graph, mesh, chosen, bounds)
+
+
+def _bounds(constraints: Sequence[str | Constraint], mesh: Mesh) -> tuple[Constraint, ...]:
+    """Build the constraints, on objectives that the device has figures for."""
+    bounds = all_constraints(constraints, mesh)
+    for bound in bounds:
+        require_objectives([bound.objective], mesh.device)
+    return bounds
+
+
+def _settings(
+    inputs: str, outputs: str, compute_dtype: str | None, pins: Mapping[str, str], layouts: str
+) -> Settings:
+    return Settings(
+        inputs=_one_of("inputs", inputs, INPUT_OPTIONS),
+        outputs=_one_of("outputs", outputs, OUTPUT_OPTIONS),
+        compute_dtype=compute_dtype,
+        pins=dict(pins),
+        layouts=_one_of("layouts", layouts, LAYOUTS),
+    )
+
+
+def _islands(asked: int | None) -> int:
+    """Return the number of islands: one per core unless specified."""
+    count = asked if asked is not None else os.cpu_count() or 1
+    if count < 1:
+        raise ValueError(f"a search needs at least one island, not {count}")
+    return count
+
+
+def _phases(state: SearchState, on_progress: Callable[[Progress], None] | None) -> Callable[[str], None]:
+    """Build a function that reports the phases before the first round."""
+
+    def report(phase: str) -> None:
+        if on_progress is not None:
+            on_progress(Progress(phase, state.timings["search_s"], state.evaluations, 0, 0.0))
+
+    return report
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def check_pins(graph: Graph, pins: Mapping[str, str]) -> None:
+    """Check that pins are of sites that the graph has and that have a placement.
+
+    Raises:
+        ValueError: the first such pin.
+    """
+    for site in pins:
+        if site not in graph.by_site:
+            raise ValueError(f"pin {site!r}: the graph has no block of that site")
+        if graph.by_site[site].operator == "view":
+            raise ValueError(f"pin {site!r}: a view has no placement; pin the block it views")
+
+
+def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
+    """Check that a strategy of its block leads to each pin on this mesh.
+
+    Raises:
+        PinError: the first pin that cannot be met, and the possible ones.
+    """
+    PlanSpace(graph, mesh, default_view(MeshShape(mesh.axis_sizes)), pins=pins)
+
+
+def _machines(
+    graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
+) -> tuple[Machine, ...]:
+    """Build the mesh and, unless all of it is required, its submeshes; the mesh again per issue order that may pay."""
+    shape = MeshShape(mesh.axis_sizes)
+    kinds = [(devices, ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
+    kinds += [(kinds[0][0], order) for order in ORDERS[1:] if _may_pay(order, graph)]
+    machines = []
+    for devices, order in kinds:
+        part = shape.part(devices)
+        used = mesh.part(part.axes)
+        goal = goal_of(objectives, constraints, used, EPSILON)
+        machines.append(Machine(devices, used, default_view(part), goal, order=order))
+    return tuple(machines)
+
+
+def _may_pay(order: str, graph: Graph) -> bool:
+    """Return whether an order may pay: early updates if there are any, others if they save memory on one device."""
+    if order == "update-early":
+        return bool(graph.carried)
+    return max(live_bytes(graph, order)) < max(live_bytes(graph))
+
+
+def _run(coordinator: Coordinator, executor: Executor | None, should_stop: Callable[[], bool]) -> None:
+    """Run the rounds on the given executor, or on processes of our own, one per island."""
+    islands = coordinator.state.islands
+    if executor is not None or islands == 1:
+        coordinator.loop(executor or InlineExecutor(), should_stop)
+        return
+    own = ProcessIslands(islands)
+    try:
+        coordinator.loop(own, should_stop)
+    finally:
+        own.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(
+    state: SearchState,
+    graph: Graph,
+    mesh: Mesh,
+    objectives: tuple[Objective, ...],
+    constraints: tuple[Constraint, ...],
+) -> Result:
+    began = time.perf_counter()
+    plans = frontier_of(state.variants, constraints, state.anchors)
+    timings = {**state.timings, "report_s": time.perf_counter() - began}
+    return Result(
+        graph,
+        mesh,
+        objectives,
+        constraints,
+        plans,
+        state.evaluations,
+        state.timings["search_s"],
+        state.seed,
+        state.islands,
+        state.stopped,
+        timings,
+        state.rule_statistics(),
+        tuple(state.history),
+        None if plans else shortfall_of(state.variants, constraints),
+        state.started_from,
+        dict(state.structural.refused),
+    )

@@ -1,0 +1,126 @@
+"""The state of a search between two rounds: the one mutable object that outlives a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tapestry.optimizer.archive.fronts import hypervolume, nondominated
+from tapestry.optimizer.placement.island import Statistics, new_statistics
+from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
+from tapestry.optimizer.run.plan import Budget, Progress
+from tapestry.optimizer.run.variants import Machine, Settings, Variant
+from tapestry.optimizer.structure.search import StructuralSearch
+
+STALE_ROUNDS = 24
+LEAST_GAIN = 1e-4
+
+
+@dataclass
+class SearchState:
+    """The state that the next round depends on, and the figures that the search reports.
+
+    `timings` are in seconds; `reference` is the corner of the hypervolume, `best_volume` and `stale_rounds` show
+    whether the front has stopped improving; `anchors` `(n, m)` the values of plans the search was started from.
+    `stopped` is the reason why the search has ended: "seeds", "budget", "converged", "cancelled" or "interrupted";
+    empty while it runs.
+    """
+
+    machines: tuple[Machine, ...]
+    settings: Settings
+    structural: StructuralSearch
+    islands: int
+    seed: int
+    rng: np.random.Generator
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    variants: list[Variant] = field(default_factory=list)
+    statistics: Statistics = field(default_factory=new_statistics)
+    evaluations: int = 0
+    rounds: int = 0
+    timings: dict[str, float] = field(
+        default_factory=lambda: {"compile_s": 0.0, "seeds_s": 0.0, "search_s": 0.0}
+    )
+    history: list[Progress] = field(default_factory=list)
+    reference: np.ndarray | None = None
+    best_volume: float = 0.0
+    stale_rounds: int = 0
+    started_from: int = 0
+    anchors: np.ndarray | None = None
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        self.first_stream = new_stream(
+            self.rng
+        )  # of the epochs that only load code; the rounds draw after it
+
+    def all_values(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""
+        parts = [v.archive.value[: int(v.archive.size[0])] for v in self.variants]
+        owner = np.concatenate([np.full(len(p), k) for k, p in enumerate(parts)])
+        return np.concatenate(parts), owner
+
+    def shares(self) -> list[int]:
+        """Count the plans of the common front that each variant holds."""
+        values, owner = self.all_values()
+        mask = nondominated(values)
+        return [int((mask & (owner == k)).sum()) for k in range(len(self.variants))]
+
+    @property
+    def is_converged(self) -> bool:
+        """True if the front has not improved for long enough."""
+        return self.stale_rounds >= STALE_ROUNDS
+
+    def stand_still(self, rounds: int) -> None:
+        """Set the front's count of rounds without improvement so that it is `rounds` short of converged."""
+        values, _ = self.all_values()
+        if len(values):
+            self.reference = _corner(values)
+            self.best_volume = hypervolume(values, self.reference)
+            self.stale_rounds = STALE_ROUNDS - rounds
+
+    def note_round(self, budget: Budget) -> Progress:
+        """Record a round: add a point to the history, and update whether the front still improves."""
+        values, _ = self.all_values()
+        if self.reference is None and len(values):
+            self.reference = _corner(values)
+        report = self.progress("searching", budget, values)
+        volume = report.hypervolume
+        self.stale_rounds = (
+            0 if volume - self.best_volume > LEAST_GAIN * self.best_volume else self.stale_rounds + 1
+        )
+        self.best_volume = max(self.best_volume, volume)
+        self.history.append(report)
+        return report
+
+    def progress(self, phase: str, budget: Budget, values: np.ndarray) -> Progress:
+        """Build a report on the front `values` `(n, m)`; without plans its hypervolume is zero.
+
+        Before the first round there is no reference yet: the front then is measured from its own corner.
+        """
+        corner = _corner(values) if self.reference is None and len(values) else self.reference
+        volume = 0.0 if corner is None else hypervolume(values, corner)
+        best = tuple(float(v) for v in values.min(axis=0)) if len(values) else ()
+        front = int(nondominated(values).sum())
+        seconds = self.timings["search_s"]
+        return Progress(phase, seconds, self.evaluations, front, volume, best, self._fraction(budget))
+
+    def _fraction(self, budget: Budget) -> float:
+        spent = self.timings["search_s"] / budget.seconds if budget.seconds else 0.0
+        evaluated = self.evaluations / budget.evaluations if budget.evaluations else 0.0
+        return min(1.0, max(spent, evaluated))
+
+    def rule_statistics(self) -> dict[str, tuple[int, int]]:
+        """Return for each rule that was used: times applied, times a plan or variant entered the front."""
+        placed = zip(PLACEMENT_RULES, self.statistics.applied, self.statistics.improved, strict=True)
+        rules = {name: (int(a), int(b)) for name, a, b in placed}
+        structural = self.structural.applied.items()
+        return rules | {name: (a, self.structural.improved[name]) for name, a in structural if a}
+
+
+def _corner(values: np.ndarray) -> np.ndarray:
+    """Compute a corner of the hypervolume that all rows of `(n, m)` dominate."""
+    corner: np.ndarray = values.max(axis=0) * 1.1 + 1e-9
+    return corner

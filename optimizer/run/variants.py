@@ -1,0 +1,261 @@
+"""Variants: one graph structure each, compiled for the search; children inherit their parent's plans by site."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tapestry.costmodel.compiled import njit
+from tapestry.costmodel.kernel import evaluate
+from tapestry.costmodel.kernel_arrays import COSTS
+from tapestry.costmodel.plan_space import Genes, PlanSpace
+from tapestry.costmodel.table_rows import TableCache
+from tapestry.costmodel.view import View
+from tapestry.hardware.mesh import Mesh
+from tapestry.optimizer.archive.archive import Archive, new_archive
+from tapestry.optimizer.archive.fronts import merge
+from tapestry.optimizer.placement.island import Goal, judge, offer_all, score
+from tapestry.optimizer.placement.search_space import SearchSpace, search_space
+from tapestry.optimizer.placement.seeds import seed_plans, stored_seeds
+from tapestry.rewrites import Move
+from tapestry.teg.graph import Graph
+
+FRONT_CAPACITY = 256
+POOL_CAPACITY = 32
+LARGEST_VARIANTS = 8
+INHERITED = 24
+FULL_SHARE = 0.75
+COARSER = 1.5
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A submesh that a plan may use (`devices`, empty for the whole mesh), compiled for; `order` is the issue order."""
+
+    devices: str
+    mesh: Mesh
+    view: View
+    goal: Goal
+    cache: TableCache = field(default_factory=TableCache, compare=False)
+    order: str = "program"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that all variants of one search share: genes that are fixed, not searched."""
+
+    inputs: str = "chosen"
+    outputs: str = "sharded"
+    compute_dtype: str | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+    layouts: str = "chosen"
+
+    def keeps_pins(self, graph: Graph) -> bool:
+        """Return whether every pinned block is still there."""
+        return all(site in graph.by_site for site in self.pins)
+
+
+@dataclass
+class Variant:
+    """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it."""
+
+    number: int
+    machine: Machine
+    graph: Graph
+    moves: tuple[Move, ...]
+    space: PlanSpace
+    search: SearchSpace
+    archive: Archive
+
+    @property
+    def has_choice(self) -> bool:
+        """True if there is anything to place: a mesh of one device has a single plan per graph."""
+        return len(self.search.slot_classes) > 0
+
+    @property
+    def structure(self) -> str:
+        """The hash of everything the genes depend on: the program and its sites, in order."""
+        return structure_of(self.graph)
+
+
+def structure_of(graph: Graph) -> str:
+    """Compute a hash of a program together with its sites in issue order: equal ones share genes."""
+    sites = "\n".join(block.site for block in graph.blocks)
+    return hashlib.sha256(f"{graph.structural_hash}\n{sites}".encode()).hexdigest()
+
+
+def new_variant(
+    number: int, machine: Machine, graph: Graph, moves: tuple[Move, ...], settings: Settings
+) -> Variant:
+    """Compile a variant with an empty archive."""
+    space = PlanSpace(
+        graph,
+        machine.mesh,
+        machine.view,
+        order=machine.order,
+        inputs=settings.inputs,
+        outputs=settings.outputs,
+        compute_dtype=settings.compute_dtype,
+        pins=settings.pins,
+        layouts=settings.layouts,
+        cache=machine.cache,
+    )
+    objectives = len(machine.goal.weights)
+    archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, objectives, space.gene_count, space.edge_count)
+    return Variant(number, machine, graph, moves, space, search_space(space), archive)
+
+
+def plant_seeds(variant: Variant, limit: int | None) -> int:
+    """Insert the seeds by propagation, at most `limit`; return how many plans were evaluated."""
+    return plant(variant, stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit])
+
+
+def plant(variant: Variant, strategies: np.ndarray) -> int:
+    """Evaluate and insert plans given as strategy rows; return how many."""
+    edges = variant.space.edge_count
+    no_edges = np.zeros((len(strategies), edges), np.int8)
+    space = variant.space
+    offer_all(
+        space.space,
+        space.state,
+        variant.archive,
+        variant.machine.goal,
+        strategies.astype(np.int16),
+        no_edges,
+        no_edges,
+    )
+    return len(strategies)
+
+
+def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
+    """Pass the parent's plans to a child: surviving blocks keep their genes, new blocks take their best response.
+
+    Returns: plans evaluated, at most `limit`.
+    """
+    goal = child.machine.goal
+    count = int(parent.archive.size[0])
+    order = np.argsort(-parent.archive.weight[:count], kind="stable")[:INHERITED]
+    origin, table = _gene_map(child.space, parent.space)
+    edge_origin = _edge_map(child.space, parent.space)
+    evaluated = 0
+    new_classes = [c for c in range(len(child.search.gene_start) - 1) if _is_new(child.search, origin, c)]
+    rows, prefetch, regather = [], [], []
+    respond = (child.space.space, child.space.state, goal)
+    each = 1 + sum(_choices(child.search, child.space, c) for c in new_classes)
+    for i in order if limit is None else order[: limit // each]:
+        genes = np.zeros(child.space.gene_count, np.int16)
+        known = origin >= 0
+        genes[known] = [table[g][int(parent.archive.genes[i, origin[g]])] for g in np.flatnonzero(known)]
+        pre, cut = (
+            np.where(edge_origin >= 0, values[i, np.maximum(edge_origin, 0)], 0).astype(np.int8)
+            for values in (parent.archive.prefetch, parent.archive.regather)
+        )
+        for c in new_classes:
+            members = child.search.gene_members[child.search.gene_start[c] : child.search.gene_start[c + 1]]
+            evaluated += best_response(*respond, genes, pre, cut, members)
+        rows.append(genes)
+        prefetch.append(pre)
+        regather.append(cut)
+    if rows:
+        arrays = (np.array(rows), np.array(prefetch), np.array(regather))
+        offer_all(child.space.space, child.space.state, child.archive, goal, *arrays)
+    return evaluated + len(rows)
+
+
+def _choices(search: SearchSpace, space: PlanSpace, c: int) -> int:
+    return int(space.space.strategy_count[search.gene_members[search.gene_start[c]]])
+
+
+def _is_new(search: SearchSpace, origin: np.ndarray, c: int) -> bool:
+    return bool(origin[search.gene_members[search.gene_start[c]]] < 0)
+
+
+def _gene_map(child: PlanSpace, parent: PlanSpace) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Map each child gene to the parent's gene of the same site and its strategies' numbers here; -1: a new block."""
+    origin = np.full(child.gene_count, -1, dtype=np.int64)
+    tables: list[np.ndarray] = []
+    known: dict[tuple[int, int], np.ndarray | None] = {}
+    for g, block in enumerate(child.blocks):
+        h = parent.gene_of.get(block.site, -1)
+        mapped = None
+        if h >= 0:
+            key = (id(child.families[g]), id(parent.families[h]))
+            if key not in known:
+                positions = [child.families[g].positions.get(v, -1) for v in parent.families[h].positions]
+                known[key] = np.array(positions) if min(positions) >= 0 else None
+            mapped = known[key]
+        tables.append(mapped if mapped is not None else np.zeros(0, dtype=np.int64))
+        origin[g] = h if mapped is not None else -1
+    return origin, tables
+
+
+def _edge_map(child: PlanSpace, parent: PlanSpace) -> np.ndarray:
+    """Map each child edge to the parent's edge into the same input of the same block, or -1."""
+    starts = parent.space.edge_start
+    result = np.full(child.edge_count, -1, dtype=np.int64)
+    for k, block in enumerate(child.slots):
+        h = parent.gene_of.get(block.site, -1)
+        if h < 0 or h >= len(parent.slots) or parent.blocks[h].definition is not block.definition:
+            continue
+        first = child.space.edge_start[k]
+        result[first : child.space.edge_start[k + 1]] = np.arange(starts[h], starts[h + 1])
+    return result
+
+
+@njit(cache=True)
+def best_response(space, state, goal, genes, prefetch, regather, members):
+    """Set tied genes to the strategy that lowers the product of the objectives most; return the evaluations."""
+    raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
+    best, least = np.int64(0), np.inf
+    count = space.strategy_count[members[0]] if members.shape[0] > 0 else 0
+    for s in range(count):
+        for g in members:
+            genes[g] = s
+        evaluate(space, state, genes, prefetch, regather, raw)
+        found = score(goal, judge(goal, raw, value), value)
+        if found < least:
+            best, least = np.int64(s), found
+    for g in members:
+        genes[g] = best
+    return count
+
+
+def make_room(variants: Sequence[Variant]) -> None:
+    """Coarsen the epsilon grid of meshes with a nearly full archive, so that new plans fit.
+
+    Variants of one mesh share its grid: all their archives are moved to the new one.
+    """
+    for variant in variants:
+        epsilon = variant.machine.goal.epsilon
+        while int(variant.archive.size[0]) > FULL_SHARE * FRONT_CAPACITY:
+            epsilon *= COARSER
+            for other in variants:
+                if other.machine is variant.machine:
+                    _lay_on_grid(other, epsilon)
+
+
+def _lay_on_grid(variant: Variant, epsilon: np.ndarray) -> None:
+    genes, edges = variant.space.gene_count, variant.space.edge_count
+    fresh = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(epsilon), genes, edges)
+    merge(fresh, variant.archive, epsilon)
+    variant.archive = fresh
+
+
+def load_compiled(variant: Variant) -> None:
+    """Load (or compile) the code that `inherit` runs, without changing anything."""
+    space, archive = variant.space, variant.archive
+    nothing = np.zeros(0, dtype=np.int64)
+    plan = (archive.genes[0].copy(), archive.prefetch[0].copy(), archive.regather[0].copy())
+    best_response(space.space, space.state, variant.machine.goal, *plan, nothing)
+
+
+def genes_at(archive: Archive, i: int) -> Genes:
+    """Return member `i` of a front as genes."""
+    return Genes(
+        archive.genes[i].astype(np.int64),
+        archive.prefetch[i].astype(np.int64),
+        archive.regather[i].astype(np.int64),
+    )

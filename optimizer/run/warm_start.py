@@ -1,0 +1,187 @@
+"""Warm start from plans of an earlier search, perhaps for another mesh or other objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.plan_space import Genes
+from tapestry.optimizer.placement.island import judge, offer_all
+from tapestry.optimizer.run.plan import Plan
+from tapestry.optimizer.run.state import SearchState
+from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, new_variant, structure_of
+from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.teg.sharding.strategy import Strategy
+
+PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
+LARGEST_DISTANCE = 127
+
+# The plans of one history of structural moves on one machine, by the machine's number.
+Groups = dict[tuple[tuple[Move, ...], int], list[Plan]]
+
+
+def start_from_plans(state: SearchState, graph: Graph, plans: Sequence[Plan]) -> None:
+    """Start from plans of the same program; rewritten graphs join the variants, those with most plans first.
+
+    A placement that this mesh does not have is replaced by the nearest one that it has; plans of a graph that may not
+    join (too many, a rule that was not chosen, a pinned block that is gone) are mapped by site onto the simplified one.
+
+    Raises:
+        ValueError: none of the plans is of this program.
+    """
+    graphs: dict[tuple[Move, ...], Graph | None] = {}
+    groups: Groups = {}
+    for plan in plans:
+        moves = tuple(move for move in plan.moves if move.rule not in PLACED)
+        if moves not in graphs:
+            graphs[moves] = _replayed(graph, moves)
+        replayed = graphs[moves]
+        if replayed is not None and replayed.structural_hash == plan.graph.structural_hash:
+            groups.setdefault((moves, _machine(state, plan)), []).append(plan)
+    if not groups:
+        raise ValueError(
+            f"start_from: none of the {len(plans)} plans is of the program {graph.name!r}; "
+            "give plans that were found for this very graph"
+        )
+    joined = 0
+    for (moves, machine), group in sorted(groups.items(), key=lambda item: -len(item[1])):
+        variant = _variant(state, machine, graphs[moves], moves, joined < LARGEST_VARIANTS)
+        if all(variant is not known for known in state.variants):
+            state.variants.append(variant)
+            state.structural.known.add(variant.graph.structural_hash)
+            joined += 1
+        _plant_plans(state, variant, group)
+
+
+def _replayed(graph: Graph, moves: Sequence[Move]) -> Graph | None:
+    try:
+        return replay(graph, moves)
+    except (StaleMove, RuleError):
+        return None
+
+
+def _machine(state: SearchState, plan: Plan) -> int:
+    """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
+    wanted = plan.placements
+    machines = [(machine.devices, machine.order) for machine in state.machines]
+    likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, ORDERS[0]))
+    return next((machines.index(kind) for kind in likely if kind in machines), 0)
+
+
+def _variant(
+    state: SearchState, machine: int, graph: Graph | None, moves: tuple[Move, ...], may_join: bool
+) -> Variant:
+    """Return the variant for a group of plans: one of equal structure, a new one, or the first of the mesh."""
+    assert graph is not None
+    there = [v for v in state.variants if v.machine is state.machines[machine]]
+    structure = structure_of(graph)
+    for variant in there:
+        if variant.structure == structure:
+            return variant
+    chosen = {rule.name for rule in state.structural.rules}
+    if not may_join or not {m.rule for m in moves} <= chosen or not state.settings.keeps_pins(graph):
+        return there[0]
+    number = max(v.number for v in state.variants) + 1
+    return new_variant(number, state.machines[machine], graph, moves, state.settings)
+
+
+def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) -> None:
+    found = [fit(variant, plan.placements) for plan in plans]
+    rows = (
+        np.array([genes.strategies for genes in found]).astype(np.int16),
+        np.minimum([genes.prefetch for genes in found], LARGEST_DISTANCE).astype(np.int8),
+        np.array([genes.regather for genes in found]).astype(np.int8),
+    )
+    space, goal = variant.space, variant.machine.goal
+    offer_all(space.space, space.state, variant.archive, goal, *rows)
+    values = []
+    for genes in found:
+        value = np.zeros(len(goal.weights))
+        if judge(goal, space.evaluate(genes), value) == 0.0:
+            values.append(value)
+    known = [] if state.anchors is None else [state.anchors]
+    state.anchors = np.concatenate([*known, np.array(values).reshape(-1, len(goal.weights))])
+    state.evaluations += len(plans)
+    state.started_from += len(plans)
+
+
+def fit(variant: Variant, placements: Placements) -> Genes:
+    """Convert placements to genes; unavailable ones (on this mesh, view or pin) become the nearest available."""
+    try:
+        return variant.space.genes_of(placements)
+    except ValueError:
+        return _Fitting(variant, placements).genes()
+
+
+class _Fitting:
+    """The strategies nearest to those of a plan for another mesh."""
+
+    def __init__(self, variant: Variant, placements: Placements) -> None:
+        self.variant, self.placements = variant, placements
+        self.names = _renamed(placements, variant.space.layout)
+        self.known: dict[tuple[int, Strategy], int] = {}
+
+    def genes(self) -> Genes:
+        space = self.variant.space
+        genes = space.abstract_genes()
+        edge = 0
+        for g, block in enumerate(space.blocks):
+            placement = self.placements.of(block)
+            orders = self._orders(g, placement)
+            genes.strategies[g] = self._nearest(g, placement.strategy) + orders
+            if g < len(space.slots):
+                for k in range(len(block.inputs)):
+                    genes.prefetch[edge] = placement.prefetch_of(k)
+                    genes.regather[edge] = placement.regather_of(k)
+                    edge += 1
+        return genes
+
+    def _orders(self, gene: int, placement: Placement) -> int:
+        """Return the number of the placement's dimension orders here; 0 (the program's own) if unavailable."""
+        orders = self.variant.space.families[gene].orders
+        wanted = Orders(
+            tuple(placement.read_layout_of(k) for k in range(len(orders[0].reads))),
+            tuple(placement.layout_of(k) for k in range(len(orders[0].makes))),
+        )
+        return orders.index(wanted) if wanted in orders else 0
+
+    def _nearest(self, gene: int, strategy: Strategy) -> int:
+        """Find the strategy, in the program's orders, that uses most axes alike; unused is better than elsewhere."""
+        space, search = self.variant.space, self.variant.search
+        family = space.families[gene]
+        key = (id(family), strategy)
+        if key not in self.known:
+            first = int(space.space.block_offset[gene])
+            choices = len(family.orders)
+            rows = search.digits[first : first + family.count : choices]
+            wanted = self._digits(strategy, int(search.dim_count[gene]))
+            aligned = any(split.granule != 1 for split in strategy.splits)
+            elsewhere = (rows != wanted) & (rows >= 0)
+            distance = 4 * (rows != wanted).sum(axis=1) + 4 * elsewhere.sum(axis=1)
+            distance += search.aligned[first : first + family.count : choices] != aligned
+            self.known[key] = int(distance.argmin()) * choices
+        return self.known[key]
+
+    def _digits(self, strategy: Strategy, dims: int) -> np.ndarray:
+        """Return, per logical axis of this mesh, the index dimension that it or a part of it splits; -1: none."""
+        axes = self.variant.space.view.axes
+        digits = np.full(len(axes), -1, dtype=np.int64)
+        if len(strategy.splits) != dims:
+            return digits
+        dim_of = {self.names.get(axis): d for d, split in enumerate(strategy.splits) for axis in split.axes}
+        for a, members in enumerate(axes):
+            digits[a] = next((dim_of[name] for name in members if name in dim_of), -1)
+        return digits
+
+
+def _renamed(placements: Placements, mesh: MeshShape) -> Mapping[str, str]:
+    """Map sub-axis names of the plan to names here: the same, else one unused by the plan, in order."""
+    used = {axis for p in placements.blocks.values() for split in p.strategy.splits for axis in split.axes}
+    here = {axis: axis for axis in used if axis in mesh.positions}
+    free = [sub.name for sub in mesh.sub_axes if sub.name not in used]
+    return here | dict(zip(sorted(used - set(here)), free, strict=False))

@@ -1,0 +1,105 @@
+"""Tasks of worker processes: an epoch of one island. State in, state out; variant arrays are loaded once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tapestry.costmodel.kernel_arrays import Space, State, new_state
+from tapestry.optimizer.archive.archive import Archive
+from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, Statistics, new_statistics, run_epoch
+from tapestry.optimizer.placement.search_space import SearchSpace
+
+
+@dataclass(frozen=True)
+class VariantFile:
+    """The location of a variant's arrays: a file that the coordinator writes in its own private folder."""
+
+    token: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The inputs of one epoch of one island: everything that it depends on."""
+
+    variant: VariantFile
+    archive: Archive
+    goal: Goal
+    rule_weight: np.ndarray
+    stream: np.ndarray
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """The result of an epoch: its archive, the statistics of its moves, and the number of plans evaluated."""
+
+    archive: Archive
+    statistics: Statistics
+    evaluations: int
+
+
+T = TypeVar("T")
+
+_loaded: dict[str, tuple[Space, SearchSpace, State]] = {}
+LARGEST_SHELF = 6
+
+
+def write_variant(folder: Path, token: str, space: Space, search: SearchSpace) -> VariantFile:
+    """Write a variant's arrays to a file that worker processes on this host can read."""
+    path = folder / f"{token}.pickle"
+    with path.open("wb") as file:
+        pickle.dump((tuple(space), tuple(search)), file, protocol=pickle.HIGHEST_PROTOCOL)
+    return VariantFile(token, str(path))
+
+
+def _arrays(variant: VariantFile) -> tuple[Space, SearchSpace, State]:
+    if variant.token not in _loaded:
+        while len(_loaded) >= LARGEST_SHELF:
+            _loaded.pop(next(iter(_loaded)))
+        with Path(variant.path).open("rb") as file:
+            space, search = pickle.load(file)
+        loaded = Space(*space)
+        _loaded[variant.token] = (loaded, SearchSpace(*search), new_state(loaded))
+    return _loaded[variant.token]
+
+
+def run(epoch: Epoch) -> EpochResult:
+    """Run an epoch; a pure function of `epoch`."""
+    space, search, state = _arrays(epoch.variant)
+    archive = Archive(*(a.copy() for a in epoch.archive))
+    statistics = new_statistics()
+    seen = np.zeros(SEEN_SIZE, np.uint64)
+    done = run_epoch(
+        space,
+        state,
+        search,
+        archive,
+        epoch.goal,
+        epoch.stream,
+        epoch.rule_weight,
+        statistics,
+        seen,
+        epoch.evaluations,
+    )
+    return EpochResult(archive, statistics, int(done))
+
+
+class InlineExecutor(Executor):
+    """An executor that runs everything immediately in this process: for tests, one island, and debugging."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run immediately; the future is done when it is returned."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future

@@ -1,0 +1,1 @@
+"""Search over rewritten programs: rules, presearch on one device, structural moves."""

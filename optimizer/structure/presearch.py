@@ -1,0 +1,136 @@
+"""Presearch: many graphs rewritten ahead of compilation and evaluated on one device, the best of them passed on.
+
+Where a mesh has one device there is nothing to place: a program's time is the sum of its blocks' times, its
+memory that of its live tensors, and a rewritten graph is evaluated in about the time that rewriting it took. The
+search is best first over whole graphs, as in TASO (Jia et al., SOSP 2019, section 5: a graph that is worse by less
+than a factor is followed too), here for two objectives: in turn by time, by both, and by memory. A rule that helps
+is applied repeatedly by itself as long as it does, so that a law that pays after several applications (the third of
+three products that are merged) is not lost to another one that pays at once. At the end the front's programs are
+refined at one place after the other, see `sweeps.py`: until then moves of equal layers go together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.optimizer.structure.evaluation import Judge, Rewrite, Sounded
+from tapestry.optimizer.structure.rematerialization import Sweeps
+from tapestry.rewrites import Move, Rule
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import ORDERS as ISSUE_ORDERS
+
+# Rewritten graphs that a sounding may judge: so many blocks in all, at least and at most so many graphs.
+BLOCKS, FEWEST, MOST = 300_000, 64, 4096
+
+# Expansions in a row that may add nothing to the front before a sounding ends.
+QUIET = 4
+
+# By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal
+# layers all must be improved before the peak is.
+Order = Callable[[Sounded], Any]
+ORDERS: tuple[Order, ...] = (
+    lambda s: s.cost.time_ticks,
+    lambda s: math.log(s.cost.time_ticks + 1) + math.log(s.cost.peak_memory_bytes + 1),
+    lambda s: (s.live, s.cost.time_ticks),
+)
+
+
+class Sounding:
+    """A search over rewritten graphs.
+
+    `rewrite` applies a move. At most `limit` graphs are evaluated, and no more than a share `effort` of the number
+    appropriate to the program's size. `issue_orders` are those in which a program may run.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        moves: tuple[Move, ...],
+        costs: UnshardedCosts,
+        rules: Sequence[Rule],
+        rewrite: Rewrite,
+        limit: int | None = None,
+        effort: float = 1.0,
+        issue_orders: Sequence[str] = ISSUE_ORDERS[:1],
+    ) -> None:
+        most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
+        self.most = most if limit is None else min(most, limit)
+        self.judge = Judge(costs, rules, rewrite, self.most, issue_orders)
+        self.judge.start(graph, moves)
+
+    @property
+    def judged(self) -> int:
+        """The number of rewritten graphs that were built."""
+        return self.judge.judged
+
+    def run(self, until_s: float = math.inf) -> list[Sounded]:
+        """Return the non-dominated graphs in time and memory, fastest first.
+
+        The search stops when nothing promising is left, nothing new is found, the limit is reached, or
+        `time.perf_counter()` passes `until_s`.
+        """
+        judge = self.judge
+        judge.until_s = until_s
+        quiet = turn = 0
+        while judge.waiting and judge.has_more and quiet < QUIET:
+            order = ORDERS[turn % len(ORDERS)]
+            best = min(judge.waiting, key=order)
+            judge.waiting.remove(best)
+            if judge.is_promising(best):
+                turn += 1
+                quiet = 0 if self._expand(best) else quiet + 1
+        Sweeps(judge).run()
+        return sorted(judge.front, key=lambda s: s.cost)
+
+    def _expand(self, parent: Sounded) -> bool:
+        """Evaluate all single moves of a graph, combine those that help, and apply their rules repeatedly.
+
+        Returns True if the front improved.
+        """
+        before = list(self.judge.front)
+        offers = parent.offers(self.judge.rules)
+        made = [(move, self.judge.judge(parent, move, offers)) for move in offers.tied()]
+        for order in ORDERS:
+            helping = [(m, c) for m, c in made if c is not None and order(c) < order(parent)]
+            vain = {m for m, c in made if c is None or order(c) >= order(parent)}
+            helping.sort(key=lambda found: order(found[1]))
+            best: dict[str, Sounded] = {}
+            for move, child in helping:
+                best.setdefault(move.rule, child)
+            joined = self._joined(helping, order)
+            for rule, child in best.items():
+                self._pursue(child if joined is None else joined, rule, order, vain)
+        return self.judge.front != before
+
+    def _joined(self, helping: Sequence[tuple[Move, Sounded]], order: Order) -> Sounded | None:
+        """Apply the moves that help one after the other, best first, as long as they do; None where only one does."""
+        if len(helping) < 2:
+            return None
+        first = current = helping[0][1]
+        for move, _ in helping[1:]:
+            further = self.judge.judge_further(current, move)
+            if further is not None and order(further) < order(current):
+                current = further
+        return None if current is first else current
+
+    def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
+        """Apply one rule repeatedly as long as it helps; moves that did not help once are not tried again."""
+        tried = set(vain)
+        while True:
+            offers = start.offers(self.judge.rules)
+            best = start
+            for move in offers.tied():
+                if move.rule != rule or move in tried:
+                    continue
+                child = self.judge.judge(start, move, offers)
+                if child is None or order(child) >= order(start):
+                    tried.add(move)
+                elif order(child) < order(best):
+                    best = child
+            if best is start:
+                return
+            start = best

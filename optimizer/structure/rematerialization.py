@@ -1,0 +1,96 @@
+"""Rematerialization passes over a program, one place after the other: shared work is repeated for all its readers.
+
+A rule that recomputes inside a reader a value shared with other readers costs a little, reader by reader, until the
+last of them has absorbed it: then a block and its result are gone. A search from program to program gives up on the
+way. So here a shared block is moved into all its readers at once (rematerialization, Briggs, Cooper and Torczon,
+PLDI 1992), one block after the other through the program, and stays where that does not help. Of a chain of equal
+steps some are absorbed and some are not: moves of equal layers, which go together, never find that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tapestry.optimizer.structure.evaluation import Judge, Sounded
+from tapestry.rewrites import Move, Offers
+from tapestry.teg.graph import Block, Graph
+
+# Bounds on memory that a program is swept under, from its own up.
+LEVELS = 6
+
+
+class Sweeps:
+    """A runner of rematerialization passes over the graphs of a front."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.repeating = {rule.name for rule in judge.rules if rule.duplicates}
+
+    def run(self) -> None:
+        """Refine the fastest and the smallest graph of the front, under memory bounds from the least upwards."""
+        front = sorted(self.judge.front, key=lambda s: s.cost) if self.repeating else []
+        for start in dict.fromkeys((*front[-1:], *front[:1])):
+            least = start.cost.peak_memory_bytes
+            met = self._sweep(start, None)
+            for bound in sorted({least, *(b for b in met if b > least)})[:LEVELS] if met else ():
+                self._sweep(start, bound)
+
+    def _sweep(self, current: Sounded, bound: int | None) -> set[int]:
+        """Move shared blocks into their readers where that saves time and keeps the memory within the bound.
+
+        Returns the peak memories of all faster graphs.
+        """
+        met: set[int] = set()
+        tried: set[str] = set()
+        offers = None
+        while self.judge.has_more:
+            offers = offers or current.offers(self.judge.rules)
+            block = next((b for b in self._shared(offers) if b.site not in tried), None)
+            if block is None:
+                break
+            tried.add(block.site)
+            child = self._carried(current, offers, block)
+            if child is None or child.cost.time_ticks >= current.cost.time_ticks:
+                continue
+            met.add(child.cost.peak_memory_bytes)
+            if bound is None or child.cost.peak_memory_bytes <= bound:
+                current, offers = child, None
+        return met
+
+    def _shared(self, offers: Offers) -> Iterator[Block]:
+        """Yield the blocks, in program order, that each of their readers can absorb."""
+        graph = offers.graph
+        for block in graph.blocks:
+            readers = _readers(graph, block)
+            if len(readers) > 1 and all(self._repeats(offers, reader, block) for reader in readers):
+                yield block
+
+    def _repeats(self, offers: Offers, reader: Block, block: Block) -> bool:
+        return any(move.rule in self.repeating for move in _taking_in(offers, reader, block))
+
+    def _carried(self, start: Sounded, offers: Offers, block: Block) -> Sounded | None:
+        """Recompute a block in all its readers instead, and evaluate the graph; None where a reader cannot."""
+        graph, moves, changes = start.graph, start.moves, None
+        while block.site in graph.by_site:
+            if changes is not None:
+                offers = offers.after(graph, changes)
+            readers = _readers(graph, block)
+            move = next((m for reader in readers for m in _taking_in(offers, reader, block)), None)
+            made = self.judge.rewritten(graph, move) if move is not None else None
+            if made is None or len(_readers(made.graph, block)) >= len(readers):
+                return None
+            graph, moves, changes = made.graph, (*moves, *made.moves), made.changes
+        return self.judge.kept(graph, moves, offers, changes) if changes is not None else None
+
+
+def _readers(graph: Graph, block: Block) -> list[Block]:
+    """Return the blocks that read a result of a block of this site, each once."""
+    return list(dict.fromkeys(r for t in block.outputs if t in graph.readers for r, _ in graph.readers[t]))
+
+
+def _taking_in(offers: Offers, reader: Block, block: Block) -> Iterator[Move]:
+    """Yield the moves whose match consists of this reader and this block, according to the tensors it reads."""
+    place = offers.places.get(reader.site)
+    for offer in place.offers if place is not None else ():
+        if offer.move.place == reader.site and sorted(offer.reads) == sorted((*reader.inputs, *block.inputs)):
+            yield offer.move

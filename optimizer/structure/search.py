@@ -1,0 +1,230 @@
+"""Structural moves: proposing rewritten graphs, whole classes of equal places at a time.
+
+A rule that fails, produces a result of another type, does not end or grows the program without bound is
+disabled from then on, with its reason; the search continues with the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from tapestry.costmodel.block_cost import base_flops
+from tapestry.costmodel.unsharded import UnshardedCosts
+from tapestry.hardware.mesh import Device
+from tapestry.optimizer.run.variants import Settings, Variant, inherit, new_variant
+from tapestry.optimizer.structure.presearch import Sounding
+from tapestry.rewrites import (
+    RECOMPOSITION,
+    Changes,
+    Move,
+    Offers,
+    Rule,
+    RuleError,
+    Saturated,
+    StaleMove,
+    apply_all,
+    find_tied,
+    saturate,
+)
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.placement import ORDERS
+
+# How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
+# A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
+MOST_BLOCKS_TIMES, MOST_BLOCKS_MORE, MOST_FLOPS_TIMES = 32, 4096, 1e7
+
+# Kinds of spelled out operators in one program, a generous bound: each is found in all equal layers at once.
+MOST_RECOMPOSITIONS = 200
+
+
+class StructuralSearch:
+    """The candidate structural moves left to try, and the number of times each rule led to a better front.
+
+    `taken` holds per variant's number the candidate moves already used, each as its place in the list at that time:
+    with them the remaining list can be rebuilt. `refused` gives the reason why a rule is not used any more.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self.saturating = tuple(r for r in self.rules if r.saturating)
+        self.endless = tuple(r for r in self.rules if not r.saturating)
+        self.recompositions = tuple(r for r in self.rules if r in RECOMPOSITION)
+        self.known: set[str] = set()
+        self.applied = {r.name: 0 for r in self.rules}
+        self.improved = {r.name: 0 for r in self.rules}
+        self.refused: dict[str, str] = {}
+        self.taken: dict[int, list[int]] = {}
+        self._offers: dict[int, Offers] = {}
+        self._left: dict[int, list[Move]] = {}
+        self._origins: dict[int, tuple[Graph, int, Changes]] = {}
+        self._most = (inf, inf)
+
+    def simplified(self, graph: Graph) -> tuple[Graph, tuple[Move, ...]]:
+        """Saturate the graph by the terminating rules and recompose expanded operators; return it and the moves to
+        it.
+
+        This happens only here: the search may keep its own later expansions.
+        """
+        result = self._saturated(graph, None)
+        moves, graph = list(result.moves), result.graph
+        for _ in range(MOST_RECOMPOSITIONS):
+            try:
+                usable = [r for r in self.recompositions if r.name not in self.refused]
+                again = find_tied(graph, usable)[:1]
+                if not again:
+                    break
+                applied = apply_all(graph, again, {r.name: r for r in self.rules})
+            except RuleError as error:
+                self.refuse(error.rule, error.reason)
+                continue
+            result = self._saturated(applied.graph, applied.changes)
+            moves, graph = [*moves, *again, *result.moves], result.graph
+        for move in moves:
+            self.applied[move.rule] += 1
+        return graph, tuple(moves)
+
+    def sounding(
+        self,
+        graph: Graph,
+        moves: tuple[Move, ...],
+        device: Device,
+        settings: Settings,
+        limit: int | None,
+        effort: float = 1.0,
+        orders: Sequence[str] = ORDERS[:1],
+    ) -> Sounding:
+        """Build a presearch over the graphs that rewriting alone derives on one device; pinned blocks stay.
+
+        `effort` is the share of the evaluations that the program's size warrants, `orders` are the issue orders to
+        choose from.
+        """
+
+        def rewrite(before: Graph, move: Move) -> Saturated | None:
+            after = self._rewritten(before, move)
+            return after if after is not None and settings.keeps_pins(after.graph) else None
+
+        costs = UnshardedCosts(device, settings.compute_dtype)
+        return Sounding(graph, moves, costs, self.endless, rewrite, limit, effort, orders)
+
+    def propose(
+        self, parent: Variant, number: int, rng: np.random.Generator
+    ) -> tuple[Graph, tuple[Move, ...], str] | None:
+        """Propose a rewritten graph not seen before, with its history and the rule; None when there is none to try.
+
+        `number` is the future number of the variant of this graph.
+        """
+        offers = self._offered(parent)
+        count = Counter(move.rule for move in offers)
+        weight = np.array([self._chance(move.rule) / count[move.rule] for move in offers])
+        if not weight.any():
+            return None
+        place = int(rng.choice(len(offers), p=weight / weight.sum()))
+        move = offers.pop(place)
+        self.taken.setdefault(parent.number, []).append(place)
+        made = self._rewritten(parent.graph, move)
+        if made is None or made.graph.structural_hash in self.known:
+            return None
+        self.known.add(made.graph.structural_hash)
+        self._origins[number] = (made.graph, parent.number, made.changes)
+        return made.graph, (*parent.moves, *made.moves), move.rule
+
+    def _rewritten(self, graph: Graph, move: Move) -> Saturated | None:
+        """Apply a move and simplify; return the graph, all moves and changes, or None if the move or its rule fails."""
+        if move.rule in self.refused:
+            return None
+        try:
+            applied = apply_all(graph, [move], {r.name: r for r in self.rules})
+            self._check_size(graph, applied.graph, move)
+        except StaleMove:
+            return None
+        except RuleError as error:
+            self.refuse(error.rule, error.reason)
+            return None
+        cleaned = self._saturated(applied.graph, applied.changes)
+        self.applied[move.rule] += 1
+        return Saturated(cleaned.graph, [move, *cleaned.moves], applied.changes | cleaned.changes)
+
+    def refuse(self, rule: str, reason: str) -> None:
+        """Disable a rule, and remember the reason."""
+        self.refused.setdefault(rule, reason)
+
+    def _saturated(self, graph: Graph, changes: Changes | None) -> Saturated:
+        while True:
+            try:
+                usable = [r for r in self.saturating if r.name not in self.refused]
+                return saturate(graph, usable, changes=changes)
+            except RuleError as error:
+                self.refuse(error.rule, error.reason)
+
+    def _offered(self, parent: Variant) -> list[Move]:
+        """Return the candidate moves not yet tried on a variant."""
+        if parent.number not in self._left:
+            known = self._known_offers(parent)
+            for failure in known.failures:
+                self.refuse(*failure)
+            offers = known.tied()
+            for place in self.taken.get(parent.number, ()):
+                del offers[place]
+            self._offers[parent.number], self._left[parent.number] = known, offers
+        return self._left[parent.number]
+
+    def _known_offers(self, parent: Variant) -> Offers:
+        """Return the candidate moves of a variant, updated from those of its parent where they are known."""
+        graph, origin, changes = self._origins.pop(parent.number, (None, 0, None))
+        if graph is parent.graph and changes is not None and origin in self._offers:
+            return self._offers[origin].after(graph, changes)
+        return Offers.of(parent.graph, self.endless)
+
+    def start(self, given: Graph) -> None:
+        """Set the limits on the size of a rewritten program, before the first move."""
+        flops = max(base_flops(given), 1)
+        self._most = (MOST_BLOCKS_TIMES * len(given.blocks) + MOST_BLOCKS_MORE, MOST_FLOPS_TIMES * flops)
+
+    def _check_size(self, before: Graph, after: Graph, move: Move) -> None:
+        """Raise `RuleError` for a graph larger than any that could lead to a better program."""
+        for unit, measure, most in zip(("blocks", "flops"), (_blocks, base_flops), self._most, strict=True):
+            size = measure(after)
+            if size > most and size > measure(before):
+                raise RuleError(
+                    move.rule,
+                    f"grows the program without bound: {size:.4g} {unit} after {move}, more than {most:.4g}",
+                )
+
+    def _chance(self, rule: str) -> float:
+        """Compute a rule's weight: a floor for every rule, more for those that helped, zero if disabled.
+
+        The number of candidate moves of a rule does not count.
+        """
+        if rule in self.refused:
+            return 0.0
+        return (1.0 + 3.0 * self.improved[rule]) / (1.0 + 0.5 * self.applied[rule])
+
+
+def _blocks(graph: Graph) -> int:
+    return len(graph.blocks)
+
+
+def try_child(
+    structural: StructuralSearch,
+    parent: Variant,
+    number: int,
+    settings: Settings,
+    rng: np.random.Generator,
+    limit: int | None,
+) -> tuple[Variant | None, str, int]:
+    """Propose, compile and polish one child; return it (or None), its rule and the evaluations spent.
+
+    `limit` bounds the evaluations spent on the plans it inherits.
+    """
+    proposal = structural.propose(parent, number, rng)
+    if proposal is None:
+        return None, "", 0
+    graph, moves, rule = proposal
+    if not settings.keeps_pins(graph):
+        return None, "", 0
+    child = new_variant(number, parent.machine, graph, moves, settings)
+    return child, rule, inherit(child, parent, limit)

@@ -1,0 +1,62 @@
+"""Application of moves by specified rules: what `rewrites.apply` does, without the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tapestry.rewrites.finding import first_root
+from tapestry.rewrites.match import alternatives
+from tapestry.rewrites.move import Move, StaleMove
+from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.neighborhood import Changes, changes_of
+from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.rule import Match, Rule
+from tapestry.rewrites.tracked_graph import Sight
+from tapestry.teg.graph import Graph
+
+Rules = Mapping[str, Rule]
+
+
+class Applied(NamedTuple):
+    """The rewritten graph, and its changes, for `Offers.after`."""
+
+    graph: Graph
+    changes: Changes
+
+
+def carried_out(graph: Graph, moves: Iterable[Move], rules: Rules) -> Applied:
+    """Apply several moves, one after the other, in one copy of the graph.
+
+    Raises:
+        StaleMove: a move does not fit, because of the graph or of a move before it.
+        RuleError: a rule's right side does not fit its left side here.
+    """
+    draft = Draft(graph)
+    for move in moves:
+        for part in move.single():
+            carry_out(draft, *resolve(draft, part, rules))
+    changes = changes_of(draft)
+    return Applied(draft.graph(), changes)
+
+
+def resolve(draft: Draft, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
+    """Find the rule, match and single move that a move names.
+
+    Raises:
+        StaleMove: there is no such rule, place, match or choice.
+    """
+    if move.rule not in rules:
+        raise StaleMove(move, f"there is no rule {move.rule!r}")
+    root = first_root(draft, move)
+    if root is None:
+        raise StaleMove(move, f"there is no block {move.place!r}")
+    offered = []
+    for other, match in alternatives(Sight(draft), rules[move.rule], root):
+        if other == move:
+            return rules[move.rule], match, move
+        offered.append(other)
+    if not offered:
+        operator = draft.blocks[root].operator
+        raise StaleMove(move, f"the rule does not fit the {operator!r} block there, or its guard forbids it")
+    raise StaleMove(move, f"what there is: {'; '.join(map(str, offered))}")

@@ -1,0 +1,76 @@
+"""The catalogues: meshes, devices, rules, operators, objectives; read once, the same for all clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from tapestry.service import catalogs
+from tapestry.service.api.answers import revalidated
+from tapestry.service.api.models import CatalogueAnswer
+from tapestry.service.api.openapi_parts import KEPT, json_answer, problems
+from tapestry.service.api.problems import Problem
+from tapestry.service.requests import Fault
+from tapestry.service.rules import rules
+
+FOR_A_MINUTE = "private, max-age=60"
+PLUGINS = "What others have added by installing it, and what of it was left out and why."
+Read = Callable[[], list[dict[str, Any]]]
+CATALOGUES: tuple[tuple[str, Read, str], ...] = (
+    ("meshes", catalogs.meshes, "Machines that plans can be made for."),
+    ("devices", catalogs.devices, "Devices that machines are made of, every figure with its unit."),
+    ("rules", rules, "How programs and placements may be changed."),
+    ("operators", catalogs.operators, "What blocks of a program may compute."),
+    ("objectives", catalogs.objectives, "What plans can be judged by."),
+)
+
+
+def new_router() -> APIRouter:
+    """Build the endpoints of all catalogues: the list of each, and each member by its name."""
+    router = APIRouter(prefix="/v1", tags=["catalogues"])
+    for name, read, summary in CATALOGUES:
+        kept = cache(read)
+        _add_list(router, name, kept, summary)
+        _add_member(router, name, kept, summary)
+    _add_list(router, "plugins", cache(catalogs.plugins), PLUGINS)
+    return router
+
+
+def _add_list(router: APIRouter, name: str, read: Read, summary: str) -> None:
+    def list_all(request: Request) -> Response:
+        return revalidated(request, {"items": read()}, FOR_A_MINUTE)
+
+    list_all.__doc__ = summary
+    router.add_api_route(
+        f"/{name}",
+        list_all,
+        response_model=CatalogueAnswer,
+        responses=KEPT | problems(),
+        operation_id=f"list_{name}",
+        summary=f"List {name}",
+    )
+
+
+def _add_member(router: APIRouter, name: str, read: Read, summary: str) -> None:
+    def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
+        by_name = {item["name"]: item for item in read()}
+        if member not in by_name:
+            said = f"nothing among the {name} is called {member[:80]!r}"
+            near = tuple(get_close_matches(member[:80], by_name, n=3))
+            raise Problem(404, "unknown_id", said, (Fault("#path/member", said, near),))
+        return revalidated(request, by_name[member], FOR_A_MINUTE)
+
+    get_one.__doc__ = f"One of the {name} by its name."
+    router.add_api_route(
+        f"/{name}/{{member}}",
+        get_one,
+        response_class=Response,
+        responses=json_answer(summary, read()[0]) | problems(404),
+        operation_id=f"get_{name}",
+        summary=f"Show one of the {name}",
+    )

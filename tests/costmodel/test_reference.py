@@ -1,0 +1,71 @@
+"""Tests that the fast path equals the reference cost model: every integer cost of every plan, on every mesh."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tapestry.costmodel.plan_space import PlanSpace
+from tapestry.costmodel.reference import plain_cost
+from tapestry.hardware import load_mesh
+from tapestry.hardware.mesh import Mesh
+from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.mesh import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tests.costmodel.programs import GRAPHS, MESHES, random_genes
+from tests.hardware.simulator.programs import machine, random_program
+from tests.teg.sharding import programs as float_programs
+
+OTHER_SHAPES = (
+    MeshShape.of(gpu=1),
+    MeshShape.of(gpu=6),
+    MeshShape.of(node=3, gpu=2),
+    MeshShape.of(node=2, gpu=6),
+    MeshShape.of(pod=2, node=2, gpu=2),
+)
+
+
+def assert_equal_costs(graph: Graph, mesh: Mesh, seed: int, plans: int, dtype: str | None = None) -> None:
+    rng = np.random.default_rng(seed)
+    space = PlanSpace(graph, mesh, compute_dtype=dtype)
+    for genes in (space.abstract_genes(), *(random_genes(rng, space) for _ in range(plans))):
+        placements = space.placements(genes)
+
+        fast = space.evaluate(genes)
+
+        assert fast.tolist() == plain_cost(graph, placements, mesh, dtype).vector().tolist(), placements
+
+
+@pytest.mark.parametrize("mesh", [MESHES[0], *(pytest.param(m, marks=pytest.mark.slow) for m in MESHES[1:])])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_hand_made_graphs(name: str, mesh: str) -> None:
+    assert_equal_costs(GRAPHS[name](), load_mesh(mesh), seed=1, plans=4)
+
+
+@pytest.mark.parametrize("shape", OTHER_SHAPES, ids=lambda m: "x".join(str(n) for _, n in m.axes))
+def test_other_shapes(shape: MeshShape) -> None:
+    for name in ("convolutions", "attention"):
+        assert_equal_costs(GRAPHS[name](), machine(shape), seed=2, plans=4)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
+def test_random_graphs(seed: int, mesh: str) -> None:
+    rng = np.random.default_rng(seed)
+    make = (random_program, float_programs.random_program)[int(rng.integers(2))]
+    assert_equal_costs(make(rng), load_mesh(mesh), seed, plans=2, dtype="fp32")
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(MESHES))
+def test_many_random_graphs(seed: int, mesh: str) -> None:
+    graph = random_program(np.random.default_rng(seed), steps=12)
+    assert_equal_costs(graph, load_mesh(mesh), seed, plans=2, dtype="fp32")
+
+
+def test_a_plan_that_leaves_devices_idle_is_costed_on_those_that_work() -> None:
+    graph, mesh = GRAPHS["attention"](), load_mesh("dgx-h100")
+    part = plain_cost(graph, Placements(devices="gpu:2"), mesh)
+    assert len(part.peak_per_device) == 2
+    assert part.compute_flops == 2 * plain_cost(graph, Placements(devices="gpu:1"), mesh).compute_flops

@@ -1,0 +1,115 @@
+"""Tests of constraints: written as by people, refused with what is known, explained if nothing satisfies them."""
+
+import pytest
+
+from tapestry.hardware import load_mesh
+from tapestry.optimizer import Budget, Constraint, Result, optimize, parse_constraint
+from tapestry.optimizer.archive.constraints import all_constraints
+from tests.costmodel.programs import GRAPHS
+
+EIGHT = load_mesh("dgx-h100")
+
+
+@pytest.mark.parametrize(
+    ("text", "objective", "bound"),
+    [
+        ("peak_memory_bytes<=60GiB", "peak_memory_bytes", 60 * 2**30),
+        ("peak_memory_bytes <= 1.5 GB", "peak_memory_bytes", 1.5e9),
+        ("traffic_bytes<=0", "traffic_bytes", 0.0),
+        ("total_memory_bytes<1e3KiB", "total_memory_bytes", 1_024_000),
+        ("time_s<=2.5ms", "time_s", 0.0025),
+        ("time_s<=3", "time_s", 3.0),
+        ("compute_flops<=2Tflop", "compute_flops", 2e12),
+        ("energy_j<=1Wh", "energy_j", 3600.0),
+        ("price_usd<=0.25USD", "price_usd", 0.25),
+    ],
+)
+def test_bounds_in_any_unit(text: str, objective: str, bound: float) -> None:
+    found = parse_constraint(text)
+    assert (found.objective, found.bound) == (objective, pytest.approx(bound, rel=1e-15))
+    assert parse_constraint(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("peak_memory_bytes", "is not of the form objective<=number"),
+        ("peak_memory_bytes>=3", "is not of the form objective<=number"),
+        ("peak_memory_bytes<=many", "is not of the form objective<=number"),
+        ("peak_memory_bytes<=-1", "is not of the form objective<=number"),
+        ("peak_memory_bytes<=1.2.3", "'1.2.3' is not a number"),
+        ("memory_bytes<=1", "unknown objective 'memory_bytes'; did you mean .*total_memory_bytes"),
+        ("speed<=1", "unknown objective 'speed'; known are time_s"),
+        ("peak_memory_bytes<=60s", "peak_memory_bytes is in B; known units are B, KB"),
+        ("time_s<=60GiB", "time_s is in s; known units are s, ms"),
+    ],
+)
+def test_what_is_no_bound_is_told_what_would_be(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_constraint(text)
+
+
+def test_the_devices_capacity_is_a_bound_unless_a_tighter_one_is_given() -> None:
+    capacity = Constraint("peak_memory_bytes", float(EIGHT.device.memory_bytes), "B")
+    assert all_constraints((), EIGHT) == (capacity,)
+    assert all_constraints(("time_s<=1",), EIGHT) == (Constraint("time_s", 1.0, "s"), capacity)
+    assert all_constraints(("peak_memory_bytes<=1GiB",), EIGHT) == (
+        Constraint("peak_memory_bytes", 2.0**30, "B"),
+    )
+    assert all_constraints(("peak_memory_bytes<=9TiB",), EIGHT)[1] == capacity
+
+
+def search(*constraints: str) -> Result:
+    graph = GRAPHS["attention"]()
+    return optimize(graph, EIGHT, budget=Budget(evaluations=1500), islands=1, constraints=constraints)
+
+
+def test_every_plan_satisfies_a_bound_that_can_be_kept() -> None:
+    free = search()
+    assert any(p.cost["peak_memory_bytes"] > 2500 for p in free.frontier)
+    bound = search("peak_memory_bytes<=2500B")
+    assert bound.frontier
+    assert bound.shortfall is None
+    assert all(p.cost["peak_memory_bytes"] <= 2500 and p.feasible for p in bound.frontier)
+
+
+def test_a_bound_of_zero_can_be_kept() -> None:
+    found = search("traffic_bytes<=0")
+    assert found.frontier
+    assert {p.cost["traffic_bytes"] for p in found.frontier} == {0}
+
+
+def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
+    result = search("peak_memory_bytes<=100B", "time_s<=1s")
+
+    assert result.frontier == ()
+    shortfall = result.shortfall
+    assert shortfall is not None
+    assert shortfall.constraint == Constraint("peak_memory_bytes", 100.0, "B")
+    needed = shortfall.nearest.cost["peak_memory_bytes"]
+    assert shortfall.value == needed > 100
+    assert not shortfall.nearest.feasible
+    assert str(shortfall) == (
+        f"no plan satisfies peak_memory_bytes<=100B: the nearest needs peak_memory_bytes = {needed} B, "
+        f"{needed - 100} B ({(needed - 100) / 100:.1%}) too much"
+    )
+
+
+@pytest.mark.slow
+def test_the_nearest_plan_is_near() -> None:
+    """Check that the search works on the violated bound: the nearest plan needs no more than the smallest one."""
+    smallest = min(p.cost["peak_memory_bytes"] for p in search().frontier)
+    shortfall = search("peak_memory_bytes<=100B").shortfall
+    assert shortfall is not None
+    assert shortfall.value <= 1.1 * smallest
+
+
+@pytest.mark.parametrize("unkept", ["time_s<=0", "time_s<=1ns"])
+def test_a_zero_bound_that_is_kept_is_not_blamed(unkept: str) -> None:
+    """Check that `traffic_bytes<=0`, kept as nothing moves in the nearest plan, is not blamed; the time bound is."""
+    shortfall = search("traffic_bytes<=0", unkept).shortfall
+    assert shortfall is not None
+    assert shortfall.constraint == parse_constraint(unkept)
+    assert shortfall.nearest.cost["traffic_bytes"] == 0
+    assert "no plan satisfies time_s<=" in str(shortfall)
+    assert str(shortfall).endswith("too much")

@@ -1,0 +1,148 @@
+"""Tests of the presearch: improvements are followed, one rule as long as it helps, within a limit."""
+
+from pathlib import Path
+
+import pytest
+
+from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
+from tapestry.hardware import load_mesh
+from tapestry.hardware.timing import TICKS_PER_S
+from tapestry.optimizer import Budget, optimize
+from tapestry.optimizer.run.variants import Settings
+from tapestry.optimizer.structure.presearch import Sounding
+from tapestry.optimizer.structure.rematerialization import Sweeps
+from tapestry.optimizer.structure.search import StructuralSearch
+from tapestry.rewrites import replay
+from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.rules import rule_named
+from tapestry.teg.graph import Graph
+from tapestry.teg.importers import from_onnx
+from tapestry.teg.sharding.placement import Placements
+from tests.optimizer.searches import EIGHT, search
+
+MESH = load_mesh("dgx-h100").part((("gpu", 1),))
+GRAPHS = Path(__file__).parent.parent / "data" / "graphs"
+VIEWS = ("view_of_view", "identity_view", "concat_of_concat", "slice_of_concat")
+
+
+def four_heads() -> Graph:
+    """Build four small products of one tensor: one wide product saves three launches."""
+    b = Sketch("four_heads")
+    x = b.tensor("x", 64, 512)
+    heads = [b.contract("mk,kn->mn", x, b.tensor(n, 512, 64, role="parameter")) for n in "qkvg"]
+    return b.result(*heads)
+
+
+def sounding(graph: Graph, *names: str, limit: int | None = None) -> Sounding:
+    structural = StructuralSearch([rule_named(n) for n in (*names, *VIEWS)])
+    return structural.sounding(graph, (), MESH.device, Settings(), limit)
+
+
+def test_a_rule_is_pursued_as_long_as_it_helps() -> None:
+    graph = four_heads()
+    fastest = sounding(graph, "merge_contracts").run()[0]
+    assert [b.operator for b in fastest.graph.blocks].count("contract") == 1
+    assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
+    tally = plain_cost(fastest.graph, Placements(), MESH)
+    assert fastest.cost == (tally.time_ticks, tally.peak_memory_bytes)
+
+
+def test_moves_that_help_are_made_together() -> None:
+    b = Sketch("pairs")
+    made = []
+    for k in range(6):
+        x = b.tensor(f"x{k}", 64, 64 + k)
+        weights = [b.tensor(f"{n}{k}", 64 + k, 8, role="parameter") for n in "wv"]
+        made += [b.contract("mk,kn->mn", x, w) for w in weights]
+    found = sounding(b.result(*made), "merge_contracts")
+    (fastest, *_) = found.run()
+    assert [b.operator for b in fastest.graph.blocks].count("contract") == 6
+    assert found.judged < 6 * 6, "not one search for each of the six, one after the other"
+
+
+def test_a_sounding_ends_in_time() -> None:
+    graph = four_heads()
+    (only,) = sounding(graph, "merge_contracts").run(until_s=0.0)
+    assert only.graph is graph
+
+
+def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
+    front = sounding(four_heads(), "merge_contracts").run()
+    assert len(front) > 1
+    times, bytes_ = zip(*(s.cost for s in front), strict=True)
+    assert list(times) == sorted(set(times))
+    assert list(bytes_) == sorted(set(bytes_), reverse=True)
+
+
+def steps(count: int) -> Graph:
+    """Build states, each computed from the previous one by a cheap cell; each is read by a wide cell of its own too."""
+    b = Sketch("steps")
+    wide, state = b.tensor("wide", 1024, 256), b.tensor("state", 256)
+    results = []
+    for _ in range(count):
+        state = b.cell(("add", ("input", 0), ("const", 1.0)), {state: "n"})
+        results.append(b.cell(("mul", ("input", 0), ("input", 1)), {wide: "mn", state: "n"}))
+    return b.result(*results, state)
+
+
+def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
+    graph = steps(4)
+    search = sounding(graph, "fuse_shared_cell", "fuse_broadcast_cell", "fuse_cells")
+    Sweeps(search.judge).run()
+    fastest = min(search.judge.front, key=lambda s: s.cost)
+    assert [b.operator for b in graph.blocks].count("cell") == 8
+    assert [b.operator for b in fastest.graph.blocks].count("cell") == 5  # four wide ones and the last state
+    assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
+
+
+def test_memory_is_saved_in_all_layers_before_it_shows() -> None:
+    """Check that weights folded into products (slower) spare a tensor per layer; the peak sinks with the last one."""
+    b = Sketch("layers")
+    x = b.tensor("x", 64, 512)
+    for k in range(3):
+        w, v, u = (b.tensor(f"{n}{k}", 512, 512, role="parameter") for n in "wvu")
+        left, right = b.contract("mk,kn->mn", x, w), b.contract("mk,kn->mn", x, v)
+        x = b.contract("mk,kn->mn", b.contract("mn,ln->ml", left, right), b.contract("ml,lk->mk", x, u))
+    graph = b.result(x)
+    least = sounding(graph, "flatten_contract").run()[-1]
+    assert least.cost.peak_memory_bytes < max(live_bytes(graph))
+
+
+def test_a_limit_is_kept() -> None:
+    search = sounding(four_heads(), "merge_contracts", limit=3)
+    search.run()
+    assert search.judged == 3
+
+
+def test_what_costs_more_is_left_alone() -> None:
+    graph = four_heads()
+    assert [s.graph for s in sounding(graph, "expand_contract", "split_reduce").run()] == [graph]
+
+
+def test_a_start_that_nothing_can_be_made_of_is_the_front() -> None:
+    graph = four_heads()
+    (only,) = Sounding(graph, (), UnshardedCosts(MESH.device), (), lambda *_: None).run()
+    assert only.graph is graph
+
+
+@pytest.mark.slow
+def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
+    graph = from_onnx(GRAPHS / "taso_nasrnn_h512_t5.onnx")
+    rules = ("merge_contracts", "fuse_cells", "canonical_cell", "view_into_cell", *VIEWS)
+    objectives = ("time_s", "peak_memory_bytes")
+    result = optimize(graph, MESH, objectives, budget=Budget(evaluations=2000), islands=1, rules=rules)
+    assert result.stopped == "converged"
+    fastest = result.frontier[0]
+    assert any(move.rule == "merge_contracts" for move in fastest.moves)
+    tally = plain_cost(fastest.graph, Placements(), MESH)
+    assert fastest.cost["time_s"] == tally.time_ticks / TICKS_PER_S
+    assert fastest.cost["time_s"] < 0.25 * plain_cost(graph, Placements(), MESH).time_ticks / TICKS_PER_S
+
+
+def test_a_part_of_one_device_begins_with_what_is_found_for_a_device_alone() -> None:
+    seeds = search(search=False)
+    alone = search(mesh=EIGHT.part((("gpu", 1),)), search=False)
+    part = [p for p in seeds.frontier if p.placements.devices == "gpu:1"]
+    assert part[0].cost["time_s"] == alone.frontier[0].cost["time_s"]
+    assert any(block.operator == "fused" for block in part[0].graph.blocks)
