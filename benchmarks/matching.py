@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.setting import find_models, write
-from tapestry.rewrites import Move, Offers, Rule, apply_all, catalogue, find, find_tied, saturate
+from tapestry.rewrites import Move, Rule, Worklist, apply_all, catalogue, find, find_tied, saturate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
 
@@ -58,7 +58,7 @@ class Clock:
 def measure(graph: Graph, rules: Sequence[Rule], seconds: float, rng: np.random.Generator) -> dict[str, Any]:
     """Measure one program and return its figures; `seconds` bounds the moves that are tried one after the other."""
     cold, listing, tied, applying, updating, again = (Clock() for _ in range(6))
-    offers = cold.time(lambda: Offers.of(graph, rules))
+    offers = cold.time(lambda: Worklist.of(graph, rules))
     moves = listing.time(offers.moves)
     classes = tied.time(offers.tied)
     stop, wrong = time.perf_counter() + seconds, 0
@@ -91,7 +91,7 @@ def measure(graph: Graph, rules: Sequence[Rule], seconds: float, rng: np.random.
 
 
 def _after(
-    offers: Offers,
+    offers: Worklist,
     move: Move,
     rng: np.random.Generator,
     clocks: tuple[Clock, Clock, Clock, Clock, Clock],

@@ -23,7 +23,7 @@ from tapestry.optimizer.placement.island import (
     _new_plan,
     _pick,
     _select,
-    offer,
+    insert_one,
 )
 from tapestry.optimizer.placement.rng import unit
 from tapestry.optimizer.placement.variation import vary
@@ -90,7 +90,7 @@ def record_epoch(space, state, search, archive, goal, stream, rule_weight, seen,
             evaluate(space, state, child[0], child[1], child[2], raw)
             done += 1
             _note(witness, child, raw, digest[0])
-            offer(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
+            insert_one(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
     return done
 
 

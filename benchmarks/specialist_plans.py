@@ -14,7 +14,7 @@ from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements, whole_strategy
 from tapestry.teg.sharding.spec import WHOLE, Split
-from tapestry.teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
+from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
 
 Wish = Callable[[Block, int], bool]
 """Whether index dimension k of a block is the one meant."""
@@ -111,7 +111,7 @@ def _where_read(graph: Graph, source: Block, placed: dict[str, Placement]) -> St
             if block.site not in placed or read_of(graph, block.site, k).root != tensor:
                 continue
             read = read_of(graph, block.site, k)
-            spec = needed_spec(
+            spec = consumer_spec(
                 read.rows, graph.tensors[tensor].shape, block.signature, placed[block.site].strategy
             )
             return whole_strategy(rank) if spec.is_windowed else Strategy(spec.dims)

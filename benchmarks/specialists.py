@@ -28,7 +28,7 @@ from benchmarks.specialist_plans import (
     tensor_and_sequence_parallel,
     tensor_parallel,
 )
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Budget, Plan, Result, Verification, optimize, verify_plan
 from tapestry.optimizer.archive.report import costs_of
@@ -80,7 +80,7 @@ CASES = (
 def hand_made(recipe: Recipe, graph: Graph, mesh: Mesh) -> Plan:
     """Build a recipe's plan, with its costs by the reference cost model."""
     placements = lay(recipe, graph, MeshShape(mesh.axis_sizes))
-    cost = costs_of(plain_cost(graph, placements, mesh).vector(), mesh)
+    cost = costs_of(reference_cost(graph, placements, mesh).vector(), mesh)
     return Plan(graph, placements, (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
 
 

@@ -25,14 +25,14 @@ from benchmarks.setting import find_models, write
 from tapestry.costmodel.kernel_arrays import new_state
 from tapestry.costmodel.objectives import NAMES, require_objectives
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.costmodel.reference import Counted, plain_cost
+from tapestry.costmodel.reference import Counted, reference_cost
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.constraints import all_constraints
-from tapestry.optimizer.archive.fronts import weigh_parents
+from tapestry.optimizer.archive.fronts import set_parent_weights
 from tapestry.optimizer.archive.report import goal_of
-from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, new_statistics, offer_all, run_epoch
-from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, insert_all, new_statistics, run_epoch
+from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import genes_rows, seed_plans
 from tapestry.optimizer.run.coordinator import RULE_WEIGHT
@@ -119,7 +119,7 @@ def plant(space: PlanSpace, search: SearchSpace, mesh: Mesh) -> Island:
     """Build an island whose archive holds the seeds."""
     goal = goal_of(require_objectives(NAMES, mesh.device), all_constraints((), mesh), mesh, EPSILON)
     archive = new_archive(FRONT_CAPACITY, POOL_CAPACITY, len(NAMES), space.gene_count, space.edge_count)
-    offer_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))
+    insert_all(space.space, space.state, archive, goal, *genes_rows(seed_plans(space, search), space.space))
     return Island(space, search, archive, goal)
 
 
@@ -129,10 +129,10 @@ def drive(island: Island, seconds: float, rng: np.random.Generator) -> Run:
     seen, statistics = np.zeros(SEEN_SIZE, np.uint64), new_statistics()
     space, stop = island.space, time.perf_counter() + seconds
     while not run.judged or time.perf_counter() < stop:
-        stream = new_stream(rng)
+        stream = new_rng(rng)
         run.streams.append(stream.copy())
         wall, cpu = time.perf_counter(), time.process_time()
-        weigh_parents(island.archive)
+        set_parent_weights(island.archive)
         judged = run_epoch(
             space.space,
             space.state,
@@ -159,7 +159,7 @@ def replay(
     witness = new_witness(space, sum(run.judged), kept, rng)
     seen, state = np.zeros(SEEN_SIZE, np.uint64), new_state(space.space)
     for stream in run.streams:
-        weigh_parents(before)
+        set_parent_weights(before)
         record_epoch(
             space.space,
             state,
@@ -184,9 +184,9 @@ def check(island: Island, graph: Graph, mesh: Mesh, witness: Witness) -> tuple[i
         placements = island.space.placements(witness.plan(i))
         if i < ALONE:
             began = time.perf_counter()
-            plain_cost(graph, placements, mesh)
+            reference_cost(graph, placements, mesh)
             alone.append(time.perf_counter() - began)
-        found = plain_cost(graph, placements, mesh, counted=counted).vector()
+        found = reference_cost(graph, placements, mesh, counted=counted).vector()
         wrong += not np.array_equal(found, cost)
     return wrong, float(np.median(alone)) if alone else 0.0
 

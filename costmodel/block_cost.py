@@ -35,7 +35,7 @@ class BlockCosts:
     flops: np.ndarray
 
 
-class Storage(NamedTuple):
+class BlockStorage(NamedTuple):
     """The storage of a block's part of a tensor: `logical_bytes` and, by order, `stored_bytes`, `(strategies,
     devices)`.
 
@@ -55,7 +55,7 @@ def block_costs(
     mesh: MeshShape,
     device: Device,
     compute_dtype: str | None = None,
-    storage: Sequence[Storage] = (),
+    storage: Sequence[BlockStorage] = (),
 ) -> BlockCosts:
     """Compute the costs of one class of blocks under all its strategies.
 
@@ -151,7 +151,7 @@ def whole_block_bytes(
     return sum(int(part[0, 0]) for part in _memory_parts(definition, work, index, sizes, inputs, outputs))
 
 
-def _stored(parts: Sequence[np.ndarray], storage: Sequence[Storage], choice: int) -> np.ndarray:
+def _stored(parts: Sequence[np.ndarray], storage: Sequence[BlockStorage], choice: int) -> np.ndarray:
     """Compute the bytes read and written in one choice of dimension orders, `(strategies, devices)`."""
     total = np.zeros_like(parts[0]) if parts else np.zeros((), np.int64)
     for part, stored in zip(parts, storage, strict=True):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
-from tapestry.costmodel.storage_tables import StoredTable
+from tapestry.costmodel.storage_tables import StorageTable
 
 
 def device_classes(
-    tables: Sequence[StoredTable], blocks: Sequence[BlockCosts], devices: int
+    tables: Sequence[StorageTable], blocks: Sequence[BlockCosts], devices: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Group the devices that no table distinguishes into classes.
 

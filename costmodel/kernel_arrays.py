@@ -24,7 +24,7 @@ COSTS = 9
 FOREVER = np.int64(1) << 40
 
 
-class Space(NamedTuple):
+class CompiledSpace(NamedTuple):
     """A compiled graph x mesh x view, for numba. Offsets point into the flat tables.
 
     Slots are blocks in issue order; genes are the slots' strategies, then the sources'. Tensors count the
@@ -72,7 +72,7 @@ class Space(NamedTuple):
     block_rows: np.ndarray  # (rows, 2 + classes)
 
 
-class State(NamedTuple):
+class EvaluationState(NamedTuple):
     """The plan costed last and the sums of its contributions.
 
     `before[k]` changes the live bytes up to the copies of slot k, `during[k]` from there to its outputs.
@@ -103,7 +103,7 @@ class State(NamedTuple):
     segments: np.ndarray
 
 
-def new_state(space: Space) -> State:
+def new_state(space: CompiledSpace) -> EvaluationState:
     """Build a state that holds no plan yet."""
     slots, edges, tensors = space.slot_count, len(space.edge_tensor), len(space.made_at)
     genes, classes = len(space.strategy_count), len(space.classes)
@@ -112,7 +112,7 @@ def new_state(space: Space) -> State:
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
-    return State(
+    return EvaluationState(
         filled=zeros(1),
         genes=zeros(genes),
         prefetch=zeros(edges),

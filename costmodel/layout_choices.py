@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.hardware.layouts.dimension_order import Order, order_of, parse_order
-from tapestry.hardware.layouts.native import Native, canonical_order, offered_orders, stored_bytes
+from tapestry.hardware.layouts.dimension_order import DimensionOrder, order_of, parse_order
+from tapestry.hardware.layouts.native import Native, candidate_orders, canonical_order, stored_bytes
 from tapestry.teg.graph import Definition, TensorType
 from tapestry.teg.operators.operator import Work
 from tapestry.teg.signature import PARALLEL, rows_of
@@ -25,14 +25,14 @@ LARGEST_PRODUCT = 4096  # combinations that are looked at
 Dims = tuple[int, ...]
 
 
-class Orders(NamedTuple):
+class DimensionOrders(NamedTuple):
     """The dimension orders in which a block reads the roots of its inputs and produces its outputs."""
 
     reads: tuple[str, ...]
     makes: tuple[str, ...]
 
 
-class Stored(NamedTuple):
+class TensorAccess(NamedTuple):
     """A tensor that a block reads or produces: its stored shape and type, and the index dimension of each dimension."""
 
     shape: tuple[int, ...]
@@ -40,29 +40,30 @@ class Stored(NamedTuple):
     dims: Dims
 
 
-def program_orders(inputs: int, outputs: int) -> Orders:
+def program_orders(inputs: int, outputs: int) -> DimensionOrders:
     """Return the choice that keeps every tensor in the dimension order of the program."""
-    return Orders(("",) * inputs, ("",) * outputs)
+    return DimensionOrders(("",) * inputs, ("",) * outputs)
 
 
-def offered(
+def dimension_order_choices(
     definition: Definition,
     work: Work,
     reads: Sequence[tuple[tuple[int, ...], Sequence[RootRow]]],
     inputs: Sequence[TensorType],
     outputs: Sequence[TensorType],
     native: Native,
-) -> list[Orders]:
+) -> list[DimensionOrders]:
     """List the choices of a class of blocks, the program's own order first; `reads` are shape and rows of each root."""
     default = program_orders(len(inputs), len(outputs))
     signature = definition.signature
     if native.tiles is None or signature is None or not (inputs or outputs):
         return [default]
     read = [
-        Stored(s, t.dtype, tuple(r.dim for r in rows)) for (s, rows), t in zip(reads, inputs, strict=True)
+        TensorAccess(s, t.dtype, tuple(r.dim for r in rows))
+        for (s, rows), t in zip(reads, inputs, strict=True)
     ]
     made = [
-        Stored(t.shape, t.dtype, tuple(-1 if r is None else r.dim for r in rows_of(p)))
+        TensorAccess(t.shape, t.dtype, tuple(-1 if r is None else r.dim for r in rows_of(p)))
         for t, p in zip(outputs, signature.outputs, strict=True)
     ]
     found: Iterator[tuple[str, ...]]
@@ -77,12 +78,12 @@ def offered(
         found = _free(read, made, native, tuple(d.kind for d in signature.dims))
     else:
         found = _lockstep(read, made, native)
-    choices = [Orders(o[: len(inputs)], o[len(inputs) :]) for o in found]
+    choices = [DimensionOrders(o[: len(inputs)], o[len(inputs) :]) for o in found]
     return [default, *(c for c in dict.fromkeys(choices) if c != default)][:CHOICES_PER_CLASS]
 
 
 def _free(
-    read: Sequence[Stored], made: Sequence[Stored], native: Native, roles: Sequence[str]
+    read: Sequence[TensorAccess], made: Sequence[TensorAccess], native: Native, roles: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
     """Yield every combination of the tensors' candidate dimension orders, the least padded combinations first.
 
@@ -93,7 +94,9 @@ def _free(
     for tensor in (*read, *made):
         sizes = np.array(tensor.shape, dtype=np.int64)
         texts = [
-            t for t in offered_orders(native, tensor.shape, tensor.dtype) if not t or _apart(tensor, t, roles)
+            t
+            for t in candidate_orders(native, tensor.shape, tensor.dtype)
+            if not t or _apart(tensor, t, roles)
         ]
         options.append([(int(stored_bytes(native, t, sizes, tensor.dtype)), t) for t in texts])
     combined = islice(product(*options), LARGEST_PRODUCT)
@@ -101,30 +104,32 @@ def _free(
         yield tuple(text for _, text in choice)
 
 
-def _apart(tensor: Stored, text: str, roles: Sequence[str]) -> bool:
+def _apart(tensor: TensorAccess, text: str, roles: Sequence[str]) -> bool:
     """Return whether columns and rows each run along index dimensions of one role; True where there are no roles."""
     order = parse_order(text, len(tensor.shape))
     along = ([tensor.dims[d] for d in dims if tensor.dims[d] >= 0] for dims in (order.columns, order.rows))
     return not roles or all(len({roles[dim] for dim in dims}) <= 1 for dims in along)
 
 
-def _lockstep(read: Sequence[Stored], made: Sequence[Stored], native: Native) -> Iterator[tuple[str, ...]]:
+def _lockstep(
+    read: Sequence[TensorAccess], made: Sequence[TensorAccess], native: Native
+) -> Iterator[tuple[str, ...]]:
     """Yield the orders of the largest tensor, with the same index dimensions along rows and columns of the others."""
     tensors = (*read, *made)
     anchor = max((*made, *read), key=lambda t: int(np.prod(t.shape, dtype=np.int64)))
-    for text in offered_orders(native, anchor.shape, anchor.dtype):
+    for text in candidate_orders(native, anchor.shape, anchor.dtype):
         order = parse_order(text, len(anchor.shape))
         columns = tuple(anchor.dims[d] for d in order.columns)
         rows = tuple(anchor.dims[d] for d in order.rows)
         yield tuple(_induced(t, columns, rows) for t in tensors)
 
 
-def _induced(tensor: Stored, columns: Dims, rows: Dims) -> str:
+def _induced(tensor: TensorAccess, columns: Dims, rows: Dims) -> str:
     """Infer the dimension order of a tensor whose columns and rows run along these index dimensions it has."""
     along = {dim: d for d, dim in enumerate(tensor.dims) if dim >= 0 and tensor.shape[d] > 1}
     mine = tuple(along[dim] for dim in columns if dim in along)
     if not mine:
         return ""
     beside = tuple(along[dim] for dim in rows if dim in along)
-    order: Order = canonical_order(order_of(len(tensor.shape), mine, beside), tensor.shape)
+    order: DimensionOrder = canonical_order(order_of(len(tensor.shape), mine, beside), tensor.shape)
     return str(order)

@@ -15,8 +15,8 @@ import numpy as np
 from tapestry.costmodel.block_cost import BlockCosts, base_flops, block_costs
 from tapestry.costmodel.classes import device_classes
 from tapestry.costmodel.kernel import evaluate
-from tapestry.costmodel.kernel_arrays import COSTS, Space, State, new_state
-from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.kernel_arrays import COSTS, CompiledSpace, EvaluationState, new_state
+from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.storage_choice import BlockKinds, StorageChoice
 from tapestry.costmodel.strategies import StrategyFamily, aligned_granules
 from tapestry.costmodel.table_rows import TableCache, TableRows
@@ -25,7 +25,7 @@ from tapestry.hardware.layouts.native import native_named
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements, issue_order
+from tapestry.teg.sharding.placement import Placement, Placements, schedule_order
 from tapestry.teg.sharding.strategy import Strategy, read_of
 
 LIVES_ON = ("parameter", "buffer", "constant", "optimizer_state")
@@ -41,7 +41,7 @@ class Genes:
 
 
 # Strategies and orders of one block, where they are known beforehand.
-Given = tuple[tuple[Strategy, ...], tuple[Orders, ...]]
+Given = tuple[tuple[Strategy, ...], tuple[DimensionOrders, ...]]
 
 
 class PlanSpace:
@@ -74,7 +74,7 @@ class PlanSpace:
         self.cache = cache or TableCache()
         self.pins, self.given = dict(pins or {}), given or {}
         self.inputs, self.outputs = inputs, outputs
-        self.slots = issue_order(graph, order)
+        self.slots = schedule_order(graph, order)
         self.sources = graph.sources
         self.blocks: tuple[Block, ...] = (*self.slots, *self.sources)
         self.gene_of = {b.site: g for g, b in enumerate(self.blocks)}
@@ -88,7 +88,7 @@ class PlanSpace:
             self.families.append(family)
             self._costs.append(costs)
         self.space, self.device_class = _Compiler(self).compile()
-        self.state: State = new_state(self.space)
+        self.state: EvaluationState = new_state(self.space)
 
     def _family(self, block: Block, granules: tuple[int, ...]) -> tuple[object, StrategyFamily, BlockCosts]:
         graph = self.graph
@@ -190,7 +190,7 @@ class PlanSpace:
             placement = placements.of(block)
             reads = tuple(placement.read_layout_of(k) for k in range(len(block.inputs)))
             makes = tuple(placement.layout_of(k) for k in range(len(block.outputs)))
-            known = self.families[g].positions.get((placement.strategy, Orders(reads, makes)))
+            known = self.families[g].positions.get((placement.strategy, DimensionOrders(reads, makes)))
             if known is None:
                 stored = f" with layouts {reads} and {makes}" if any((*reads, *makes)) else ""
                 raise ValueError(
@@ -215,7 +215,7 @@ class _Compiler:
         self.block_parts: list[BlockCosts] = []
         self.block_row_count = 0
 
-    def compile(self) -> tuple[Space, np.ndarray]:
+    def compile(self) -> tuple[CompiledSpace, np.ndarray]:
         owner = self.owner
         graph = owner.graph
         slot_count = len(owner.slots)
@@ -282,7 +282,7 @@ class _Compiler:
         edges: list[tuple[int, int, int]],
         edge_needed: np.ndarray,
         number: dict[str, int],
-    ) -> tuple[Space, np.ndarray]:
+    ) -> tuple[CompiledSpace, np.ndarray]:
         owner = self.owner
         slot_count, devices = len(owner.slots), owner.layout.device_count
         block_offset = np.array([self._block(g) for g in range(len(owner.blocks))], dtype=np.int64)
@@ -291,7 +291,7 @@ class _Compiler:
         edge_tensor = np.array([t for _, _, t in edges], dtype=np.int64)
         readers = np.argsort(edge_tensor, kind="stable").astype(np.int64)
         staging_rows, staging_ids = self.rows.staging(representative)
-        space = Space(
+        space = CompiledSpace(
             slot_count=slot_count,
             source_count=len(owner.sources),
             base_flops=base_flops(owner.graph),
@@ -336,7 +336,7 @@ class _Compiler:
         )
         # One memory order for all: numba compiles every loop again for another one.
         ordered: list[Any] = [np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v for v in space]
-        return Space(*ordered), label
+        return CompiledSpace(*ordered), label
 
 
 _TENSOR_COLUMNS = (

@@ -29,7 +29,7 @@ from tapestry.teg.sharding.spec import boxes, volumes
 
 
 @dataclass
-class Tally:
+class CostTally:
     """The costs of a plan as they are counted: bytes, flops, pJ and ticks, as integers."""
 
     time_ticks: int = 0
@@ -65,13 +65,13 @@ Counts = tuple[int, int, list[int]]
 Counted = dict[tuple[CopyPlan, tuple[int, ...], int], Counts]
 
 
-def plain_cost(
+def reference_cost(
     graph: Graph,
     placements: Placements,
     mesh: Mesh,
     compute_dtype: str | None = None,
     counted: Counted | None = None,
-) -> Tally:
+) -> CostTally:
     """Compute the cost of a plan. Equal copies are counted once; `counted` keeps them for more plans on `mesh`."""
     program = expand(graph, placements, MeshShape(mesh.axis_sizes))
     used = mesh.part(program.mesh.axes)
@@ -95,12 +95,12 @@ class _Plain:
         self.peak = [0] * mesh.device_count
         self.highest = -1
         self.flops = [0] * mesh.device_count
-        self.tally = Tally()
+        self.tally = CostTally()
         self.sink_buffers = {
             r.buffer for s in program.slots if s.step.definition.operator == "sink" for r in s.step.reads
         }
 
-    def run(self) -> Tally:
+    def run(self) -> CostTally:
         last_read, last_copied = self._last_uses()
         for key in self.program.sources.values():
             self._allocate((key, "buffer"), self._sizes(key), sample=False)
@@ -265,7 +265,7 @@ class _Plain:
         stored = self._stored(buffer, part)
         return int(accessed_bytes(np.array(size), np.array(stored), np.array(logical)))
 
-    def _totals(self, makespan: int) -> Tally:
+    def _totals(self, makespan: int) -> CostTally:
         tally = self.tally
         tally.time_ticks = makespan
         tally.peak_memory_bytes = self.highest

@@ -31,7 +31,7 @@ from tapestry.teg.sharding.spec import Spec, Split, Window, chunk_bounds, volume
 
 
 @dataclass(frozen=True)
-class CopyTable:
+class ReshardingTable:
     """The costs of copies per pair of specs.
 
     `ticks` (-1: a view), `traffic_bytes`, `energy_pj`, all `(made, needed)`; `staging_ids` names rows of the distinct
@@ -55,7 +55,7 @@ def copy_table(
     needed: Sequence[Spec],
     mesh: Mesh,
     layout: MeshShape,
-) -> CopyTable:
+) -> ReshardingTable:
     """Build the table for tensors of `shape` and `item` bytes per element."""
     sizes, arrays = np.array(shape, dtype=np.int64), mesh_arrays(layout)
     held, wanted = _lowered(made, shape, layout), _lowered(needed, shape, layout)
@@ -82,7 +82,7 @@ def copy_table(
     row = np.where(reduces, 1 + reduced.request + len(reduced.rows) * ~fetched.same[holding, column], 0)
     chosen = np.unique(np.append(row, 0))
     kept, number = distinct_rows(staged[chosen])
-    return CopyTable(
+    return ReshardingTable(
         ticks,
         traffic,
         energy,

@@ -11,7 +11,7 @@ from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.strategy import index_boxes
 
 
-def plan_resources(graph: Graph, placements: Placements, mesh: MeshShape) -> dict[str, Amount]:
+def declared_resources(graph: Graph, placements: Placements, mesh: MeshShape) -> dict[str, Amount]:
     """Compute the amounts by resource over all devices, replicas included; empty where the program prices nothing."""
     return total(_priced(graph, placements, mesh.part(placements.devices)))
 

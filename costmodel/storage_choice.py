@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tapestry.costmodel.block_cost import Storage
-from tapestry.costmodel.layout_choices import Orders, offered, program_orders
+from tapestry.costmodel.block_cost import BlockStorage
+from tapestry.costmodel.layout_choices import DimensionOrders, dimension_order_choices, program_orders
 from tapestry.costmodel.storage_tables import part_shapes
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.layouts.native import Native, stored_bytes
@@ -42,16 +42,16 @@ class StorageChoice:
     mesh: MeshShape
     layouts: str = "chosen"
 
-    def orders(self, kinds: BlockKinds) -> list[Orders]:
+    def orders(self, kinds: BlockKinds) -> list[DimensionOrders]:
         """List the choices of dimension orders, the program's own first."""
         definition, reads, inputs, outputs = kinds
         if self.layouts != "chosen":
             return [program_orders(len(inputs), len(outputs))]
         work = work_of(operator_named(definition.operator), definition, inputs, outputs)
         rows = [(shape, read.rows) for shape, read in reads]
-        return offered(definition, work, rows, inputs, outputs, self.native)
+        return dimension_order_choices(definition, work, rows, inputs, outputs, self.native)
 
-    def of_block(self, kinds: BlockKinds, family: StrategyFamily) -> list[Storage]:
+    def of_block(self, kinds: BlockKinds, family: StrategyFamily) -> list[BlockStorage]:
         """Compute the storage of the parts of inputs and outputs; empty where devices store no padding."""
         if self.native.tiles is None or not (kinds.inputs or kinds.outputs):
             return []
@@ -66,10 +66,10 @@ class StorageChoice:
 
     def _of_parts(
         self, specs: Sequence[Spec], shape: tuple[int, ...], dtype: str, chosen: tuple[str, ...]
-    ) -> Storage:
+    ) -> BlockStorage:
         distinct = {spec: n for n, spec in enumerate(dict.fromkeys(specs))}
         place = np.array([distinct[spec] for spec in specs])
         shapes = part_shapes(list(distinct), shape, self.mesh)
         logical = np.prod(shapes, axis=-1, dtype=np.int64) * item_bytes(dtype)
         sizes = {o: stored_bytes(self.native, o, shapes, dtype)[place] for o in dict.fromkeys(chosen)}
-        return Storage(logical[place], sizes, chosen)
+        return BlockStorage(logical[place], sizes, chosen)

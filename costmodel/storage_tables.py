@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tapestry.costmodel.resharding_tables import CopyTable
+from tapestry.costmodel.resharding_tables import ReshardingTable
 from tapestry.hardware.layouts.native import Native, stored_bytes
 from tapestry.hardware.mesh import Device
 from tapestry.hardware.timing import block_ticks, energy_pj
@@ -23,7 +23,7 @@ from tapestry.teg.sharding.spec import Spec, boxes
 
 
 @dataclass(frozen=True)
-class Placed:
+class SpecsWithOrders:
     """Specs and dimension orders of a tensor; number `s * len(orders) + o` is spec `s` stored in order `o`."""
 
     specs: tuple[Spec, ...]
@@ -44,7 +44,7 @@ def part_shapes(specs: Sequence[Spec], shape: tuple[int, ...], mesh: MeshShape) 
 
 
 @dataclass(frozen=True)
-class StoredTable:
+class StorageTable:
     """Resharding between specs, sizes of stored parts, and local copies between dimension orders.
 
     `made_bytes` and `needed_bytes` `(placed, devices)` are those of specs in their dimension orders. `relayout_ticks`
@@ -52,7 +52,7 @@ class StoredTable:
     order.
     """
 
-    between: CopyTable
+    between: ReshardingTable
     made_bytes: np.ndarray
     needed_bytes: np.ndarray
     relayout_ticks: np.ndarray
@@ -65,23 +65,23 @@ class StoredTable:
 
 
 def stored_table(
-    between: CopyTable,
+    between: ReshardingTable,
     kind: TensorType,
-    made: Placed,
-    needed: Placed,
+    made: SpecsWithOrders,
+    needed: SpecsWithOrders,
     native: Native,
     device: Device,
     mesh: MeshShape,
-) -> StoredTable:
+) -> StorageTable:
     """Build the table for tensors of a type, whose resharding costs `between`."""
     same = np.full((len(made.orders), needed.count), -1, dtype=np.int64)
     if native.tiles is None:
-        return StoredTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
+        return StorageTable(between, between.made_bytes, between.needed_bytes, same, np.zeros_like(same))
     have = _sizes(native, made.orders, part_shapes(made.specs, kind.shape, mesh), kind).reshape(
         made.count, -1
     )
     if not needed.count:
-        return StoredTable(between, have, between.needed_bytes, same, same)
+        return StorageTable(between, have, between.needed_bytes, same, same)
     want = part_shapes(needed.specs, kind.shape, mesh)
     reads, writes = _sizes(native, made.orders, want, kind), _sizes(native, needed.orders, want, kind)
     # (made orders, needed specs, needed orders, devices)
@@ -91,7 +91,7 @@ def stored_table(
     energy = np.zeros_like(ticks)
     if device.missing_energy_figure is None:
         energy = energy_pj(device, kind.dtype, 0, moved, 0, kind="vector").sum(axis=-1)
-    return StoredTable(
+    return StorageTable(
         between,
         have,
         writes.reshape(needed.count, -1),

@@ -8,11 +8,11 @@ from itertools import product
 
 import numpy as np
 
-from tapestry.costmodel.layout_choices import Orders, program_orders
+from tapestry.costmodel.layout_choices import DimensionOrders, program_orders
 from tapestry.costmodel.view import View
 from tapestry.teg.graph import Block, Definition, Graph
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split, chunk_size
-from tapestry.teg.sharding.strategy import Read, Strategy, needed_spec, output_spec, read_of, splittable
+from tapestry.teg.sharding.strategy import Read, Strategy, consumer_spec, producer_spec, read_of, splittable
 from tapestry.teg.sharding.text import parse_spec
 from tapestry.teg.signature import PARALLEL
 
@@ -43,7 +43,7 @@ class StrategyFamily:
         ranks: tuple[int, ...],
         granules: tuple[int, ...],
         view: View,
-        orders: Sequence[Orders] = (),
+        orders: Sequence[DimensionOrders] = (),
         strategies: Sequence[Strategy] = (),
     ) -> None:
         self.definition, self.view = definition, view
@@ -53,12 +53,12 @@ class StrategyFamily:
         self.needed = [
             self._each(
                 sorted({row.dim for row in read.rows if row.dim >= 0}),
-                partial(needed_spec, read.rows, shape, signature),
+                partial(consumer_spec, read.rows, shape, signature),
             )
             for shape, read in reads
         ]
         self.made = [
-            [output_spec(signature, k, rank, s) for s in self.strategies] for k, rank in enumerate(ranks)
+            [producer_spec(signature, k, rank, s) for s in self.strategies] for k, rank in enumerate(ranks)
         ]
 
     def _each(self, dims: Sequence[int], spec_of: Callable[[Strategy], Spec]) -> list[Spec]:
@@ -101,7 +101,7 @@ class StrategyFamily:
         return len(self.strategies) * len(self.orders)
 
     @cached_property
-    def positions(self) -> dict[tuple[Strategy, Orders], int]:
+    def positions(self) -> dict[tuple[Strategy, DimensionOrders], int]:
         """The gene value of every strategy with every choice of dimension orders."""
         return {pair: k for k, pair in enumerate(product(self.strategies, self.orders))}
 
@@ -119,7 +119,7 @@ class StrategyFamily:
         granular = [any(split.granule != 1 for split in s.splits) for s in self.strategies]
         return dims, np.array(granular, dtype=np.bool_)
 
-    def at(self, value: int) -> tuple[Strategy, Orders]:
+    def at(self, value: int) -> tuple[Strategy, DimensionOrders]:
         """Return the strategy and the dimension orders of a gene value."""
         strategy, orders = divmod(value, len(self.orders))
         return self.strategies[strategy], self.orders[orders]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tapestry.costmodel.block_cost import BlockCosts
-from tapestry.costmodel.resharding_tables import CopyTable, copy_table
+from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.costmodel.storage_choice import StorageChoice
-from tapestry.costmodel.storage_tables import Placed, StoredTable, stored_table
+from tapestry.costmodel.storage_tables import SpecsWithOrders, StorageTable, stored_table
 from tapestry.costmodel.strategies import StrategyFamily
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.dtypes import item_bytes
@@ -29,8 +29,8 @@ class TableCache:
     """Families, costs and tables by class, shared by the spaces of one mesh and view."""
 
     families: dict[object, tuple[StrategyFamily, BlockCosts]] = field(default_factory=dict)
-    tables: dict[object, CopyTable] = field(default_factory=dict)
-    stored: dict[object, StoredTable] = field(default_factory=dict)
+    tables: dict[object, ReshardingTable] = field(default_factory=dict)
+    stored: dict[object, StorageTable] = field(default_factory=dict)
 
 
 class TableRows:
@@ -40,12 +40,12 @@ class TableRows:
         self.mesh, self.shape, self.storage, self.cache = mesh, shape, storage, cache
         self.distinct_known: dict[tuple[int, ...], tuple[Spec, ...]] = {}
         self.interned: dict[tuple[Spec, ...], tuple[Spec, ...]] = {}
-        self.placed_known: dict[tuple[int, tuple[str, ...]], Placed] = {}
+        self.placed_known: dict[tuple[int, tuple[str, ...]], SpecsWithOrders] = {}
         self.spec_ids: list[np.ndarray] = []
         self.spec_id_count = 0
         self.spec_id_known: dict[tuple[int, int, tuple[str, ...]], int] = {}
         self.table_known: dict[tuple[TensorType, int, int], tuple[int, int, int, int]] = {}
-        self.tables: list[StoredTable] = []
+        self.tables: list[StorageTable] = []
         self.pair_row_count = 0
         self.size_row_count = 0
         self.relayout_row_count = 0
@@ -58,12 +58,12 @@ class TableRows:
             self.distinct_known[key] = self.interned.setdefault(found, found)
         return self.distinct_known[key]
 
-    def placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> Placed:
+    def placed(self, lists: Sequence[list[Spec]], orders: Sequence[str]) -> SpecsWithOrders:
         """Return the specs of lists with their dimension orders, each once; equal ones are one object."""
         specs, known = self._distinct(lists), tuple(dict.fromkeys(orders))
-        return self.placed_known.setdefault((id(specs), known), Placed(specs, known))
+        return self.placed_known.setdefault((id(specs), known), SpecsWithOrders(specs, known))
 
-    def ids(self, specs: Sequence[Spec], orders: Sequence[str], among: Placed) -> int:
+    def ids(self, specs: Sequence[Spec], orders: Sequence[str], among: SpecsWithOrders) -> int:
         """Return the offset of the map gene value -> number among `among`; equal maps are stored once."""
         known = (id(specs), id(among), tuple(orders))
         if known not in self.spec_id_known:
@@ -78,7 +78,9 @@ class TableRows:
             self.spec_id_count += len(specs) * len(orders)
         return self.spec_id_known[known]
 
-    def table(self, kind: TensorType, made: Placed, needed: Placed) -> tuple[int, int, int, int]:
+    def table(
+        self, kind: TensorType, made: SpecsWithOrders, needed: SpecsWithOrders
+    ) -> tuple[int, int, int, int]:
         """Return the offsets of the pair rows, producer sizes, consumer sizes and relayout rows of a tensor class."""
         known = (kind, id(made), id(needed))
         if known not in self.table_known:

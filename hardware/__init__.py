@@ -13,10 +13,10 @@ from tapestry.hardware.catalog import (
     mesh_names,
 )
 from tapestry.hardware.mesh import Device, Mesh, MeshAxis, MissingFigureError, Tile
-from tapestry.hardware.tables import CatalogueError
+from tapestry.hardware.tables import CatalogError
 
 __all__ = [
-    "CatalogueError",
+    "CatalogError",
     "Device",
     "Mesh",
     "MeshAxis",

@@ -14,8 +14,8 @@ from typing import Any
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.native import ROW_MAJOR, native_named
 from tapestry.hardware.mesh import TOPOLOGIES, VECTOR, Device, Mesh, MeshAxis, Tile
-from tapestry.hardware.tables import CatalogueError, Table, near_names, parsed
-from tapestry.teg.plugins import Group, Loaded, Refused, load, once, require_name
+from tapestry.hardware.tables import CatalogError, Table, near_names, parsed
+from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require_name
 
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
@@ -65,10 +65,10 @@ def device_from_dict(content: object, where: str = "device") -> Device:
         try:
             native_named(layout)
         except LayoutError as error:
-            raise CatalogueError(f"{table.at('layouts')}: {error}") from error
+            raise CatalogError(f"{table.at('layouts')}: {error}") from error
     for dtype, precision in device.compute_dtype_default.items():
         if precision != VECTOR and precision not in device.peak_flops_per_s:
-            raise CatalogueError(
+            raise CatalogError(
                 f"{table.at('compute_dtype_default')}.{dtype}: expected {VECTOR!r} or a key of "
                 f"peak_flops_per_s, got {precision!r}"
             )
@@ -80,7 +80,7 @@ def _axis(content: object, where: str) -> MeshAxis:
     table = Table(content, where)
     topology = table.text("topology")
     if topology not in TOPOLOGIES:
-        raise CatalogueError(
+        raise CatalogError(
             f"{table.at('topology')}: expected one of {', '.join(TOPOLOGIES)}, got {topology!r}"
         )
     axis = MeshAxis(
@@ -113,11 +113,11 @@ def mesh_from_dict(content: object, where: str = "mesh") -> Mesh:
     )
     mesh = Mesh(table.text("name"), device, axes)
     if len({axis.name for axis in axes}) < len(axes):
-        raise CatalogueError(
+        raise CatalogError(
             f"{table.at('axes')}: expected different names, got {[axis.name for axis in axes]}"
         )
     if mesh.device_count > LONGEST_MESH:
-        raise CatalogueError(
+        raise CatalogError(
             f"{table.at('axes')}: {mesh.device_count} devices, at most {LONGEST_MESH} are possible"
         )
     table.finish()
@@ -128,9 +128,9 @@ def _own_file(path: str) -> object:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise CatalogueError(f"{path}: cannot read it: {error.strerror}") from error
+        raise CatalogError(f"{path}: cannot read it: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CatalogueError(f"{path}: cannot read it: not UTF-8 text") from error
+        raise CatalogError(f"{path}: cannot read it: not UTF-8 text") from error
     return parsed(text, path)
 
 
@@ -163,13 +163,13 @@ def _shipped_meshes() -> dict[str, Mesh]:
 def _toml_files(offered: Any) -> Sequence[Traversable]:
     """Find the TOML files in a package of a plug-in, by name."""
     if not isinstance(offered, ModuleType):
-        raise Refused(
+        raise PlugInError(
             f"expected a package with TOML files, got {type(offered).__name__}",
             "let the entry point name a package, without a colon",
         )
     found = [entry for entry in files(offered).iterdir() if entry.name.endswith(".toml")]
     if not found:
-        raise Refused(
+        raise PlugInError(
             f"no TOML file lies in package {offered.__name__!r}",
             "list them under [tool.setuptools.package-data], or as your build tool has it",
         )
@@ -196,33 +196,33 @@ MESH_GROUP = Group("tapestry.meshes", "mesh", _toml_files, _plugged_mesh, lambda
 
 
 @once
-def device_plug_ins() -> Loaded[Device]:
+def device_plugins() -> Loaded[Device]:
     """Load the devices of installed plug-ins (entry point group `tapestry.devices`), and list what was left out."""
     return load(DEVICE_GROUP, _by_alias(_shipped_devices()))
 
 
 @once
-def mesh_plug_ins() -> Loaded[Mesh]:
+def mesh_plugins() -> Loaded[Mesh]:
     """Load the meshes of installed plug-ins (entry point group `tapestry.meshes`), and list what was left out."""
     return load(MESH_GROUP, _shipped_meshes())
 
 
 @cache
 def _devices() -> dict[str, Device]:
-    return dict(sorted((_shipped_devices() | dict(device_plug_ins().members)).items()))
+    return dict(sorted((_shipped_devices() | dict(device_plugins().members)).items()))
 
 
 @cache
 def _meshes() -> dict[str, Mesh]:
-    return dict(sorted((_shipped_meshes() | dict(mesh_plug_ins().members)).items()))
+    return dict(sorted((_shipped_meshes() | dict(mesh_plugins().members)).items()))
 
 
 def _is_path(name: str | PathLike[str]) -> bool:
     return not isinstance(name, str) or name.endswith(".toml") or "/" in name or "\\" in name
 
 
-def _unknown(kind: str, name: str, known: tuple[str, ...], told: str) -> CatalogueError:
-    return CatalogueError(
+def _unknown(kind: str, name: str, known: tuple[str, ...], told: str) -> CatalogError:
+    return CatalogError(
         f"no {kind} is called {name!r}{f'; {told}' if told else near_names(name, known)}; "
         "a file's path ending in .toml works too"
     )
@@ -254,7 +254,7 @@ def load_device(name_or_path: str | PathLike[str]) -> Device:
     name = fspath(name_or_path)
     by_name = _by_alias(_devices())
     if name not in by_name:
-        raise _unknown("device", name, tuple(by_name), device_plug_ins().left_out(name))
+        raise _unknown("device", name, tuple(by_name), device_plugins().left_out(name))
     return by_name[name]
 
 
@@ -269,5 +269,5 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
         return mesh_from_dict(_own_file(path), path)
     name = fspath(name_or_path)
     if name not in _meshes():
-        raise _unknown("mesh", name, mesh_names(), mesh_plug_ins().left_out(name))
+        raise _unknown("mesh", name, mesh_names(), mesh_plugins().left_out(name))
     return _meshes()[name]

@@ -10,7 +10,7 @@ from math import isfinite
 from tapestry.hardware.mesh import SHORT_DTYPES
 
 
-class CatalogueError(ValueError):
+class CatalogError(ValueError):
     """Error raised for an unknown name, or a file that is no device or mesh; its message gives place and remedy."""
 
 
@@ -19,7 +19,7 @@ class Table:
 
     def __init__(self, content: object, where: str) -> None:
         if not isinstance(content, Mapping):
-            raise CatalogueError(f"{where}: expected a table, got {shown(content)}")
+            raise CatalogError(f"{where}: expected a table, got {shown(content)}")
         self.content: Mapping[str, object] = content
         self.where = where
         self.asked: list[str] = []
@@ -30,7 +30,7 @@ class Table:
     def get(self, key: str, expected: str) -> object:
         self.asked.append(key)
         if key not in self.content:
-            raise CatalogueError(f"{self.at(key)}: missing; expected {expected}")
+            raise CatalogError(f"{self.at(key)}: missing; expected {expected}")
         return self.content[key]
 
     def has(self, key: str) -> bool:
@@ -40,7 +40,7 @@ class Table:
     def text(self, key: str) -> str:
         value = self.get(key, "a text")
         if not isinstance(value, str) or not value:
-            raise CatalogueError(f"{self.at(key)}: expected a text, got {shown(value)}")
+            raise CatalogError(f"{self.at(key)}: expected a text, got {shown(value)}")
         return value
 
     def number(self, key: str, zero: bool = False) -> float:
@@ -51,7 +51,7 @@ class Table:
         expected = "a whole number above zero"
         value = self.get(key, expected)
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise CatalogueError(f"{self.at(key)}: expected {expected}, got {shown(value)}")
+            raise CatalogError(f"{self.at(key)}: expected {expected}, got {shown(value)}")
         return value
 
     def optional(self, key: str, zero: bool = False) -> float | None:
@@ -63,7 +63,7 @@ class Table:
     def items(self, key: str) -> list[object]:
         value = self.get(key, "a list")
         if not isinstance(value, list) or not value:
-            raise CatalogueError(f"{self.at(key)}: expected a list that is not empty, got {shown(value)}")
+            raise CatalogError(f"{self.at(key)}: expected a list that is not empty, got {shown(value)}")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Table:
         values = self.items(key)
         wrong = [value for value in values if not isinstance(value, str)]
         if wrong:
-            raise CatalogueError(f"{self.at(key)}: expected a list of texts, got {shown(wrong[0])} in it")
+            raise CatalogError(f"{self.at(key)}: expected a list of texts, got {shown(wrong[0])} in it")
         return tuple(str(value) for value in values)
 
     def table(self, key: str) -> Table:
@@ -95,10 +95,10 @@ class Table:
         return {name: table.text(name) for name in table.content}
 
     def finish(self) -> None:
-        """Raise `CatalogueError` for keys that were not read: a misspelled optional field would else be ignored."""
+        """Raise `CatalogError` for keys that were not read: a misspelled optional field would else be ignored."""
         for key in self.content:
             if key not in self.asked:
-                raise CatalogueError(f"{self.at(str(key))}: unknown key{near_names(str(key), self.asked)}")
+                raise CatalogError(f"{self.at(str(key))}: unknown key{near_names(str(key), self.asked)}")
 
 
 def shown(value: object) -> str:
@@ -117,15 +117,15 @@ def near_names(name: str, known: list[str] | tuple[str, ...]) -> str:
 def checked_number(value: object, where: str, expected: str, zero: bool) -> float:
     """Check that a value is a finite number above zero, or zero where that is allowed; return it as a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CatalogueError(f"{where}: expected {expected}, got {shown(value)}")
+        raise CatalogError(f"{where}: expected {expected}, got {shown(value)}")
     if not isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise CatalogueError(f"{where}: expected {expected}, got {value}")
+        raise CatalogError(f"{where}: expected {expected}, got {value}")
     return float(value)
 
 
 def parsed(text: str, where: str) -> object:
-    """Parse a TOML file; raise `CatalogueError` if it is not TOML."""
+    """Parse a TOML file; raise `CatalogError` if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise CatalogueError(f"{where}: not TOML: {error}") from error
+        raise CatalogError(f"{where}: not TOML: {error}") from error

@@ -10,7 +10,7 @@ from tapestry.optimizer.analysis.verification import Verification, verify_plan
 from tapestry.optimizer.archive.constraints import Constraint, parse_constraint
 from tapestry.optimizer.archive.publishing import publish
 from tapestry.optimizer.archive.report import knee
-from tapestry.optimizer.run.canonicalization import searched
+from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
 from tapestry.optimizer.run.optimize import optimize
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result, Shortfall
@@ -33,11 +33,11 @@ __all__ = [
     "StaleCheckpoint",
     "StaleHistory",
     "Verification",
+    "canonicalize",
     "explain",
     "knee",
     "optimize",
     "parse_constraint",
     "publish",
-    "searched",
     "verify_plan",
 ]

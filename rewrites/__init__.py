@@ -8,7 +8,7 @@ from tapestry.rewrites.algebra.recomposition import RECOMPOSITION
 from tapestry.rewrites.application import Applied
 from tapestry.rewrites.apply import apply_all, apply_move, replay
 from tapestry.rewrites.finding import find
-from tapestry.rewrites.match_cache import Failure
+from tapestry.rewrites.match_cache import RuleFailure
 from tapestry.rewrites.move import Move, StaleMove
 from tapestry.rewrites.neighborhood import Changes
 from tapestry.rewrites.placement import (
@@ -19,30 +19,30 @@ from tapestry.rewrites.placement import (
     replay_plan,
 )
 from tapestry.rewrites.placement_rules import PLACEMENT
-from tapestry.rewrites.provenance import Event, Provenance, Story
-from tapestry.rewrites.rule import Match, Rule, RuleError, Sizes
+from tapestry.rewrites.provenance import BlockHistory, Provenance, ProvenanceEvent
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, RuleError
 from tapestry.rewrites.rules import RULES, catalogue, rule_named
 from tapestry.rewrites.saturation import Saturated, saturate
-from tapestry.rewrites.worklist import Offers, find_tied
+from tapestry.rewrites.worklist import Worklist, find_tied
 
 __all__ = [
     "PLACEMENT",
     "RECOMPOSITION",
     "RULES",
     "Applied",
+    "BlockHistory",
     "Changes",
-    "Event",
-    "Failure",
+    "ExampleSizes",
     "Match",
     "Move",
-    "Offers",
     "Provenance",
+    "ProvenanceEvent",
     "Rule",
     "RuleError",
+    "RuleFailure",
     "Saturated",
-    "Sizes",
     "StaleMove",
-    "Story",
+    "Worklist",
     "apply_all",
     "apply_move",
     "apply_placement",

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from tapestry.rewrites.finding import first_root
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import Move, StaleMove
-from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.neighborhood import Changes, changes_of
-from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.replacement import apply_match
 from tapestry.rewrites.rule import Match, Rule
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Graph
 
 Rules = Mapping[str, Rule]
@@ -25,22 +25,22 @@ class Applied(NamedTuple):
     changes: Changes
 
 
-def carried_out(graph: Graph, moves: Iterable[Move], rules: Rules) -> Applied:
+def apply_with_rules(graph: Graph, moves: Iterable[Move], rules: Rules) -> Applied:
     """Apply several moves, one after the other, in one copy of the graph.
 
     Raises:
         StaleMove: a move does not fit, because of the graph or of a move before it.
         RuleError: a rule's right side does not fit its left side here.
     """
-    draft = Draft(graph)
+    draft = MutableGraph(graph)
     for move in moves:
         for part in move.single():
-            carry_out(draft, *resolve(draft, part, rules))
+            apply_match(draft, *resolve(draft, part, rules))
     changes = changes_of(draft)
     return Applied(draft.graph(), changes)
 
 
-def resolve(draft: Draft, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
+def resolve(draft: MutableGraph, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
     """Find the rule, match and single move that a move names.
 
     Raises:
@@ -52,7 +52,7 @@ def resolve(draft: Draft, move: Move, rules: Rules) -> tuple[Rule, Match, Move]:
     if root is None:
         raise StaleMove(move, f"there is no block {move.place!r}")
     offered = []
-    for other, match in alternatives(Sight(draft), rules[move.rule], root):
+    for other, match in alternatives(TrackedGraph(draft), rules[move.rule], root):
         if other == move:
             return rules[move.rule], match, move
         offered.append(other)

@@ -35,7 +35,7 @@ ADD_OR_SUBTRACT: tuple[Expression, ...] = (
 MULTIPLY = ("mul", ("input", 0), ("input", 1))
 
 
-class Read(NamedTuple):
+class CellRead(NamedTuple):
     """A tensor and the index dimension that runs along each of its dimensions ("": broadcast size 1)."""
 
     site: str
@@ -46,7 +46,7 @@ class Read(NamedTuple):
 class CellForm:
     """A cell independent of its place in a graph; `("input", k)` in `expr` is `reads[k]`."""
 
-    reads: tuple[Read, ...]
+    reads: tuple[CellRead, ...]
     expr: Expression
     dims: Dims
     dtype: str
@@ -95,7 +95,9 @@ class CellForm:
                     j: ("input", len(reads) + j) for j in range(len(inner.reads))
                 }
                 replacements[k] = substitute(along(value, names), numbers)
-                reads += [Read(r.site, tuple(names[n] if n else "" for n in r.labels)) for r in inner.reads]
+                reads += [
+                    CellRead(r.site, tuple(names[n] if n else "" for n in r.labels)) for r in inner.reads
+                ]
         return replace(self, reads=tuple(reads), expr=substitute(self.expr, replacements)).normal()
 
 
@@ -135,7 +137,7 @@ def any_cell(*operands: Term, prefix: str = "", inside: AttributePattern | None 
 
 def bound_cell(m: Match, sites: Sequence[str], prefix: str = "") -> CellForm:
     """Return the cell that `any_cell` bound, with these operands."""
-    reads = tuple(Read(s, labels) for s, labels in zip(sites, m[prefix + "labels"], strict=True))
+    reads = tuple(CellRead(s, labels) for s, labels in zip(sites, m[prefix + "labels"], strict=True))
     return CellForm(reads, m[prefix + "expr"], m[prefix + "dims"], m[prefix + "dtype"])
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from tapestry.rewrites.mutable_graph import Position
-from tapestry.rewrites.tracked_graph import MANY, PRESENT, Key, Sight, has_many_readers
+from tapestry.rewrites.tracked_graph import MANY, PRESENT, Key, TrackedGraph, has_many_readers
 from tapestry.teg.graph import Block, Definition
 
 L = TypeVar("L")
@@ -31,10 +31,10 @@ Question = int
 MAKER, READERS, PRESENCE, CROWD = range(4)
 
 
-class Scene:
+class MatchContext:
     """The context of a place as far as it was read: blocks and tensors numbered in order of appearance."""
 
-    def __init__(self, sight: Sight, root: Block) -> None:
+    def __init__(self, sight: TrackedGraph, root: Block) -> None:
         self.sight = sight
         self.tensors: list[str] = []
         self.blocks: list[str] = []
@@ -123,12 +123,12 @@ class _Node:
         self.leaf: Any = None
 
 
-class Visit(Generic[L]):
+class ContextLookup(Generic[L]):
     """A lookup of a context in the cache: `leaf` is the result found in an equal context, if there is one."""
 
     __slots__ = ("answer", "asked", "first", "leaf", "node", "scene")
 
-    def __init__(self, scene: Scene, first: Hashable, node: _Node | None) -> None:
+    def __init__(self, scene: MatchContext, first: Hashable, node: _Node | None) -> None:
         self.scene, self.first, self.node = scene, first, node
         self.asked: list[Question] = []
         self.answer: Any = None
@@ -139,19 +139,19 @@ class Visit(Generic[L]):
         self.leaf: L | None = None if node is None else node.leaf
 
 
-class Scenes(Generic[L]):
+class ContextCache(Generic[L]):
     """A cache of contexts, each with the result computed there."""
 
     def __init__(self) -> None:
         self._roots: dict[Any, _Node] = {}
         self._count = 0
 
-    def visit(self, tried: Hashable, scene: Scene) -> Visit[L]:
+    def visit(self, tried: Hashable, scene: MatchContext) -> ContextLookup[L]:
         """Look up whether the same rules were tried in an equal context; it then has numbers for all reads."""
         first = (tried, scene.first)
-        return Visit(scene, first, self._roots.get(first))
+        return ContextLookup(scene, first, self._roots.get(first))
 
-    def learn(self, visit: Visit[L], seen: Sequence[Key], leaf: L) -> None:
+    def learn(self, visit: ContextLookup[L], seen: Sequence[Key], leaf: L) -> None:
         """Store the result of rules that made these reads, in this order, in a context that was not known."""
         scene, count = visit.scene, len(visit.asked)
         if (count and visit.answer is None) or [scene.question(k) for k in seen[:count]] != visit.asked:

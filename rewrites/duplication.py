@@ -8,7 +8,7 @@ from tapestry.rewrites.apply import apply_move
 from tapestry.rewrites.finding import find
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Block, Graph, attributes
 from tapestry.teg.operators import operator_named
@@ -33,7 +33,7 @@ def duplicated(rule: Rule, graph: Graph) -> str:
 
 def _observed(rule: Rule, graph: Graph) -> Graph | None:
     """Add to the graph a sink for every inner value that the rule matches; None if it matches single blocks."""
-    sight = Sight(graph)
+    sight = TrackedGraph(graph)
     matches = (match for b in graph.blocks for _, match in alternatives(sight, rule, b.site))
     inner = {t: None for m in matches for b in m.blocks if b not in m.roots for t in b.outputs}
     sinks = []

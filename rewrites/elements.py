@@ -15,7 +15,7 @@ from tapestry.teg.programs.elementwise import Elementwise
 
 
 @dataclass(frozen=True, eq=False)
-class Element(Elementwise):
+class ElementVariable(Elementwise):
     """An expression pattern; combining it gives a larger one. `pattern` holds its nested tuples."""
 
     pattern: Any
@@ -42,8 +42,8 @@ class Element(Elementwise):
         return type(self)(("cast", dtype, self.pattern))
 
 
-def _lifted(value: Any) -> Element:
-    return value if isinstance(value, Element) else Element(("const", value))
+def _lifted(value: Any) -> ElementVariable:
+    return value if isinstance(value, ElementVariable) else ElementVariable(("const", value))
 
 
 def pattern_of(side: Any) -> Any:
@@ -52,14 +52,14 @@ def pattern_of(side: Any) -> Any:
         return Chain(side.function, tuple(map(pattern_of, side.parts)))
     if isinstance(side, tuple):
         return tuple(map(pattern_of, side))
-    return side.pattern if isinstance(side, Element) else side
+    return side.pattern if isinstance(side, ElementVariable) else side
 
 
-def number(formula: Callable[[Bound], float]) -> Element:
+def number(formula: Callable[[Bound], float]) -> ElementVariable:
     """Build a number computed from the numbers `e["j"]` and `e["k"]` at a place; right-hand side only."""
-    return Element(("const", formula))
+    return ElementVariable(("const", formula))
 
 
-A, B, C, D = (Element(Wild(name)) for name in "abcd")
-J, K = (Element(("const", Constant(name))) for name in "jk")
+A, B, C, D = (ElementVariable(Wild(name)) for name in "abcd")
+J, K = (ElementVariable(("const", Constant(name))) for name in "jk")
 T = Wild("t")

@@ -26,7 +26,7 @@ NORMALISING = tuple(r for r in (*CLEANUP, *VIEWS, *CELL_FUSION, *CANONICAL) if r
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class EquationSide:
     """One side of the law `law`: a function of tensors and numbers; `names` are the dimensions of the tensors."""
 
     law: str
@@ -41,7 +41,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Step:
+class TracedStep:
     """A block of a side: its operands (names of tensors, numbers of steps), its labels, its result's type."""
 
     block: Block
@@ -59,7 +59,7 @@ class Traced:
     """A side traced as a program: its steps in order, and the steps (or tensors) that are its results."""
 
     graph: Graph
-    steps: tuple[Step, ...]
+    steps: tuple[TracedStep, ...]
     results: tuple[int, ...]
     names: Mapping[tuple[str, int], str]
 
@@ -67,12 +67,12 @@ class Traced:
         """Return the names of a tensor's dimensions."""
         return tuple(self.names[tensor, k] for k in range(len(self.graph.tensors[tensor].shape)))
 
-    def whole(self, step: Step) -> Labels:
+    def whole(self, step: TracedStep) -> Labels:
         """Return the names that a step needs whole, in the order of its first operand."""
         letters, labels = self.letters(step.reading.operands[0]), step.reading.labels
         return tuple(n for n, own in zip(letters, labels.reads[0], strict=True) if own in labels.whole)
 
-    def summed(self, step: Step) -> frozenset[str]:
+    def summed(self, step: TracedStep) -> frozenset[str]:
         """Return the names that a step sums over, or needs whole."""
         read = {n for t in step.reading.operands for n in self.letters(t)}
         return frozenset(read - set(self.letters(step.site))).union(self.whole(step))
@@ -80,7 +80,7 @@ class Traced:
 
 @lru_cache(maxsize=1 << 12)
 def traced_side(
-    side: Side,
+    side: EquationSide,
     sizes: tuple[tuple[str, int], ...],
     dtypes: tuple[tuple[str, str], ...],
     numbers: tuple[tuple[str, float], ...],
@@ -106,9 +106,9 @@ def traced_side(
     return _steps(side, graph)
 
 
-def _steps(side: Side, graph: Graph) -> Traced:
+def _steps(side: EquationSide, graph: Graph) -> Traced:
     numbers: dict[str, str | int] = {b.outputs[0]: b.site for b in graph.blocks if b.operator == "source"}
-    steps: list[Step] = []
+    steps: list[TracedStep] = []
     for block in graph.blocks:
         if block.operator in ("source", "sink"):
             continue
@@ -122,7 +122,7 @@ def _steps(side: Side, graph: Graph) -> Traced:
         reading = Reading(block.inputs, block.outputs[0], labels)
         operands = tuple(numbers[t] for t in block.inputs)
         numbers[block.outputs[0]] = len(steps)
-        steps.append(Step(block, operands, reading, graph.tensors[block.outputs[0]].dtype))
+        steps.append(TracedStep(block, operands, reading, graph.tensors[block.outputs[0]].dtype))
     results = [
         numbers[b.inputs[0]] for b in sorted(graph.blocks, key=lambda b: b.site) if b.operator == "sink"
     ]
@@ -133,7 +133,7 @@ def _steps(side: Side, graph: Graph) -> Traced:
     )
 
 
-def _names(side: Side, graph: Graph, steps: list[Step]) -> dict[tuple[str, int], str]:
+def _names(side: EquationSide, graph: Graph, steps: list[TracedStep]) -> dict[tuple[str, int], str]:
     """Map every dimension of every tensor to its name."""
     classes = unified([s.reading for s in steps])
     known = {

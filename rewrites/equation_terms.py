@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.cell_form import CellForm, Read
+from tapestry.rewrites.cell_form import CellForm, CellRead
 from tapestry.rewrites.dimensions import Classes, Labels, labelled
-from tapestry.rewrites.equation_sides import Step, Traced
+from tapestry.rewrites.equation_sides import Traced, TracedStep
 from tapestry.rewrites.instances import HOLE, Instance
 from tapestry.rewrites.rule import Match, Op, RuleError, Term, op, pick
 from tapestry.teg.graph import Block
@@ -37,7 +37,7 @@ class Matched:
         return self.match.draft.tensors[tensor].shape[position]
 
 
-class Value(NamedTuple):
+class TermValue(NamedTuple):
     """A term and the label of each of its dimensions ("": of size 1, of no class)."""
 
     term: Term
@@ -65,7 +65,7 @@ def terms_of(
 class _Terms:
     def __init__(self, traced: Traced, matched: Matched) -> None:
         self.traced, self.matched = traced, matched
-        self.known: dict[int, Value] = {}
+        self.known: dict[int, TermValue] = {}
 
     def root(self, k: int, block: Block, way: Instance | None) -> Op:
         """Build the term of a result, in the shape of the root that it replaces."""
@@ -90,21 +90,25 @@ class _Terms:
             _label(classes.find((result, k))) if name else "" for k, name in enumerate(labels.written)
         )
 
-    def _surrounded(self, value: Value, block: Block, way: Instance) -> Op:
+    def _surrounded(self, value: TermValue, block: Block, way: Instance) -> Op:
         """Build the root's cell with the value in the place of the instance."""
         classes = self.matched.classes
         own: dict[str, str] = {}
-        reads = [Read(t, names) for t, names in zip(block.inputs, block.definition["labels"], strict=True)]
+        reads = [
+            CellRead(t, names) for t, names in zip(block.inputs, block.definition["labels"], strict=True)
+        ]
         for t, names in zip(block.inputs, block.definition["labels"], strict=True):
             own.update({_label(classes.find((t, k))): n for k, n in enumerate(names) if n})
         labels = tuple(own[n] if n else "" for n in value.labels)
         expr = _filled(way.around, ("input", len(reads)))
-        form = CellForm((*reads, Read("", labels)), expr, block.definition["dims"], block.definition["dtype"])
+        form = CellForm(
+            (*reads, CellRead("", labels)), expr, block.definition["dims"], block.definition["dtype"]
+        )
         form = form.normal()
         operands: list[Term] = [value.term if r.site == "" else _site(r.site) for r in form.reads]
         return op("cell", *operands, **form.attributes)
 
-    def value(self, k: str | int) -> Value:
+    def value(self, k: str | int) -> TermValue:
         """Return the value of a variable, or the result of a step."""
         if isinstance(k, str):
             return self._variable(k)
@@ -112,7 +116,7 @@ class _Terms:
             self.known[k] = self._made(self.traced.steps[k])
         return self.known[k]
 
-    def _variable(self, name: str) -> Value:
+    def _variable(self, name: str) -> TermValue:
         match, classes = self.matched.match, self.matched.classes
         site = match[name]
         ours = {place for group in self.matched.groups.values() for place in group}
@@ -122,27 +126,27 @@ class _Terms:
             if place not in ours and size != 1:
                 raise RuleError("equation", f"dimension {k} of {site!r} takes no part in the left side")
             labels.append(_label(place) if place in ours else "")
-        return Value(_site(site), tuple(labels), match.draft.tensors[site].dtype)
+        return TermValue(_site(site), tuple(labels), match.draft.tensors[site].dtype)
 
     def expanded(self, letters: Labels) -> Labels:
         """Expand names to the labels that they stand for."""
         return tuple(_label(p) for name in letters for p in self.matched.groups[name])
 
-    def _made(self, step: Step, wanted: Labels = ()) -> Value:
+    def _made(self, step: TracedStep, wanted: Labels = ()) -> TermValue:
         """Build the value of a step, its dimensions as `wanted` if the operator leaves that free."""
         name = step.block.operator
         if name == "view":
             return self.value(step.operands[0])
         if name == "cell":
             labels = self._as_read(step, self.expanded(self.traced.letters(step.site)))
-            return Value(self._cell(step, labels, ()), labels, step.dtype)
+            return TermValue(self._cell(step, labels, ()), labels, step.dtype)
         if name == "contract":
             return self._contract(step, wanted)
         if name == "reduce":
             return self._reduce(step, wanted)
         return self._normalisation(step)
 
-    def _cell(self, step: Step, written: Labels, shape: Sequence[int]) -> Op:
+    def _cell(self, step: TracedStep, written: Labels, shape: Sequence[int]) -> Op:
         values = [self.value(k) for k in step.operands]
         fill = [name or f"one{k}" for k, name in enumerate(written)]
         sizes = shape or [self.matched.size(n) for n in written]
@@ -155,19 +159,19 @@ class _Terms:
             dtype=step.dtype,
         )
 
-    def _as_read(self, step: Step, labels: Labels) -> Labels:
+    def _as_read(self, step: TracedStep, labels: Labels) -> Labels:
         """Order the labels as in an operand that has all of them, if there is one: nothing is transposed."""
         operands = (self.value(k).labels for k in step.operands)
         return next((own for own in operands if sorted(own) == sorted(labels)), labels)
 
-    def _contract(self, step: Step, wanted: Labels) -> Value:
+    def _contract(self, step: TracedStep, wanted: Labels) -> TermValue:
         values = [self.value(k) for k in step.operands]
         labels = tuple(_filled_labels(v.labels, k) for k, v in enumerate(values))
         output = wanted or self.expanded(self.traced.letters(step.site))
         term = op("contract", *(v.term for v in values), labels=labels, output=output)
-        return Value(term, output, step.dtype)
+        return TermValue(term, output, step.dtype)
 
-    def _reduce(self, step: Step, wanted: Labels) -> Value:
+    def _reduce(self, step: TracedStep, wanted: Labels) -> TermValue:
         value = self.value(step.operands[0])
         output = wanted or self.expanded(self.traced.letters(step.site))
         given = step.block.definition
@@ -179,9 +183,9 @@ class _Terms:
             output=output,
             scale=given.get("scale", 1.0),
         )
-        return Value(term, output, step.dtype)
+        return TermValue(term, output, step.dtype)
 
-    def _normalisation(self, step: Step) -> Value:
+    def _normalisation(self, step: TracedStep) -> TermValue:
         """Build a softmax or layer norm: axes by position; a layer norm's are last, in the order of its scale."""
         value = self.value(step.operands[0])
         whole = self.expanded(self.traced.whole(step))
@@ -194,16 +198,16 @@ class _Terms:
         if step.block.operator == "layer_norm":
             attributes["eps"] = step.block.definition["eps"]
         term = op(step.block.operator, value.term, *(v.term for v in others), **attributes)
-        return Value(term, order, step.dtype)
+        return TermValue(term, order, step.dtype)
 
-    def _reordered(self, value: Value, order: Labels) -> Value:
+    def _reordered(self, value: TermValue, order: Labels) -> TermValue:
         if value.labels == order:
             return value
         shape = [self.matched.size(n) if n else 1 for n in order]
-        return Value(_arranged(value, order, shape), order, value.dtype)
+        return TermValue(_arranged(value, order, shape), order, value.dtype)
 
 
-def _arranged(value: Value, wanted: Labels, shape: Sequence[int]) -> Op:
+def _arranged(value: TermValue, wanted: Labels, shape: Sequence[int]) -> Op:
     """Build a view of a value with its dimensions in another order; those of size 1 are added or dropped."""
     named = {n: k for k, n in enumerate(wanted) if n}
     dims = tuple(ViewDim(named[n], 1, 0) if n else ViewDim(-1, 0, 0) for n in value.labels)

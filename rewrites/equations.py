@@ -26,10 +26,10 @@ from typing import Any
 
 from tapestry.rewrites.cell_form import element_type
 from tapestry.rewrites.dimensions import Reading, labelled, occurrences, unified
-from tapestry.rewrites.equation_sides import Side, Traced, traced_side
+from tapestry.rewrites.equation_sides import EquationSide, Traced, traced_side
 from tapestry.rewrites.equation_terms import Matched, terms_of
-from tapestry.rewrites.instances import HOLE, Form, Found, Instance, numbers_of
-from tapestry.rewrites.rule import Match, Op, Rule, RuleError, Sizes, attr, computed, op, tensor
+from tapestry.rewrites.instances import HOLE, Form, Instance, InstanceMatch, numbers_of
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, RuleError, attr, computed, op, tensor
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.plugins import once
 
@@ -105,7 +105,7 @@ class _Law:
         self.names = {t: tuple(dims.split()) for t, dims in tensors.items()}
         self.letters = tuple(dict.fromkeys(n for dims in self.names.values() for n in dims))
         self.dtypes = {t: dtypes.get(t, "float32") for t in tensors}
-        self.left, self.right = (Side(name, f, self.names, tuple(numbers)) for f in (left, right))
+        self.left, self.right = (EquationSide(name, f, self.names, tuple(numbers)) for f in (left, right))
 
     def sizes(self) -> dict[str, int]:
         """Return the sizes of the example."""
@@ -113,7 +113,7 @@ class _Law:
 
     def trace(
         self,
-        side: Side,
+        side: EquationSide,
         sizes: Mapping[str, int],
         dtypes: Mapping[str, str],
         numbers: Mapping[str, float],
@@ -122,7 +122,7 @@ class _Law:
         """Trace a side for these sizes, element types and numbers; each is traced once."""
         return traced_side(side, tuple(sizes.items()), tuple(dtypes.items()), tuple(numbers.items()), choice)
 
-    def example(self, size: Sizes) -> Graph:
+    def example(self, size: ExampleSizes) -> Graph:
         """Build the left side as an example program."""
         sizes = {n: size(s, least=2) for n, s in self.sizes().items()}
         return self.trace(self.left, sizes, self.dtypes, self.numbers).graph
@@ -152,7 +152,7 @@ class _Law:
         names = [a for a, _ in block.definition.attributes]
         if block.operator == "cell":
             form = Form(block.definition["expr"], len(operands), is_result, self.brackets)
-            found = Found(form, f"step{k}")
+            found = InstanceMatch(form, f"step{k}")
             return op("cell", *operands, inside=found).at(f"step{k}.places").named(f"step{k}.value")
         wanted: dict[str, Any] = {a: attr(f"step{k}.{a}") for a in names}
         if block.operator == "reduce":

@@ -20,7 +20,7 @@ def sure(value: T | None) -> T:
     return value
 
 
-class Sketch(GraphBuilder):
+class ExampleBuilder(GraphBuilder):
     """A graph builder with default names."""
 
     def tensor(self, site: str, *shape: int, dtype: str = "float32", role: str = "activation") -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tapestry.rewrites.index import index_of
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
-from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Graph
 
 
@@ -19,7 +19,7 @@ def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     Raises:
         RuleError: the left side, the guard or the choices of a rule fail; it says which.
     """
-    index, sight = index_of(tuple(rules)), Sight(graph)
+    index, sight = index_of(tuple(rules)), TrackedGraph(graph)
     found = [
         move
         for block in graph.blocks
@@ -30,7 +30,7 @@ def find(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     return found
 
 
-def first_root(draft: Draft, move: Move) -> str | None:
+def first_root(draft: MutableGraph, move: Move) -> str | None:
     """Find the block whose site begins the place of a move at one place; None if it no longer exists."""
     place = move.places[0]
     if place in draft.blocks:

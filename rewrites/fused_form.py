@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Attributes, Block, Definition, TensorType, attributes
 from tapestry.teg.operators import body_of, operator_named
-from tapestry.teg.operators.fused_body import FUSED, Body, Step
+from tapestry.teg.operators.fused_body import FUSED, FusedBody, Step
 
 # Behind how many blocks of which operators a reader may still join a region.
 PASSING = ("cell", "view")
@@ -45,7 +45,7 @@ class FusedForm:
         return define(FUSED, self.attributes, self.inputs)
 
 
-class Region(NamedTuple):
+class FusedRegion(NamedTuple):
     """Blocks that become one, in program order.
 
     `roots` give the results; an inner value that others read becomes a further output, or is recomputed inside
@@ -55,14 +55,16 @@ class Region(NamedTuple):
     produces, those of its roots first.
     """
 
-    draft: Sight
+    draft: TrackedGraph
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
     reads: tuple[str, ...]
     results: tuple[str, ...]
 
     @staticmethod
-    def of(draft: Sight, roots: Sequence[Block], blocks: Iterable[Block], recomputes: bool) -> Region:
+    def of(
+        draft: TrackedGraph, roots: Sequence[Block], blocks: Iterable[Block], recomputes: bool
+    ) -> FusedRegion:
         """Build the region of some blocks."""
         ordered = tuple(sorted(blocks, key=lambda b: draft.position(b.site)))
         made = {t for b in ordered for t in b.outputs}
@@ -74,7 +76,7 @@ class Region(NamedTuple):
         if recomputes:
             inside -= _staying(draft, roots, ordered)
         outside = [t for t in wanted if any(b.site not in inside for b, _ in draft.readers[t])]
-        return Region(draft, tuple(roots), ordered, reads, tuple(outside) or (roots[0].outputs[0],))
+        return FusedRegion(draft, tuple(roots), ordered, reads, tuple(outside) or (roots[0].outputs[0],))
 
     @property
     def replaced(self) -> list[Block]:
@@ -104,7 +106,7 @@ class Region(NamedTuple):
                 number[t] = len(number)
         return (*wiring, types, tuple(number[t] for t in self.results))
 
-    def body(self) -> Body:
+    def body(self) -> FusedBody:
         """Build the body of the fused block."""
         draft, reads = self.draft, self.reads
         number = {t: k for k, t in enumerate(reads)}
@@ -121,7 +123,7 @@ class Region(NamedTuple):
                 types += made
             number.update(zip(b.outputs, (values[v] for v in inner.outputs), strict=True))
         inputs, outputs = tuple(types[: len(reads)]), tuple(number[t] for t in self.results)
-        return Body(inputs, tuple(types), tuple(steps), outputs)
+        return FusedBody(inputs, tuple(types), tuple(steps), outputs)
 
     def form(self) -> FusedForm:
         """Build the fused block."""
@@ -130,7 +132,7 @@ class Region(NamedTuple):
         return FusedForm(self.reads, body.inputs, steps, body.outputs, self.results)
 
 
-def _staying(draft: Sight, roots: Sequence[Block], ordered: Sequence[Block]) -> set[str]:
+def _staying(draft: TrackedGraph, roots: Sequence[Block], ordered: Sequence[Block]) -> set[str]:
     """Find sites of inner blocks that stay beside a region that recomputes them: others need their results."""
     giving, inside = {b.site for b in roots}, {b.site for b in ordered}
     found = set[str]()
@@ -159,26 +161,36 @@ def _steps(block: Block, types: Sequence[TensorType]) -> _Steps:
 
 
 def region(
-    draft: Sight,
+    draft: TrackedGraph,
     roots: Sequence[Block],
     blocks: Collection[Block],
     recomputes: bool = False,
     joined: Collection[str] = (),
-) -> Region:
+) -> FusedRegion:
     """Build the region of matched blocks, and of readers of their results whose operators are in `joined`.
 
     A reader of an inner value joins, perhaps behind cells and views (a reduction behind views only: it reduces
     values that exist anyway), if program order alone shows that no cycle arises: it comes after the producers of
     all tensors that the region reads, and its other inputs are produced before the first result.
     """
-    key = (Region, *[b.site for b in blocks], recomputes, joined and tuple(joined), *[b.site for b in roots])
+    key = (
+        FusedRegion,
+        *[b.site for b in blocks],
+        recomputes,
+        joined and tuple(joined),
+        *[b.site for b in roots],
+    )
     return draft.remembered(key, lambda: _region(draft, roots, blocks, recomputes, joined))
 
 
 def _region(
-    draft: Sight, roots: Sequence[Block], blocks: Collection[Block], recomputes: bool, joined: Collection[str]
-) -> Region:
-    found = Region.of(draft, roots, blocks, recomputes)
+    draft: TrackedGraph,
+    roots: Sequence[Block],
+    blocks: Collection[Block],
+    recomputes: bool,
+    joined: Collection[str],
+) -> FusedRegion:
+    found = FusedRegion.of(draft, roots, blocks, recomputes)
     if not joined:
         return found
     last = max(draft.position(draft.producers[t].site) for t in found.reads)
@@ -200,7 +212,7 @@ def _region(
             elif block.operator in PASSING and len(chain) < MOST_PASSED:
                 waiting.append((block, (*chain, block)))
     added = sorted(ends.values(), key=lambda b: draft.position(b.site))
-    return Region.of(draft, (*roots, *added), new.values(), recomputes)
+    return FusedRegion.of(draft, (*roots, *added), new.values(), recomputes)
 
 
 def _joins(block: Block, chain: Sequence[Block], joined: Collection[str]) -> bool:
@@ -210,7 +222,7 @@ def _joins(block: Block, chain: Sequence[Block], joined: Collection[str]) -> boo
     )
 
 
-class Spelled(NamedTuple):
+class ExpandedStep(NamedTuple):
     """A step to become a block: its operands (sites, or step and result) and its results' types.
 
     `outputs` says which output of the fused block each result is (-1: none).
@@ -222,7 +234,7 @@ class Spelled(NamedTuple):
     outputs: list[int]
 
 
-def spelled_out(definition: Definition, inputs: Sequence[str]) -> list[Spelled]:
+def spelled_out(definition: Definition, inputs: Sequence[str]) -> list[ExpandedStep]:
     """List the steps of a fused block, in order."""
     body = body_of(definition)
     names: list[str | tuple[int, int]] = list(inputs)
@@ -230,6 +242,6 @@ def spelled_out(definition: Definition, inputs: Sequence[str]) -> list[Spelled]:
     steps = []
     for k, step in enumerate(body.steps):
         reads, types = [names[v] for v in step.reads], [body.types[v] for v in step.makes]
-        steps.append(Spelled(step.definition, reads, types, [place.get(v, -1) for v in step.makes]))
+        steps.append(ExpandedStep(step.definition, reads, types, [place.get(v, -1) for v in step.makes]))
         names += [(k, r) for r in range(len(step.makes))]
     return steps

@@ -10,13 +10,13 @@ from hashlib import blake2b
 
 from tapestry.rewrites.fused_form import region, spelled_out
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.regions import Fuse
 from tapestry.rewrites.rule import Match, Rule, RuleError
 from tapestry.teg.graph import Block, Definition, Tensor
 
 
-def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -> list[str]:
+def put_fused(draft: MutableGraph, rule: Rule, right: Fuse, match: Match, move: Move) -> list[str]:
     """Put a fused block in the place of the matched blocks; return the tensors that may have lost a reader.
 
     Raises:
@@ -47,7 +47,7 @@ def put_fused(draft: Draft, rule: Rule, right: Fuse, match: Match, move: Move) -
     return [t for block in gone for t in block.inputs if t in draft.tensors]
 
 
-def put_spelled_out(draft: Draft, match: Match) -> None:
+def put_spelled_out(draft: MutableGraph, match: Match) -> None:
     """Replace a fused block by its steps."""
     (fused,) = match.roots
     steps = spelled_out(fused.definition, fused.inputs)
@@ -68,12 +68,12 @@ def put_spelled_out(draft: Draft, match: Match) -> None:
         made.append(outputs)
 
 
-def _move(draft: Draft, late: Sequence[Block], position: tuple[int, ...]) -> None:
+def _move(draft: MutableGraph, late: Sequence[Block], position: tuple[int, ...]) -> None:
     for k, block in enumerate(late):
         draft.move(block.site, (*position, k))
 
 
-def _site(draft: Draft, place: str, role: str, definition: Definition, inputs: Sequence[str]) -> str:
+def _site(draft: MutableGraph, place: str, role: str, definition: Definition, inputs: Sequence[str]) -> str:
     """Build the site name `place~role.digest`: the digest distinguishes all possible results at this place."""
     text = repr((definition.operator, definition.attributes, tuple(inputs)))
     digest = blake2b(text.encode(), digest_size=4).hexdigest()

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from math import inf
 from typing import Any, Protocol
 
-from tapestry.rewrites.context_cache import Scenes
+from tapestry.rewrites.context_cache import ContextCache
 from tapestry.rewrites.patterns import functions_of
 from tapestry.rewrites.regions import Above
 from tapestry.rewrites.rule import ALIGNED, Attribute, Op, Rest, Rule, RuleError, Term
@@ -22,7 +22,7 @@ BOUNDARY = ("source", "sink")
 MOST_KNOWN = 1 << 15
 
 
-class Wired(Protocol):
+class ProducerMap(Protocol):
     """Tensors and their producers: a graph or a draft."""
 
     @property
@@ -49,7 +49,7 @@ class Index:
         self._by_operator: dict[str, list[tuple[Rule, frozenset[str]]]] = {}
         self._by_definition: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._by_makers: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
-        self.scenes: Scenes[Any] = Scenes()
+        self.scenes: ContextCache[Any] = ContextCache()
         self._barren: dict[tuple[Any, ...], set[Rule]] = {}
 
     def check(self) -> None:
@@ -81,7 +81,7 @@ class Index:
             error = RuleError(rule.name, f"its left side fails: {type(error).__name__}: {error}")
         self.broken.setdefault(rule.name, error)
 
-    def rules_for(self, program: Wired, block: Block) -> tuple[Rule, ...]:
+    def rules_for(self, program: ProducerMap, block: Block) -> tuple[Rule, ...]:
         """Find the rules whose root may be this block, whatever is around it."""
         types = [program.tensors[t].type for t in block.inputs]
         key = (block.definition, *(t.dtype for t in types))
@@ -93,7 +93,7 @@ class Index:
             _remember(self._by_definition, key, found)
         return found
 
-    def rules_at(self, program: Wired, block: Block) -> tuple[Rule, ...]:
+    def rules_at(self, program: ProducerMap, block: Block) -> tuple[Rule, ...]:
         """Find those rules for the block that are compatible with the producers of its inputs."""
         producers = program.producers
         makers = [producers[t].operator for t in block.inputs]
@@ -106,7 +106,7 @@ class Index:
             _remember(self._by_makers, key, found)
         return found
 
-    def barren(self, program: Wired, block: Block) -> set[Rule]:
+    def barren(self, program: ProducerMap, block: Block) -> set[Rule]:
         """Return the rules known to have no match at such a block, whatever is around it; callers may add to it."""
         inputs = block.inputs
         same = () if len(set(inputs)) == len(inputs) else tuple(map(inputs.index, inputs))
@@ -134,7 +134,7 @@ def _heads(rule: Rule) -> frozenset[str]:
     return heads if isinstance(heads, frozenset) else frozenset()
 
 
-def may_begin(rule: Rule, program: Wired, block: Block) -> bool:
+def may_begin(rule: Rule, program: ProducerMap, block: Block) -> bool:
     """Return whether the producers of a block's inputs are compatible with the rule's first root."""
     root, there = rule.roots[0], {program.producers[t].operator for t in block.inputs}
     return makers_wanted(root) <= there and _may_begin(root, there)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tapestry.rewrites.patterns import (
     Chain,
     Constant,
-    Operand,
+    OperandPattern,
     chained,
     fits,
     parts_of,
@@ -68,7 +68,7 @@ class Form:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class InstanceMatch:
     """An attribute pattern for a cell with an instance of a form.
 
     The instance is bound to `name`, its operands' places to `name.places`.
@@ -100,14 +100,14 @@ def numbers_of(expr: Expression) -> Numbers:
 def _pattern(expr: Expression, numbers: Iterator[int], brackets: bool) -> Any:
     head = expr[0]
     if head == "input":
-        return Operand(f"x{expr[1]}")
+        return OperandPattern(f"x{expr[1]}")
     if head == "const":
         return expr if isinstance(expr[1], bool) else (head, Constant(f"n{next(numbers)}"))
     parts = [_pattern(p, numbers, brackets) if isinstance(p, tuple) else p for p in expr[1:]]
     if brackets and head in ASSOCIATIVE:
         terms = [t for p in parts for t in (p.parts if isinstance(p, Chain) and p.function == head else (p,))]
         # What says much is looked for first.
-        return Chain(head, tuple(sorted(terms, key=lambda t: isinstance(t, Operand))))
+        return Chain(head, tuple(sorted(terms, key=lambda t: isinstance(t, OperandPattern))))
     return (head, *parts)
 
 

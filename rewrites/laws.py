@@ -27,7 +27,7 @@ from tapestry.rewrites.patterns import (
     replaced,
     tree_size,
 )
-from tapestry.rewrites.rule import Match, Rule, Sizes, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, rest
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Definition, Graph, TensorType
@@ -35,7 +35,7 @@ from tapestry.teg.operators.expressions import Expression, cell_flops
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class ElementwiseLaw:
     """Patterns, any of which is rewritten to another, and a guard: a cell attribute pattern, binding `new`.
 
     `saving`: only where the cell does not become more expensive, which a shared part of the left side might cause.
@@ -81,7 +81,9 @@ class Whole:
 
 
 @lru_cache(maxsize=1 << 16)
-def _ways(law: Law, definition: Definition, dtypes: tuple[str, ...]) -> tuple[Mapping[str, Any], ...]:
+def _ways(
+    law: ElementwiseLaw, definition: Definition, dtypes: tuple[str, ...]
+) -> tuple[Mapping[str, Any], ...]:
     whole = definition["expr"]
     found: dict[str, Expression] = {}
     for text, part in parts_of(whole).items():
@@ -134,7 +136,7 @@ def law(
     """
     floats_only = holds_for == "floats" or (holds_for is None and domain == "real")
     lefts = tuple(map(pattern_of, (left, *also)))
-    pattern = Law(lefts, pattern_of(right), when, floats_only, saturating)
+    pattern = ElementwiseLaw(lefts, pattern_of(right), when, floats_only, saturating)
     values = {"k": 0.5, "j": -2.0, "t": "float32", **(constants or {})}
     return Rule(
         name=name,
@@ -149,7 +151,7 @@ def law(
 
 
 def _example(
-    name: str, lefts: Sequence[Any], types: Mapping[str, str], values: Mapping[str, Any], size: Sizes
+    name: str, lefts: Sequence[Any], types: Mapping[str, str], values: Mapping[str, Any], size: ExampleSizes
 ) -> Graph:
     """Build an example: a cell for each left side, over inputs for its variables."""
     builder = GraphBuilder(name)

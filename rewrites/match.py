@@ -10,14 +10,14 @@ from tapestry.rewrites.fused_form import region
 from tapestry.rewrites.move import SEVERAL, Move
 from tapestry.rewrites.regions import Fuse
 from tapestry.rewrites.rule import TOGETHER, Match, Rule, RuleError
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.rewrites.unify import names_of, ways
 from tapestry.teg.graph import Block
 
 Allowed = tuple[Match, Sequence[str]]
 
 
-def alternatives(sight: Sight, rule: Rule, place: str) -> list[tuple[Move, Match]]:
+def alternatives(sight: TrackedGraph, rule: Rule, place: str) -> list[tuple[Move, Match]]:
     """Find every match and choice of a rule at a place.
 
     Raises:
@@ -37,7 +37,7 @@ def alternatives(sight: Sight, rule: Rule, place: str) -> list[tuple[Move, Match
     return result
 
 
-def _allowed(sight: Sight, rule: Rule, place: str) -> list[Allowed]:
+def _allowed(sight: TrackedGraph, rule: Rule, place: str) -> list[Allowed]:
     """Find the matches that the guard allows, each with its choices."""
     try:
         found = ways(sight, rule, place)
@@ -69,7 +69,7 @@ def _texts(choices: Any) -> Sequence[str]:
     return tuple(choices)
 
 
-def _together(sight: Sight, rule: Rule, found: Iterable[Allowed]) -> Iterator[Allowed]:
+def _together(sight: TrackedGraph, rule: Rule, found: Iterable[Allowed]) -> Iterator[Allowed]:
     """Merge matches that differ in their last root only, for each choice; those that cause a cycle are omitted."""
     first = [*names_of(rule.roots[0])]
     groups: dict[tuple[Any, ...], list[Match]] = {}
@@ -96,7 +96,7 @@ def _with_more(more: Mapping[str, Any] | None, match: Match) -> Match | None:
     return None if more is None else replace(match, bindings={**match.bindings, **more})
 
 
-def _has_room(sight: Sight, rule: Rule, match: Match) -> bool:
+def _has_room(sight: TrackedGraph, rule: Rule, match: Match) -> bool:
     """Return whether there is a place in program order for the right side, so that no cycle arises."""
     roots, blocks = match.roots, match.blocks
     if isinstance(rule.right, Fuse):

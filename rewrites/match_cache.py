@@ -6,32 +6,32 @@ from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import NamedTuple
 
-from tapestry.rewrites.context_cache import Question, Scene
+from tapestry.rewrites.context_cache import MatchContext, Question
 from tapestry.rewrites.index import Index
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
 from tapestry.rewrites.rule import Rule, RuleError
-from tapestry.rewrites.ties import Kind, Offer, offer, renewed
-from tapestry.rewrites.tracked_graph import Key, Sight
+from tapestry.rewrites.ties import Candidate, Kind, offer, renewed
+from tapestry.rewrites.tracked_graph import Key, TrackedGraph
 from tapestry.teg.graph import Block
 
 # Attempts at a place that are made again without a look whether the place is now like another one.
 FEW_ATTEMPTS = 4
 
 
-class Failure(NamedTuple):
+class RuleFailure(NamedTuple):
     """A rule that raised an error while it was matched, and the error message."""
 
     rule: str
     message: str
 
 
-class Attempt(NamedTuple):
+class MatchAttempt(NamedTuple):
     """The match attempt of a rule at a place: it stays valid as long as nothing that it has `seen` changes."""
 
     rule: Rule
-    offers: tuple[Offer, ...]
-    failures: tuple[Failure, ...]
+    offers: tuple[Candidate, ...]
+    failures: tuple[RuleFailure, ...]
     seen: tuple[Key, ...]
 
 
@@ -48,18 +48,18 @@ class Place:
     def __init__(
         self,
         rules: tuple[Rule, ...],
-        offers: tuple[Offer, ...],
+        offers: tuple[Candidate, ...],
         watched: frozenset[Key],
-        attempts: tuple[Attempt, ...] | None = None,
-        stencil: Stencil | None = None,
-        scene: Scene | None = None,
+        attempts: tuple[MatchAttempt, ...] | None = None,
+        stencil: MatchTemplate | None = None,
+        scene: MatchContext | None = None,
     ) -> None:
         self.rules, self.offers, self.watched = rules, offers, watched
         self.moves = tuple([o.move for o in offers])
         self.stencil, self.scene, self._attempts = stencil, scene, attempts
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
+    def attempts(self) -> tuple[MatchAttempt, ...]:
         """The match attempts of the rules that have candidate moves, failures or tracked reads."""
         if self._attempts is None:
             assert self.stencil is not None and self.scene is not None
@@ -67,56 +67,65 @@ class Place:
         return self._attempts
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[RuleFailure, ...]:
         """The failures of the rules that fail here."""
         return () if self.stencil is not None else tuple(f for a in self.attempts for f in a.failures)
 
 
 def tried(
-    sight: Sight, index: Index, block: Block, before: Place | None = None, changed: Set[Key] = frozenset()
+    sight: TrackedGraph,
+    index: Index,
+    block: Block,
+    before: Place | None = None,
+    changed: Set[Key] = frozenset(),
 ) -> Place:
     """Try the rules at a block. Match attempts made `before` are reused if they read nothing in `changed`."""
     rules = index.rules_at(sight.program, block)
     if before is not None and rules is before.rules and _are_few(before.attempts, changed):
         return _place(rules, tuple(_attempts(sight, index, block, rules, before, changed)))
-    visit = index.scenes.visit(rules, Scene(sight, block))
-    stencil: Stencil | None = None if visit.leaf is None else visit.leaf.stencil
+    visit = index.scenes.visit(rules, MatchContext(sight, block))
+    stencil: MatchTemplate | None = None if visit.leaf is None else visit.leaf.stencil
     if stencil is not None:
         visit.scene.close()
         return stencil.at(visit.scene, rules)
     attempts = tuple(_attempts(sight, index, block, rules, before, changed))
     if visit.leaf is None:
-        index.scenes.learn(visit, _in_order(attempts), Known(visit.scene, attempts))
+        index.scenes.learn(visit, _in_order(attempts), CachedAttempts(visit.scene, attempts))
     visit.scene.close()
     return _place(rules, attempts)
 
 
-def _are_few(attempts: Sequence[Attempt], changed: Set[Key]) -> bool:
+def _are_few(attempts: Sequence[MatchAttempt], changed: Set[Key]) -> bool:
     """Return whether so few match attempts must be repeated that looking up an equal context takes longer."""
     return sum(not changed.isdisjoint(a.seen) for a in attempts) <= FEW_ATTEMPTS
 
 
-def _place(rules: tuple[Rule, ...], attempts: tuple[Attempt, ...]) -> Place:
+def _place(rules: tuple[Rule, ...], attempts: tuple[MatchAttempt, ...]) -> Place:
     offers = tuple([o for a in attempts for o in a.offers])
     watched = {t for o in offers for t in o.reads}.union(*[a.seen for a in attempts])
     return Place(rules, offers, frozenset(watched), attempts)
 
 
-class Known:
+class CachedAttempts:
     """Match attempts in a context, and, once it occurs again, their stencil: None if they cannot have one."""
 
-    def __init__(self, scene: Scene, attempts: tuple[Attempt, ...]) -> None:
+    def __init__(self, scene: MatchContext, attempts: tuple[MatchAttempt, ...]) -> None:
         self.scene, self.attempts = scene, attempts
 
     @cached_property
-    def stencil(self) -> Stencil | None:
+    def stencil(self) -> MatchTemplate | None:
         """The match attempts with numbers instead of names."""
-        return Stencil.of(self.scene, self.attempts)
+        return MatchTemplate.of(self.scene, self.attempts)
 
 
 def _attempts(
-    sight: Sight, index: Index, block: Block, rules: Sequence[Rule], before: Place | None, changed: Set[Key]
-) -> Iterator[Attempt]:
+    sight: TrackedGraph,
+    index: Index,
+    block: Block,
+    rules: Sequence[Rule],
+    before: Place | None,
+    changed: Set[Key],
+) -> Iterator[MatchAttempt]:
     barren = index.barren(sight.program, block)
     known = {} if before is None else {a.rule: a for a in before.attempts}
     others = () if before is None else before.rules
@@ -132,7 +141,7 @@ def _attempts(
                 barren.add(rule)
 
 
-def _in_order(attempts: Sequence[Attempt]) -> list[Key]:
+def _in_order(attempts: Sequence[MatchAttempt]) -> list[Key]:
     """List the reads of match attempts in order, then the tensors that their matches read, for their producers."""
     found: list[Key] = []
     known: set[Key] = set()
@@ -144,16 +153,16 @@ def _in_order(attempts: Sequence[Attempt]) -> list[Key]:
     return found
 
 
-def _attempt(sight: Sight, rule: Rule, block: Block) -> Attempt:
+def _attempt(sight: TrackedGraph, rule: Rule, block: Block) -> MatchAttempt:
     sight.forget()
     try:
         offers = tuple([offer(*found, rule) for found in alternatives(sight, rule, block.site)])
     except RuleError as error:
-        return Attempt(rule, (), (Failure(rule.name, error.reason),), sight.seen())
-    return Attempt(rule, offers, (), sight.seen())
+        return MatchAttempt(rule, (), (RuleFailure(rule.name, error.reason),), sight.seen())
+    return MatchAttempt(rule, offers, (), sight.seen())
 
 
-def _renewed(attempt: Attempt, sight: Sight, changed: Set[Key]) -> Attempt:
+def _renewed(attempt: MatchAttempt, sight: TrackedGraph, changed: Set[Key]) -> MatchAttempt:
     """Update a match attempt where at most the producers of tensors that its matches read have changed."""
     if all(changed.isdisjoint(o.reads) for o in attempt.offers):
         return attempt
@@ -171,7 +180,7 @@ class _Offered(NamedTuple):
     reads: tuple[int, ...]
 
 
-class Stencil(NamedTuple):
+class MatchTemplate(NamedTuple):
     """A place with numbers for blocks and tensors.
 
     `attempts` are rules, the number of their candidate moves, and their tracked reads.
@@ -182,7 +191,7 @@ class Stencil(NamedTuple):
     watched: tuple[Question, ...]
 
     @staticmethod
-    def of(scene: Scene, attempts: Sequence[Attempt]) -> Stencil | None:
+    def of(scene: MatchContext, attempts: Sequence[MatchAttempt]) -> MatchTemplate | None:
         """Build the stencil of match attempts in a context; None if they refer to more than it, or to names."""
         tensors, blocks = scene.tensor_numbers, scene.block_numbers
         choices = "\0".join([o.move.choice for a in attempts for o in a.offers])
@@ -204,13 +213,13 @@ class Stencil(NamedTuple):
         watched = {q for _, _, seen in trials for q in seen}
         makers = map(scene.question, {t for a in attempts for o in a.offers for t in o.reads})
         watched.update(q for q in makers if q is not None)
-        return Stencil(tuple(trials), tuple(offers), tuple(watched))
+        return MatchTemplate(tuple(trials), tuple(offers), tuple(watched))
 
-    def at(self, scene: Scene, rules: tuple[Rule, ...]) -> Place:
+    def at(self, scene: MatchContext, rules: tuple[Rule, ...]) -> Place:
         """Instantiate the place for a context."""
         tensors, sites = scene.tensors, scene.blocks
         offers = [
-            Offer(
+            Candidate(
                 Move(o.rule, SEVERAL.join([sites[k] for k in o.roots]), o.choice),
                 o.kind,
                 frozenset([sites[k] for k in o.uses]),
@@ -220,9 +229,9 @@ class Stencil(NamedTuple):
         ]
         return Place(rules, tuple(offers), frozenset(map(scene.key, self.watched)), None, self, scene)
 
-    def attempts_at(self, scene: Scene, offers: Sequence[Offer]) -> Iterator[Attempt]:
+    def attempts_at(self, scene: MatchContext, offers: Sequence[Candidate]) -> Iterator[MatchAttempt]:
         """Yield the match attempts of the place for a context, whose candidate moves are `offers`."""
         start = 0
         for rule, count, seen in self.attempts:
-            yield Attempt(rule, tuple(offers[start : start + count]), (), tuple(map(scene.key, seen)))
+            yield MatchAttempt(rule, tuple(offers[start : start + count]), (), tuple(map(scene.key, seen)))
             start += count

@@ -25,7 +25,7 @@ Reader = tuple[Block, int]
 DEEPEST = 12
 
 
-class Order(NamedTuple):
+class ProgramOrder(NamedTuple):
     """The program order of blocks, the blocks that rules may not match, and those known to be alike."""
 
     positions: Mapping[str, Position]
@@ -34,10 +34,10 @@ class Order(NamedTuple):
 
 
 # Computed once per graph and dropped with it: a graph is rewritten many times over.
-_orders: dict[int, Order] = {}
+_orders: dict[int, ProgramOrder] = {}
 
 
-def order_of(graph: Graph) -> Order:
+def order_of(graph: Graph) -> ProgramOrder:
     """Return the order of a graph's blocks."""
     known = _orders.get(id(graph))
     if known is None:
@@ -54,17 +54,17 @@ def order_of(graph: Graph) -> Order:
         for block in graph.blocks:
             if not block.inputs:
                 alike[block.definition] = (*alike.get(block.definition, ()), block.site)
-        known = _keep(graph, Order(positions, frozenset((*fixed, *ordered)), alike))
+        known = _keep(graph, ProgramOrder(positions, frozenset((*fixed, *ordered)), alike))
     return known
 
 
-def _keep(graph: Graph, order: Order) -> Order:
+def _keep(graph: Graph, order: ProgramOrder) -> ProgramOrder:
     _orders[id(graph)] = order
     finalize(graph, _orders.pop, id(graph), None).atexit = False
     return order
 
 
-class Draft:
+class MutableGraph:
     """The blocks, tensors, producers and readers of a graph, open to edits in O(neighborhood).
 
     `changed` collects the sites of blocks that are new, removed, read other tensors or have moved, `reread`
@@ -96,9 +96,9 @@ class Draft:
         value.setflags(write=False)
         self.data = {**self.data, tensor: value}
 
-    def standing(self) -> Order:
+    def standing(self) -> ProgramOrder:
         """Return the current positions of the blocks, those that rules may not match, and those that are alike."""
-        return Order(self._positions, self.held, self._alike)
+        return ProgramOrder(self._positions, self.held, self._alike)
 
     def position(self, site: str) -> Position:
         """Return the position of a block; positions compare as program order."""

@@ -11,9 +11,9 @@ from functools import cache
 from typing import NamedTuple
 
 from tapestry.rewrites.index import index_of
-from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.rule import Rule
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.rewrites.unify import candidates_for, names_of, ways_of
 from tapestry.teg.graph import Block
 
@@ -32,12 +32,12 @@ class Changes(NamedTuple):
         return Changes(self.blocks | other.blocks, self.tensors | other.tensors)
 
 
-def changes_of(draft: Draft) -> Changes:
+def changes_of(draft: MutableGraph) -> Changes:
     """Return the changes made in a draft."""
     return Changes(frozenset(draft.changed), frozenset(draft.reread))
 
 
-def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> frozenset[str]:
+def near(draft: MutableGraph, rules: Sequence[Rule], changes: Changes) -> frozenset[str]:
     """Find the places at which the rules may match differently than before the changes."""
     index = index_of(tuple(rules))
     made = [draft.producers[t] for t in changes.tensors if t in draft.producers]
@@ -52,7 +52,7 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> frozenset[str
         distances.update(dict.fromkeys(edge, distance))
     distances.update((b.site, 0) for b in made)
     places = {site for site, distance in distances.items() if distance < index.depth}
-    sight = Sight(draft)
+    sight = TrackedGraph(draft)
     for rule in index.paired:
         own = [draft.blocks[site] for site, distance in distances.items() if distance <= rule.depth]
         places.update(block.site for block in own)
@@ -62,12 +62,12 @@ def near(draft: Draft, rules: Sequence[Rule], changes: Changes) -> frozenset[str
     return frozenset(places)
 
 
-def readers_of(draft: Draft, sites: Iterable[str]) -> set[str]:
+def readers_of(draft: MutableGraph, sites: Iterable[str]) -> set[str]:
     """Return the blocks that read results of these blocks."""
     return {b.site for s in sites for t in draft.blocks[s].outputs for b, _ in draft.readers[t]}
 
 
-def _firsts(sight: Sight, rule: Rule, k: int, block: Block) -> Iterator[str]:
+def _firsts(sight: TrackedGraph, rule: Rule, k: int, block: Block) -> Iterator[str]:
     """Yield the possible first roots of matches whose root `k` is a block."""
     if k == 0:
         yield block.site

@@ -28,7 +28,7 @@ class Wild:
 
 
 @dataclass(frozen=True)
-class Operand(Wild):
+class OperandPattern(Wild):
     """A variable for any direct input, `("input", k)`."""
 
 
@@ -105,7 +105,7 @@ J, K = Constant("j"), Constant("k")
 def fits(pattern: Any, expr: Any, bound: Bound) -> Iterator[Bound]:
     """Yield the bindings of every match of a pattern with an expression."""
     if isinstance(pattern, Wild):
-        if isinstance(pattern, Operand) and expr[0] != "input":
+        if isinstance(pattern, OperandPattern) and expr[0] != "input":
             return
         if pattern.name not in bound:
             yield {**bound, pattern.name: expr}

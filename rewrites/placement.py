@@ -15,14 +15,14 @@ from typing import Any
 from tapestry.rewrites.application import Rules
 from tapestry.rewrites.apply import replay
 from tapestry.rewrites.move import Move, StaleMove
-from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, Spot
+from tapestry.rewrites.placement_rules import PLACEMENT, PlacementRule, PlacementSite
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS, check_placements
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "order": ORDERS,
+    "order": SCHEDULE_ORDERS,
     "inputs": INPUT_OPTIONS,
     "outputs": OUTPUT_OPTIONS,
 }
@@ -50,7 +50,7 @@ def apply_placement(graph: Graph, placements: Placements, move: Move, mesh_shape
         if block.operator == "view":
             raise StaleMove(move, f"block {site!r} is a view, which lies where its root lies")
         try:
-            placement = rule.apply(Spot(graph, placements, block, mesh_shape), move.choice)
+            placement = rule.apply(PlacementSite(graph, placements, block, mesh_shape), move.choice)
         except ValueError as error:
             raise StaleMove(move, f"at {site!r}: {error}") from error
         issues = check_placements(graph, Placements({site: placement}), mesh_shape)
@@ -67,7 +67,7 @@ def find_placements(graph: Graph, placements: Placements, mesh_shape: MeshShape)
         for block in graph.blocks
         if block.operator != "view"
         for rule in PLACEMENT
-        for choice in rule.choices(Spot(graph, placements, block, mesh_shape))
+        for choice in rule.choices(PlacementSite(graph, placements, block, mesh_shape))
     ]
     for name, values in OPTIONS.items():
         found += [Move("set_option", name, v) for v in values if v != getattr(placements, name)]

@@ -18,14 +18,14 @@ from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
-from tapestry.teg.sharding.strategy import Strategy, needed_spec, read_of, splittable
+from tapestry.teg.sharding.strategy import Strategy, consumer_spec, read_of, splittable
 from tapestry.teg.sharding.text import parse_strategy
 
 LONGEST_PREFETCH = 4
 
 
 @dataclass(frozen=True)
-class Spot:
+class PlacementSite:
     """A block of a plan, at which a placement rule is applied."""
 
     graph: Graph
@@ -49,15 +49,15 @@ class PlacementRule:
     name: str
     doc: str
     source: str
-    choices: Callable[[Spot], Iterable[str]]
-    apply: Callable[[Spot, str], Placement]
+    choices: Callable[[PlacementSite], Iterable[str]]
+    apply: Callable[[PlacementSite, str], Placement]
     kind: str = "placement"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "doc", cleandoc(self.doc))
 
 
-def _strategies(spot: Spot) -> Iterator[str]:
+def _strategies(spot: PlacementSite) -> Iterator[str]:
     """Yield all ways to split dimensions, where allowed, by whole mesh axes, except the present one."""
     free = [k for k, allowed in enumerate(splittable(spot.block.signature)) if allowed]
     axes = [tuple(s.name for s in spot.mesh.sub_axes if s.axis == name) for name, _ in spot.mesh.axes]
@@ -72,7 +72,7 @@ def _strategies(spot: Spot) -> Iterator[str]:
             yield str(strategy)
 
 
-def _reshard(spot: Spot, choice: str) -> Placement:
+def _reshard(spot: PlacementSite, choice: str) -> Placement:
     signature = spot.block.signature
     rank = len(signature.dims) if signature is not None else 0
     return replace(spot.placement, strategy=_parsed(choice, rank))
@@ -84,7 +84,7 @@ def _parsed(choice: str, rank: int) -> Strategy:
     return parse_strategy(choice, rank)
 
 
-def _source_reads(spot: Spot) -> dict[str, tuple[Block, int]]:
+def _source_reads(spot: PlacementSite) -> dict[str, tuple[Block, int]]:
     """Find the readers of a source, direct or through views, as `site:position`."""
     if spot.block.operator != "source":
         return {}
@@ -99,7 +99,7 @@ def _source_reads(spot: Spot) -> dict[str, tuple[Block, int]]:
     return found
 
 
-def _follow(spot: Spot, choice: str) -> Placement:
+def _follow(spot: PlacementSite, choice: str) -> Placement:
     reads = _source_reads(spot)
     if choice not in reads:
         raise ValueError(
@@ -109,7 +109,7 @@ def _follow(spot: Spot, choice: str) -> Placement:
     tensor = spot.graph.tensors[spot.block.outputs[0]]
     rows = read_of(spot.graph, block.site, position).rows
     strategy = spot.placements.of(block).strategy
-    needed = needed_spec(rows, tensor.shape, block.signature, strategy)
+    needed = consumer_spec(rows, tensor.shape, block.signature, strategy)
     return replace(
         spot.placement, strategy=Strategy(tuple(_born(needed, k) for k in range(len(needed.dims))))
     )
@@ -123,13 +123,13 @@ def _born(needed: Spec, dim: int) -> Split:
     return Split(split.axes, split.granule * max(1, abs(window.stride)))
 
 
-def _distances(spot: Spot) -> Iterator[str]:
+def _distances(spot: PlacementSite) -> Iterator[str]:
     for k in range(len(spot.block.inputs)):
         now = spot.placement.prefetch_of(k)
         yield from (f"{k}:{d}" for d in range(LONGEST_PREFETCH + 1) if d != now)
 
 
-def _prefetch(spot: Spot, choice: str) -> Placement:
+def _prefetch(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     if not text.isdecimal():
         raise ValueError(f"expected 'input:blocks ahead' such as '0:2', not {choice!r}")
@@ -138,12 +138,12 @@ def _prefetch(spot: Spot, choice: str) -> Placement:
     return replace(spot.placement, prefetch=tuple(distances))
 
 
-def _toggles(spot: Spot) -> Iterator[str]:
+def _toggles(spot: PlacementSite) -> Iterator[str]:
     for k in range(len(spot.block.inputs)):
         yield f"{k}:{'off' if spot.placement.regather_of(k) else 'on'}"
 
 
-def _regather(spot: Spot, choice: str) -> Placement:
+def _regather(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     if text not in ("on", "off"):
         raise ValueError(f"expected 'input:on' or 'input:off', not {choice!r}")
@@ -152,7 +152,7 @@ def _regather(spot: Spot, choice: str) -> Placement:
     return replace(spot.placement, regather=tuple(flags))
 
 
-def _input_of(spot: Spot, choice: str) -> tuple[int, str]:
+def _input_of(spot: PlacementSite, choice: str) -> tuple[int, str]:
     """Split `position:rest` into the input position and the rest."""
     return _numbered(choice, "input", len(spot.block.inputs))
 
@@ -171,13 +171,13 @@ def _orders(rank: int, now: str) -> Iterator[str]:
     yield from (text for text in texts if text != now)
 
 
-def _stored(spot: Spot) -> Iterator[str]:
+def _stored(spot: PlacementSite) -> Iterator[str]:
     for k, site in enumerate(spot.block.outputs):
         rank = len(spot.graph.tensors[site].shape)
         yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.layout_of(k)))
 
 
-def _store_as(spot: Spot, choice: str) -> Placement:
+def _store_as(spot: PlacementSite, choice: str) -> Placement:
     outputs = spot.block.outputs
     position, text = _numbered(choice, "output", len(outputs))
     order = parse_order(text, len(spot.graph.tensors[outputs[position]].shape))
@@ -186,13 +186,13 @@ def _store_as(spot: Spot, choice: str) -> Placement:
     return replace(spot.placement, layouts=tuple(layouts) if any(layouts) else ())
 
 
-def _read_layouts(spot: Spot) -> Iterator[str]:
+def _read_layouts(spot: PlacementSite) -> Iterator[str]:
     for k in range(len(spot.block.inputs)):
         rank = len(spot.graph.tensors[read_of(spot.graph, spot.block.site, k).root].shape)
         yield from (f"{k}:{text}" for text in _orders(rank, spot.placement.read_layout_of(k)))
 
 
-def _read_as(spot: Spot, choice: str) -> Placement:
+def _read_as(spot: PlacementSite, choice: str) -> Placement:
     position, text = _input_of(spot, choice)
     root = read_of(spot.graph, spot.block.site, position).root
     order = parse_order(text, len(spot.graph.tensors[root].shape))

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.rewrites.application import carried_out
+from tapestry.rewrites.application import apply_with_rules
 from tapestry.rewrites.finding import find
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.regions import Fuse, SpellOut
-from tapestry.rewrites.rule import Computed, Nothing, Op, Result, Rule, Sizes, WholeSide, terms
+from tapestry.rewrites.regions import ExpandFused, Fuse
+from tapestry.rewrites.rule import Computed, ExampleSizes, NoOperand, Op, Result, Rule, WholeSide, terms
 from tapestry.rewrites.rule_contract import falls, same_values
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import catalogue as operators
 from tapestry.teg.operators import plug_ins as operator_plug_ins
-from tapestry.teg.plugins import Group, Refused, require, require_name, sequence_of
+from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
 from tapestry.teg.validate import check
 
 GROUP = "tapestry.rules"
@@ -29,7 +29,7 @@ GROUP = "tapestry.rules"
 MOST_MOVES = 8
 
 
-def examined(offered: Any) -> Rule:
+def checked_rule(offered: Any) -> Rule:
     """Check that the rule is one, knows its operators, fires on its example and keeps its promises; return it.
 
     Its first moves are made: each gives a valid graph with equal values, and lowers the measure if the
@@ -44,18 +44,18 @@ def examined(offered: Any) -> Rule:
     try:
         sides = (*rule.roots, *rule.results)
     except Exception as error:
-        raise Refused(f"its sides fail: {type(error).__name__}: {error}", "repair them") from error
+        raise PlugInError(f"its sides fail: {type(error).__name__}: {error}", "repair them") from error
     _examine_operators(sides)
     try:
-        graph = rule.example(Sizes())
+        graph = rule.example(ExampleSizes())
         check(graph)
         moves = find(graph, [rule])
     except Exception as error:
-        raise Refused(
+        raise PlugInError(
             f"its example fails: {type(error).__name__}: {error}", "repair the example, or what it finds"
         ) from error
     if not moves:
-        raise Refused("it does not fire on its example", "show a graph in which left side and guard fit")
+        raise PlugInError("it does not fire on its example", "show a graph in which left side and guard fit")
     for move in moves[:MOST_MOVES]:
         _examine_move(rule, graph, move)
     return rule
@@ -65,7 +65,7 @@ def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
     """Check that the move keeps every promise; raise Refused for the first one that it breaks."""
     cure = "repair the right side"
     try:
-        after = carried_out(graph, [move], {rule.name: rule}).graph
+        after = apply_with_rules(graph, [move], {rule.name: rule}).graph
         check(after)
         if rule.saturating:
             cure = "let the right side be smaller, or leave `saturating` out"
@@ -77,19 +77,19 @@ def _examine_move(rule: Rule, graph: Graph, move: Move) -> None:
         # Of a comparison of arrays the first lines say what differs and how much of it; the rest are numbers.
         lines = str(error).strip().splitlines() or ["no reason given"]
         said = f"{type(error).__name__}: {', '.join(lines[:3])}"
-        raise Refused(f"its move at {move.place!r} of its example is wrong: {said}", cure) from error
+        raise PlugInError(f"its move at {move.place!r} of its example is wrong: {said}", cure) from error
 
 
 def _examine_operators(sides: Sequence[Result | WholeSide]) -> None:
     """Check that all operators exist: a rule that names an operator that was left out is refused too."""
     for side in sides:
-        for term in terms(side) if not isinstance(side, Nothing | Computed | Fuse | SpellOut) else ():
+        for term in terms(side) if not isinstance(side, NoOperand | Computed | Fuse | ExpandFused) else ():
             if isinstance(term, Op) and term.operator is not None and term.operator not in operators():
                 told = operator_plug_ins().left_out(term.operator) or "no plug-in offers it"
-                raise Refused(
+                raise PlugInError(
                     f"it speaks of operator {term.operator!r}, which is not there: {told}",
                     "repair or install the operator",
                 )
 
 
-RULE_GROUP = Group(GROUP, "rule", sequence_of(Rule), examined, lambda rule: (rule.name,))
+RULE_GROUP = Group(GROUP, "rule", sequence_of(Rule), checked_rule, lambda rule: (rule.name,))

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from tapestry.rewrites.application import Rules, resolve
 from tapestry.rewrites.move import Move, StaleMove
-from tapestry.rewrites.mutable_graph import Draft, Position
+from tapestry.rewrites.mutable_graph import MutableGraph, Position
 from tapestry.rewrites.placement import PLAN_WIDE, is_structural
-from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.replacement import apply_match
 from tapestry.rewrites.rules import catalogue
 from tapestry.teg.graph import Block, Graph, Tensor
 
@@ -30,7 +30,7 @@ PLACED = "placed"
 REMOVED = "removed"
 
 
-class Event(NamedTuple):
+class ProvenanceEvent(NamedTuple):
     """The effect of one move on one block: the move's number in the history (from 0), and the single move."""
 
     number: int
@@ -40,7 +40,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Story:
+class BlockHistory:
     """The provenance of one block.
 
     `events` are in the order of the history, those of the blocks it was made from included; `origins` the
@@ -49,7 +49,7 @@ class Story:
     """
 
     site: str
-    events: tuple[Event, ...]
+    events: tuple[ProvenanceEvent, ...]
     origins: tuple[str, ...]
     is_there: bool = True
     became: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Provenance:
             RuleError: as for `apply_move`.
         """
         self.given, self.moves = given, tuple(moves)
-        self.events: list[Event] = []
+        self.events: list[ProvenanceEvent] = []
         self._versions: list[_Version] = []
         self._now: dict[str, _Version] = {}
         self._gone: dict[str, _Version] = {}
@@ -95,7 +95,7 @@ class Provenance:
                     self._place(draft, number, part)
         self.graph = draft.graph()
 
-    def story(self, site: str) -> Story:
+    def story(self, site: str) -> BlockHistory:
         """Return the story of a block, or of the block that produces a tensor; it may have been removed.
 
         Raises:
@@ -104,7 +104,7 @@ class Provenance:
         block = site if site in self.graph.by_site else self._maker(site)
         if block in self.graph.by_site:
             version = self._version(block)
-            return Story(block, self._told(version), self._origins(version))
+            return BlockHistory(block, self._told(version), self._origins(version))
         if block not in self._gone:
             known = (*self.graph.by_site, *self._gone, *self.graph.tensors)
             near = get_close_matches(site, known, n=3)
@@ -114,13 +114,13 @@ class Provenance:
             raise ValueError(f"no block or tensor {site!r} in this history; {hint}")
         return self._story_of_gone(block)
 
-    def _story_of_gone(self, block: str) -> Story:
+    def _story_of_gone(self, block: str) -> BlockHistory:
         version = self._gone[block]
         found = {v.site for v in _reached(version, self._children) if v is self._now.get(v.site)}
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
-        return Story(block, self._told(version), self._origins(version), False, became)
+        return BlockHistory(block, self._told(version), self._origins(version), False, became)
 
-    def stories(self) -> Iterator[Story]:
+    def stories(self) -> Iterator[BlockHistory]:
         """Yield the stories of every block of the result, in program order, then of all removed blocks."""
         yield from (self.story(b.site) for b in self.graph.blocks)
         yield from map(self._story_of_gone, self._gone)
@@ -132,7 +132,7 @@ class Provenance:
                 return graph.producers[tensor].site
         return self._makers.get(tensor, tensor)
 
-    def _told(self, version: _Version) -> tuple[Event, ...]:
+    def _told(self, version: _Version) -> tuple[ProvenanceEvent, ...]:
         told = {k for v in _reached(version, lambda v: v.parents) for k in v.events}
         return tuple(self.events[k] for k in sorted(told))
 
@@ -167,9 +167,9 @@ class Provenance:
 
     def _note(self, version: _Version, number: int, move: Move, effect: str) -> None:
         version.events.append(len(self.events))
-        self.events.append(Event(number, move, effect, version.site))
+        self.events.append(ProvenanceEvent(number, move, effect, version.site))
 
-    def _place(self, draft: Draft, number: int, move: Move) -> None:
+    def _place(self, draft: MutableGraph, number: int, move: Move) -> None:
         place = move.places[0]
         if place not in draft.blocks:
             raise StaleMove(move, f"there is no block {place!r}")
@@ -180,7 +180,7 @@ class Provenance:
         matched = [self._version(b.site) for b in match.blocks]
         roots = {root.outputs[0]: self._version(root.site) for root in match.roots}
         draft.begin()
-        carry_out(draft, rule, match, move)
+        apply_match(draft, rule, match, move)
         for site in draft.removed:
             version = self._version(site)
             if site not in draft.added:
@@ -211,7 +211,7 @@ def _reached(start: _Version, onwards: Callable[[_Version], Sequence[_Version]])
         waiting.extend(new)
 
 
-class _Recorder(Draft):
+class _Recorder(MutableGraph):
     """A draft that records what the present move did to it, in the order in which it was done."""
 
     def __init__(self, graph: Graph) -> None:

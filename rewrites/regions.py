@@ -1,6 +1,6 @@
 """Sides of rules that stand for more than one block: all blocks that produce a tensor, and fused blocks.
 
-On the left `above`, on the right `fuse()` and `SpellOut()`.
+On the left `above`, on the right `fuse()` and `ExpandFused()`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapestry.rewrites.fused_form import FusedForm
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block
 
 
@@ -27,7 +27,7 @@ class Above:
     most: int
     all_operands: bool = False
     private: tuple[str, ...] = ()
-    takes: Callable[[Sight, Block, Block], bool] | None = None
+    takes: Callable[[TrackedGraph, Block, Block], bool] | None = None
     through: Callable[[Block], bool] | None = None
 
 
@@ -46,7 +46,7 @@ class Fuse:
 
 
 @dataclass(frozen=True, eq=False)
-class SpellOut:
+class ExpandFused:
     """A right side: the matched fused block is expanded into the blocks of its steps."""
 
 
@@ -66,7 +66,7 @@ def all_above(
     ends: Sequence[str],
     most: int,
     private: Sequence[str] = (),
-    takes: Callable[[Sight, Block, Block], bool] | None = None,
+    takes: Callable[[TrackedGraph, Block, Block], bool] | None = None,
 ) -> Above:
     """Build a left-side term: any operands in a row, with all blocks on the paths to them as for `above`.
 

@@ -17,14 +17,14 @@ import numpy as np
 from tapestry.rewrites.fusing import put_fused, put_spelled_out
 from tapestry.rewrites.match import late_blocks
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.mutable_graph import Draft
-from tapestry.rewrites.regions import Above, Fuse, SpellOut
+from tapestry.rewrites.mutable_graph import MutableGraph
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse
 from tapestry.rewrites.rule import (
     Attribute,
     Case,
     Computed,
     Match,
-    Nothing,
+    NoOperand,
     Op,
     Parts,
     Pick,
@@ -34,13 +34,13 @@ from tapestry.rewrites.rule import (
     RuleError,
     Term,
 )
-from tapestry.rewrites.rule import Tensor as AnyTensor
+from tapestry.rewrites.rule import TensorPattern as AnyTensor
 from tapestry.teg.builder import define
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Block, Definition, Tensor, TensorType, attributes
 
 
-def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
+def apply_match(draft: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
     """Replace the blocks that a rule matched, in place.
 
     Raises:
@@ -49,13 +49,13 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
     if isinstance(rule.right, Fuse):
         prune(draft, put_fused(draft, rule, rule.right, match, move))
         return
-    if isinstance(rule.right, SpellOut):
+    if isinstance(rule.right, ExpandFused):
         put_spelled_out(draft, match)
         return
     made = _Construction(draft, rule, match, move)
     try:
         targets = [
-            None if isinstance(result, Nothing) else made.result(k, result)
+            None if isinstance(result, NoOperand) else made.result(k, result)
             for k, result in enumerate(made.results())
         ]
     except RuleError:
@@ -93,7 +93,7 @@ def carry_out(draft: Draft, rule: Rule, match: Match, move: Move) -> None:
     prune(draft, [t for root in gone for t in root.inputs])
 
 
-def _check_order(draft: Draft, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
+def _check_order(draft: MutableGraph, made: _Construction, results: Sequence[tuple[str, str]]) -> None:
     """Check that no block reads a tensor that is produced after it; raise an error otherwise."""
     for block in made.blocks:
         for t in block.inputs:
@@ -105,11 +105,11 @@ def _check_order(draft: Draft, made: _Construction, results: Sequence[tuple[str,
                 raise made.fail(f"the result becomes {new!r}, which is made below {reader.site!r}")
 
 
-def _stands_before(draft: Draft, tensor: str, reader: Block) -> bool:
+def _stands_before(draft: MutableGraph, tensor: str, reader: Block) -> bool:
     return draft.position(draft.producers[tensor].site) < draft.position(reader.site)
 
 
-def prune(draft: Draft, tensors: Sequence[str]) -> None:
+def prune(draft: MutableGraph, tensors: Sequence[str]) -> None:
     """Remove the producers of these tensors that have no readers; inputs of the program stay."""
     waiting = list(tensors)
     while waiting:
@@ -123,7 +123,7 @@ def prune(draft: Draft, tensors: Sequence[str]) -> None:
         waiting.extend(maker.inputs)
 
 
-def _may_go(draft: Draft, block: Block) -> bool:
+def _may_go(draft: MutableGraph, block: Block) -> bool:
     if block.operator == "source":
         return bool(block.definition["role"] == "constant")
     return block.operator != "sink" and draft.is_free(block)
@@ -132,7 +132,7 @@ def _may_go(draft: Draft, block: Block) -> bool:
 class _Construction:
     """The blocks of a right side, built from the leaves up."""
 
-    def __init__(self, draft: Draft, rule: Rule, match: Match, move: Move) -> None:
+    def __init__(self, draft: MutableGraph, rule: Rule, match: Match, move: Move) -> None:
         self.draft, self.rule, self.match, self.move = draft, rule, match, move
         self.blocks: list[Block] = []
         self.tensors: dict[str, Tensor] = {}
@@ -148,7 +148,7 @@ class _Construction:
         """Return the terms of the right side."""
         right = self.rule.right
         if not isinstance(right, Computed):
-            return [r for r in self.rule.results if not isinstance(r, Computed | Fuse | SpellOut)]
+            return [r for r in self.rule.results if not isinstance(r, Computed | Fuse | ExpandFused)]
         try:
             found = tuple(right.terms(self.match))
         except Exception as error:

@@ -25,8 +25,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tapestry.rewrites.regions import Above, Fuse, SpellOut
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.regions import Above, ExpandFused, Fuse
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Definition, Graph, TensorType
 
 # Under this name a match of a rule that takes several matches together binds them.
@@ -51,7 +51,7 @@ class RuleError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class TensorPattern:
     """A term for any tensor, by the rule's name for it."""
 
     name: str
@@ -83,8 +83,8 @@ class Case:
     """A right-side term: one of two terms, depending on the match."""
 
     condition: Callable[[Match], bool]
-    yes: Tensor | Op
-    no: Tensor | Op
+    yes: TensorPattern | Op
+    no: TensorPattern | Op
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Computed:
 
 
 @dataclass(frozen=True, eq=False)
-class Nothing:
+class NoOperand:
     """A right side: the result is not needed any more."""
 
 
@@ -154,17 +154,17 @@ class Op:
         return replace(self, is_commutative=True)
 
 
-Term = Tensor | Rest | Pick | Parts | Op | Case | Above
-Result = Tensor | Op | Case | Nothing
+Term = TensorPattern | Rest | Pick | Parts | Op | Case | Above
+Result = TensorPattern | Op | Case | NoOperand
 # A left side: its terms, or a function that makes them, asked when they are first needed.
 LeftSide = Op | tuple[Op, ...] | Callable[[], tuple[Op, ...]]
 # Right sides that make all results at once.
-WholeSide = Computed | Fuse | SpellOut
+WholeSide = Computed | Fuse | ExpandFused
 
 
-def tensor(name: str) -> Tensor:
+def tensor(name: str) -> TensorPattern:
     """Build a term for any tensor; `m[name]` is its site."""
-    return Tensor(name)
+    return TensorPattern(name)
 
 
 def rest(name: str) -> Rest:
@@ -190,7 +190,7 @@ def parts(terms: Callable[[Match], Sequence[Term]]) -> Parts:
     return Parts(terms)
 
 
-def case(condition: Callable[[Match], bool], yes: Tensor | Op, no: Tensor | Op) -> Case:
+def case(condition: Callable[[Match], bool], yes: TensorPattern | Op, no: TensorPattern | Op) -> Case:
     """Build the term `yes` if the condition holds for the match, else `no`."""
     return Case(condition, yes, no)
 
@@ -200,7 +200,7 @@ def computed(terms: Callable[[Match], Sequence[Result]]) -> Computed:
     return Computed(terms)
 
 
-NOTHING = Nothing()
+NOTHING = NoOperand()
 
 
 def op(
@@ -218,7 +218,7 @@ def op(
 class Match:
     """The bindings of a rule's variables at one place. Guards, choices and attributes are functions of it."""
 
-    draft: Sight
+    draft: TrackedGraph
     bindings: Mapping[Any, Any]
     roots: tuple[Block, ...]
     blocks: tuple[Block, ...]
@@ -265,7 +265,7 @@ class Match:
         return not any(self.draft.readers[t] for t in self.roots[0].outputs)
 
 
-class Sizes:
+class ExampleSizes:
     """The sizes of an example: the default ones, or random ones from 1 (or `least`) to `most`."""
 
     def __init__(self, rng: np.random.Generator | None = None, most: int = 5) -> None:
@@ -309,7 +309,7 @@ class Rule:
     right: Result | WholeSide | tuple[Result, ...]
     doc: str
     source: str
-    example: Callable[[Sizes], Graph]
+    example: Callable[[ExampleSizes], Graph]
     where: Callable[[Match], Mapping[str, Any] | None] | None = None
     when: Callable[[Match], bool] | None = None
     choices: Callable[[Match], Sequence[str]] | None = None
@@ -349,7 +349,7 @@ class Rule:
             object.__setattr__(self, name, value)
 
     def _results(self, roots: tuple[Op, ...]) -> tuple[Result | WholeSide, ...]:
-        if isinstance(self.right, Computed | Fuse | SpellOut):
+        if isinstance(self.right, Computed | Fuse | ExpandFused):
             return (self.right,) * len(roots)
         return self.right if isinstance(self.right, tuple) else (self.right,)
 
@@ -357,13 +357,13 @@ class Rule:
         """Check that the sides fit together; raise a RuleError otherwise."""
         if len(roots) != len(results):
             raise RuleError(self.name, f"{len(roots)} roots on the left, {len(results)} results on the right")
-        bound = {t.name for root in roots for t in terms(root) if isinstance(t, Tensor | Rest | Op)}
+        bound = {t.name for root in roots for t in terms(root) if isinstance(t, TensorPattern | Rest | Op)}
         unbound = [
             t.name
             for result in results
-            if not isinstance(result, Nothing | Computed | Fuse | SpellOut)
+            if not isinstance(result, NoOperand | Computed | Fuse | ExpandFused)
             for t in terms(result)
-            if isinstance(t, Tensor | Rest) and t.name not in bound
+            if isinstance(t, TensorPattern | Rest) and t.name not in bound
         ]
         if unbound:
             raise RuleError(self.name, f"the right side reads {unbound}, which the left side does not bind")

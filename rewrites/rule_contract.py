@@ -16,7 +16,7 @@ HALF_TOLERANCE = 0.06
 TOLERANCE = 1e-5
 
 
-class BrokenPromise(AssertionError):
+class RuleContractError(AssertionError):
     """Error raised when a rule does not keep a promise; the message names the rule."""
 
     def __init__(self, rule: Rule, message: str) -> None:
@@ -26,7 +26,7 @@ class BrokenPromise(AssertionError):
 def expect(rule: Rule, holds: bool, message: str) -> None:
     """Raise a BrokenPromise of the rule if something does not hold."""
     if not holds:
-        raise BrokenPromise(rule, message)
+        raise RuleContractError(rule, message)
 
 
 def falls(before: Graph, after: Graph, rule: Rule, move: Move) -> None:

@@ -12,12 +12,12 @@ from tapestry.rewrites.index import Index, index_of, may_begin
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.measure import rises
 from tapestry.rewrites.move import Move
-from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.neighborhood import Changes, changes_of, near
 from tapestry.rewrites.patterns import tree_size
-from tapestry.rewrites.replacement import carry_out
+from tapestry.rewrites.replacement import apply_match
 from tapestry.rewrites.rule import Rule, RuleError
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Graph
 
 
@@ -50,16 +50,16 @@ def saturate(
         raise ValueError(
             f"rules {endless} are not saturating: applying them may never end; let a search choose"
         )
-    draft, fired, index = Draft(graph), list[Move](), index_of(tuple(rules))
+    draft, fired, index = MutableGraph(graph), list[Move](), index_of(tuple(rules))
     ending = _Ending(1000 + 20 * len(graph.blocks) if limit is None else limit)
     places: Collection[str] = draft.blocks.keys() if changes is None else near(draft, rules, changes)
     blocks, tensors = set[str](), set[str]()
     while places:
-        sight = Sight(draft)
+        sight = TrackedGraph(draft)
         for rule, sites in _by_rule(draft, index, places).items():
             for site in sites:
                 while (move := _first(draft, sight, index, rule, site)) is not None:
-                    sight = Sight(draft)
+                    sight = TrackedGraph(draft)
                     fired.append(move)
                     ending.check(draft, move)
         new = changes_of(draft)
@@ -91,7 +91,7 @@ def apply_once(graph: Graph, rules: Sequence[Rule]) -> Saturated:
     Raises:
         RuleError: a rule fails; the message names it.
     """
-    draft, fired, room = Draft(graph), list[Move](), _Room(graph)
+    draft, fired, room = MutableGraph(graph), list[Move](), _Room(graph)
     for rule in rules:
         fired += _pass(draft, rule, room)
     return Saturated(draft.graph(), _in_runs(fired), changes_of(draft))
@@ -112,7 +112,7 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
     while True:
         simple = saturate(graph, ending)
         fired += simple.moves
-        draft, done = Draft(simple.graph), list[Move]()
+        draft, done = MutableGraph(simple.graph), list[Move]()
         for rule in others:
             done += _pass(draft, rule, room, bound - count - len(done))
         graph = draft.graph()
@@ -122,7 +122,7 @@ def repeat(graph: Graph, rules: Sequence[Rule], most: int | None = None) -> Repe
             return Repeated(graph, fired, tuple(dict.fromkeys(m.rule for m in find(graph, others))))
 
 
-def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> list[Move]:
+def _pass(draft: MutableGraph, rule: Rule, room: _Room, most: int | None = None) -> list[Move]:
     """Run one pass of a rule over the present blocks, of at most `most` moves."""
     fired: list[Move] = []
     index = index_of((rule,))
@@ -130,7 +130,7 @@ def _pass(draft: Draft, rule: Rule, room: _Room, most: int | None = None) -> lis
         if most is not None and len(fired) >= most:
             break
         if draft.blocks.get(block.site) is block and index.rules_for(draft, block):
-            move = _first(draft, Sight(draft), index, rule, block.site)
+            move = _first(draft, TrackedGraph(draft), index, rule, block.site)
             if move is not None:
                 fired.append(move)
                 room.check(draft, move)
@@ -145,7 +145,7 @@ class _Room:
         cells = (tree_size(b.definition["expr"]) for b in graph.blocks if b.operator == "cell")
         self.parts = max([LARGEST_EXPRESSION, *(2 * size for size in cells)])
 
-    def check(self, draft: Draft, move: Move) -> None:
+    def check(self, draft: MutableGraph, move: Move) -> None:
         """Check the blocks that the last move added.
 
         Raises:
@@ -172,7 +172,7 @@ class _Ending:
         self.limit = limit
         self.unclear: Counter[str] = Counter()
 
-    def check(self, draft: Draft, move: Move) -> None:
+    def check(self, draft: MutableGraph, move: Move) -> None:
         """Check the blocks that the last move added and removed.
 
         Raises:
@@ -199,7 +199,7 @@ def _sizes_of(blocks: Sequence[Block]) -> str:
     return f"{len(blocks)} block{plural} ({', '.join(b.operator for b in blocks[:4])}{', ...' * (len(blocks) > 4)})"
 
 
-def _by_rule(draft: Draft, index: Index, places: Collection[str]) -> dict[Rule, list[str]]:
+def _by_rule(draft: MutableGraph, index: Index, places: Collection[str]) -> dict[Rule, list[str]]:
     """Map each rule to the places at which it may match, in program order."""
     found: dict[Rule, list[str]] = {rule: [] for rule in index.rules}
     for block in draft.ordered(places):
@@ -210,7 +210,7 @@ def _by_rule(draft: Draft, index: Index, places: Collection[str]) -> dict[Rule, 
     return found
 
 
-def _first(draft: Draft, sight: Sight, index: Index, rule: Rule, place: str) -> Move | None:
+def _first(draft: MutableGraph, sight: TrackedGraph, index: Index, rule: Rule, place: str) -> Move | None:
     """Carry out a rule's first move at a place, and return it; None if there is none."""
     block = draft.blocks.get(place)
     if block is None or not may_begin(rule, draft, block):
@@ -222,7 +222,7 @@ def _first(draft: Draft, sight: Sight, index: Index, rule: Rule, place: str) -> 
             index.barren(draft, block).add(rule)
         return None
     move, match = found[0]
-    carry_out(draft, rule, match, move)
+    apply_match(draft, rule, match, move)
     return move
 
 

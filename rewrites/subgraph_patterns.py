@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapestry.rewrites.regions import Above
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block
 
 # Blocks that `above` takes at most: a kernel of more is none.
@@ -17,7 +17,7 @@ MOST_PRIVATE = 2
 
 
 def blocks_above(
-    sight: Sight, term: Above, sites: Sequence[str], matched: Sequence[Block]
+    sight: TrackedGraph, term: Above, sites: Sequence[str], matched: Sequence[Block]
 ) -> dict[Any, Any] | None:
     """Bind the term for tensors: itself to their sites, and `(term, n)` to the blocks.
 
@@ -29,7 +29,7 @@ def blocks_above(
 
 
 def _blocks_above(
-    sight: Sight, term: Above, sites: Sequence[str], matched: Sequence[Block]
+    sight: TrackedGraph, term: Above, sites: Sequence[str], matched: Sequence[Block]
 ) -> dict[Any, Any] | None:
     levels: dict[str, Block] = {}
     ends: dict[str, Block] = {}
@@ -63,7 +63,7 @@ def _blocks_above(
     return {term: bound, **{(term, n): block for n, block in enumerate(kept.values())}}
 
 
-def _take_private(sight: Sight, term: Above, kept: dict[str, Block], matched: Sequence[Block]) -> None:
+def _take_private(sight: TrackedGraph, term: Above, kept: dict[str, Block], matched: Sequence[Block]) -> None:
     """Add blocks that only matched blocks read, block by block upwards."""
     inside = {b.site for b in matched} | kept.keys()
     waiting = [(b, 0) for b in (*matched, *kept.values())]

@@ -28,11 +28,11 @@ from tapestry.rewrites.finding import find
 from tapestry.rewrites.fused_form import FusedForm, spelled_out
 from tapestry.rewrites.match import alternatives
 from tapestry.rewrites.move import SEVERAL, Move
-from tapestry.rewrites.regions import Fuse, SpellOut
-from tapestry.rewrites.rule import NOTHING, Computed, Match, Nothing, Rule, Sizes, computed, op
-from tapestry.rewrites.rule_contract import BrokenPromise, expect, falls, same_values
-from tapestry.rewrites.tracked_graph import Sight
-from tapestry.rewrites.worklist import Offers, find_tied
+from tapestry.rewrites.regions import ExpandFused, Fuse
+from tapestry.rewrites.rule import NOTHING, Computed, ExampleSizes, Match, NoOperand, Rule, computed, op
+from tapestry.rewrites.rule_contract import RuleContractError, expect, falls, same_values
+from tapestry.rewrites.tracked_graph import TrackedGraph
+from tapestry.rewrites.worklist import Worklist, find_tied
 from tapestry.teg.builder import define
 from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
 from tapestry.teg.validate import check
@@ -40,7 +40,7 @@ from tapestry.teg.validate import check
 OTHER_DTYPES = ("float64", "bfloat16", "float16", "int32", "uint8")
 
 
-def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tuple[str, ...]:
+def contract_violations(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tuple[str, ...]:
     """List the errors of a rule, one text per promise that it breaks; empty for a correct one.
 
     `trials` is the number of random sizes of its example that are tried. Guards, choices and right sides that
@@ -48,7 +48,7 @@ def broken_promises(rule: Rule, rng: np.random.Generator, trials: int = 8) -> tu
     """
     promises: tuple[tuple[str, Callable[[], None]], ...] = (
         ("explains itself", lambda: explains_itself(rule)),
-        ("fires on its example and keeps its promises", lambda: keeps_promises(rule, Sizes(), rng)),
+        ("fires on its example and keeps its promises", lambda: keeps_promises(rule, ExampleSizes(), rng)),
         ("keeps them in random sizes", lambda: _on_random_sizes(rule, rng, trials)),
         ("keeps them for other element types", lambda: _on_other_dtypes(rule, rng)),
         ("is told from a wrong copy by its example", lambda: tells_right_from_wrong(rule, rng)),
@@ -71,14 +71,14 @@ def explains_itself(rule: Rule) -> None:
     first, *rest = rule.doc.splitlines() or [""]
     form = "A sentence about what changes. / (blank) / before -> after / when and why it preserves meaning"
     if not first.endswith(".") or len(rest) < 3 or rest[0] or "->" not in rest[1]:
-        raise BrokenPromise(rule, f"its doc should read: {form}")
+        raise RuleContractError(rule, f"its doc should read: {form}")
     if not re.fullmatch(r"[\w.-]+", rule.name):
-        raise BrokenPromise(rule, "its name should be letters, digits, '_', '-' and '.'")
+        raise RuleContractError(rule, "its name should be letters, digits, '_', '-' and '.'")
     if not rule.source:
-        raise BrokenPromise(rule, "its source (paper or law) is missing")
+        raise RuleContractError(rule, "its source (paper or law) is missing")
 
 
-def keeps_promises(rule: Rule, size: Sizes, rng: np.random.Generator) -> None:
+def keeps_promises(rule: Rule, size: ExampleSizes, rng: np.random.Generator) -> None:
     """Check that the rule fires on its example and every move keeps every promise.
 
     Raises:
@@ -88,7 +88,7 @@ def keeps_promises(rule: Rule, size: Sizes, rng: np.random.Generator) -> None:
     graph = rule.example(size)
     check(graph)
     if keep_on(rule, graph, rng) == 0 and size.rng is None:
-        raise BrokenPromise(rule, "it does not fire on its example")
+        raise RuleContractError(rule, "it does not fire on its example")
 
 
 def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
@@ -99,7 +99,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
         ValueError: a move fails, or gives no valid graph.
     """
     rules = {rule.name: rule}
-    offers = Offers.of(graph, [rule])
+    offers = Worklist.of(graph, [rule])
     moves = offers.moves()
     expect(rule, moves == find(graph, [rule]), "its moves depend on how they are looked for")
     if rule.saturating and len(rule.roots) == 1:
@@ -127,7 +127,7 @@ def keep_on(rule: Rule, graph: Graph, rng: np.random.Generator) -> int:
 
 def _looks_no_further(rule: Rule, graph: Graph) -> None:
     """Check that the rule reads no further than its pattern and its `looks` reach, as saturation assumes."""
-    sight = Sight(graph)
+    sight = TrackedGraph(graph)
     for block in graph.blocks:
         sight.forget()
         alternatives(sight, rule, block.site)
@@ -152,15 +152,17 @@ def tells_right_from_wrong(rule: Rule, rng: np.random.Generator) -> None:
     Raises:
         BrokenPromise: a wrong copy is not noticed.
     """
-    graph = rule.example(Sizes())
-    results = [k for k, result in enumerate(rule.results) if not isinstance(result, Nothing)]
+    graph = rule.example(ExampleSizes())
+    results = [k for k, result in enumerate(rule.results) if not isinstance(result, NoOperand)]
     copies = [wrong(rule), *(wrong(rule, k) for k in (results if len(results) > 1 else ()))]
     for copy in copies:
         moves = find(graph, [copy])
         unnoticed = [move for move in moves if _is_unnoticed(copy, graph, move, rng)]
         # A copy without guard is wrong only where the guard would have said no.
         if unnoticed if results else len(unnoticed) == len(moves):
-            raise BrokenPromise(rule, f"its example gives the same values with a wrong copy: {unnoticed[0]}")
+            raise RuleContractError(
+                rule, f"its example gives the same values with a wrong copy: {unnoticed[0]}"
+            )
 
 
 def _is_unnoticed(rule: Rule, graph: Graph, move: Move, rng: np.random.Generator) -> bool:
@@ -175,7 +177,7 @@ def _is_unnoticed(rule: Rule, graph: Graph, move: Move, rng: np.random.Generator
 
 def _on_random_sizes(rule: Rule, rng: np.random.Generator, trials: int) -> None:
     for _ in range(trials):
-        keeps_promises(rule, Sizes(rng), rng)
+        keeps_promises(rule, ExampleSizes(rng), rng)
     fires_in_some_sizes(rule, rng)
 
 
@@ -185,13 +187,13 @@ def fires_in_some_sizes(rule: Rule, rng: np.random.Generator, trials: int = 40) 
     Raises:
         BrokenPromise: in none of `trials`.
     """
-    if not any(find(rule.example(Sizes(rng)), [rule]) for _ in range(trials)):
-        raise BrokenPromise(rule, f"it fires in none of {trials} random sizes of its example")
+    if not any(find(rule.example(ExampleSizes(rng)), [rule]) for _ in range(trials)):
+        raise RuleContractError(rule, f"it fires in none of {trials} random sizes of its example")
 
 
 def _on_other_dtypes(rule: Rule, rng: np.random.Generator) -> None:
     for dtype in OTHER_DTYPES:
-        graph = retyped(rule.example(Sizes()), dtype)
+        graph = retyped(rule.example(ExampleSizes()), dtype)
         if graph is not None:
             keep_on(rule, graph, rng)
 
@@ -221,9 +223,9 @@ def _neighbourhood_only(before: Graph, after: Graph, rule: Rule, move: Move) -> 
 
 def wrong(rule: Rule, only: int | None = None) -> Rule:
     """Copy the rule with each new result off by one (or `only` that one), or, if none is new, without guard."""
-    if all(isinstance(r, Nothing) for r in rule.results):
+    if all(isinstance(r, NoOperand) for r in rule.results):
         return with_right(rule, NOTHING, when=lambda _: True)
-    if isinstance(rule.right, Fuse | SpellOut):
+    if isinstance(rule.right, Fuse | ExpandFused):
         right = rule.right if isinstance(rule.right, Fuse) else Fuse()
         return with_right(rule, replace(right, finished=_all_off_by_one))
 
@@ -238,7 +240,7 @@ def wrong(rule: Rule, only: int | None = None) -> Rule:
 
 
 def _wrong_term(result: Any, k: int) -> Any:
-    assert not isinstance(result, Nothing)
+    assert not isinstance(result, NoOperand)
     return op("cell", result, given=lambda m: _off_by_one(m, k)).named("wrong")
 
 

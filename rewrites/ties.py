@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from tapestry.rewrites.index import Wired
+from tapestry.rewrites.index import ProducerMap
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.regions import Fuse
 from tapestry.rewrites.rule import Match, Rule
@@ -47,7 +47,7 @@ _making = Lock()
 _kinds: WeakValueDictionary[tuple[Any, ...], Kind] = WeakValueDictionary()
 
 
-class Offer(NamedTuple):
+class Candidate(NamedTuple):
     """A candidate move at one place.
 
     It holds its kind, the blocks that no move beside it may use, and the tensors that the match reads.
@@ -59,27 +59,27 @@ class Offer(NamedTuple):
     reads: tuple[str, ...]
 
 
-def offer(move: Move, match: Match, rule: Rule) -> Offer:
+def offer(move: Move, match: Match, rule: Rule) -> Candidate:
     """Build the candidate move with the data that ties it to others of its kind."""
     reads = tuple([t for b in match.blocks for t in b.inputs])
     kind = Kind.of((move.rule, move.choice, *_surroundings(match)), _makers(match.draft.program, reads))
     # A rule that computes a shared block again may not fit its last reader, once the others have taken it in.
     whole = not rule.right.recomputes if isinstance(rule.right, Fuse) else _repeats(rule, match)
     uses = frozenset(b.site for b in match.blocks) if whole else _uses(match)
-    return Offer(move, kind, uses, reads)
+    return Candidate(move, kind, uses, reads)
 
 
 def _repeats(rule: Rule, match: Match) -> bool:
     return rule.duplicates and all(b.inputs for b in match.blocks)
 
 
-def renewed(known: Offer, program: Wired) -> Offer:
+def renewed(known: Candidate, program: ProducerMap) -> Candidate:
     """Update the candidate move if nothing changed except, perhaps, the producers of the tensors it reads."""
     makers = _makers(program, known.reads)
     return known if makers == known.kind.makers else known._replace(kind=Kind.of(known.kind.rest, makers))
 
 
-def tied(offers: Iterable[Offer]) -> tuple[Move, ...]:
+def tied(offers: Iterable[Candidate]) -> tuple[Move, ...]:
     """Merge moves of one kind, in program order, into as few moves of many places as possible."""
     waves: list[tuple[list[str], set[str]]] = []
     first = None
@@ -113,5 +113,5 @@ def _surroundings(match: Match) -> tuple[Any, ...]:
     return own, tuple([r.operator if r.operator == "sink" else r.definition for r in others])
 
 
-def _makers(program: Wired, reads: tuple[str, ...]) -> tuple[Definition, ...]:
+def _makers(program: ProducerMap, reads: tuple[str, ...]) -> tuple[Definition, ...]:
     return tuple([program.producers[t].definition for t in reads])

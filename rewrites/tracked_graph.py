@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tapestry.rewrites.mutable_graph import Draft, Position, Reader, order_of
+from tapestry.rewrites.mutable_graph import MutableGraph, Position, Reader, order_of
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 
 V = TypeVar("V")
@@ -33,12 +33,12 @@ def has_many_readers(readers: Sequence[Reader]) -> bool:
     return len(readers) > FEW and len({b.site for b, _ in readers}) > FEW
 
 
-class Looked(dict[str, V]):
+class TrackedMap(dict[str, V]):
     """A tracked map: the requested entries of a larger map, by tensors; the first read of each is recorded."""
 
     __slots__ = ("sight", "whole")
 
-    def __init__(self, sight: Sight, whole: Mapping[str, V]) -> None:
+    def __init__(self, sight: TrackedGraph, whole: Mapping[str, V]) -> None:
         super().__init__()
         self.sight, self.whole = sight, whole
 
@@ -78,12 +78,12 @@ class Looked(dict[str, V]):
         return len(self.whole)
 
 
-class Types(Mapping[str, Tensor]):
+class TrackedTypes(Mapping[str, Tensor]):
     """Tensors with their types, which are not tracked; requesting all of them counts as reading everything."""
 
     __slots__ = ("_sight", "_tensors")
 
-    def __init__(self, sight: Sight, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, sight: TrackedGraph, tensors: Mapping[str, Tensor]) -> None:
         self._sight, self._tensors = sight, tensors
 
     def __getitem__(self, tensor: str) -> Tensor:
@@ -98,10 +98,10 @@ class Types(Mapping[str, Tensor]):
         return len(self._tensors)
 
 
-class Data(Mapping[str, np.ndarray]):
+class TrackedData(Mapping[str, np.ndarray]):
     """The values of sources; requesting one counts as reading the producer of the tensor."""
 
-    def __init__(self, sight: Sight, data: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, sight: TrackedGraph, data: Mapping[str, np.ndarray]) -> None:
         self._sight, self._data = sight, data
 
     def __getitem__(self, tensor: str) -> np.ndarray:
@@ -125,7 +125,7 @@ class Data(Mapping[str, np.ndarray]):
         return len(self._data)
 
 
-class LookedReaders(Looked[tuple[Reader, ...]]):
+class TrackedReaders(TrackedMap[tuple[Reader, ...]]):
     """A tracked map of the readers of tensors, recorded as such."""
 
     __slots__ = ()
@@ -136,7 +136,7 @@ class LookedReaders(Looked[tuple[Reader, ...]]):
         return value
 
 
-class Sight:
+class TrackedGraph:
     """A tracked graph: it reads a program and records everything requested since `forget`.
 
     Rules may request `tensors`, `producers`, `readers`, `data`, `blocks`, `alike`, `is_free`, `is_private` and
@@ -144,14 +144,14 @@ class Sight:
     since a rewrite never changes those of a tensor. A rule must not depend on names.
     """
 
-    def __init__(self, program: Draft | Graph) -> None:
+    def __init__(self, program: MutableGraph | Graph) -> None:
         order = order_of(program) if isinstance(program, Graph) else program.standing()
         self.program, self.positions, self.held, self._alike = program, *order
-        self.tensors = Types(self, program.tensors)
+        self.tensors = TrackedTypes(self, program.tensors)
         self.log: list[Key] = []
-        self.producers: Looked[Block] = Looked(self, program.producers)
-        self.readers = LookedReaders(self, program.readers)
-        self.data = Data(self, program.data)
+        self.producers: TrackedMap[Block] = TrackedMap(self, program.producers)
+        self.readers = TrackedReaders(self, program.readers)
+        self.data = TrackedData(self, program.data)
         self._memo: dict[Any, Any] = {}
 
     @property
@@ -237,8 +237,8 @@ class Sight:
         if known is None:
             outer = self.log, self.producers, self.readers
             self.log = []
-            self.producers = Looked(self, self.program.producers)
-            self.readers = LookedReaders(self, self.program.readers)
+            self.producers = TrackedMap(self, self.program.producers)
+            self.readers = TrackedReaders(self, self.program.readers)
             result = work()
             known = self._memo[key] = result, self.log, self.producers, self.readers
             self.log, self.producers, self.readers = outer

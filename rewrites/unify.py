@@ -14,9 +14,9 @@ from typing import Any
 
 from tapestry.rewrites.index import BOUNDARY, MOST_KNOWN, is_row, makers_wanted
 from tapestry.rewrites.regions import Above
-from tapestry.rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, Tensor, Term, terms
+from tapestry.rewrites.rule import ALIGNED, Attribute, Match, Op, Rest, Rule, TensorPattern, Term, terms
 from tapestry.rewrites.subgraph_patterns import blocks_above
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Definition
 
 # Ways in which further roots fit beside the first that are told apart: what many share is merged in steps.
@@ -28,10 +28,12 @@ Bound = dict[Any, Any]
 
 def names_of(term: Term) -> Iterator[str]:
     """Yield the names of tensors in a term."""
-    return (t.name for t in terms(term) if isinstance(t, Tensor | Rest) or (isinstance(t, Op) and t.name))
+    return (
+        t.name for t in terms(term) if isinstance(t, TensorPattern | Rest) or (isinstance(t, Op) and t.name)
+    )
 
 
-def ways(sight: Sight, rule: Rule, place: str) -> list[Match]:
+def ways(sight: TrackedGraph, rule: Rule, place: str) -> list[Match]:
     """Find every match of the left side with its first root at `place`, before guards and checks for cycles."""
     block = sight.at_sites.get(place)
     if block is None:
@@ -50,7 +52,7 @@ def ways(sight: Sight, rule: Rule, place: str) -> list[Match]:
     return found
 
 
-def _others(sight: Sight, roots: Sequence[Op], done: tuple[Block, ...], bound: Bound) -> list[Bound]:
+def _others(sight: TrackedGraph, roots: Sequence[Op], done: tuple[Block, ...], bound: Bound) -> list[Bound]:
     """Find every match of further roots after those that are done."""
     if not roots:
         return [bound]
@@ -65,7 +67,7 @@ def _others(sight: Sight, roots: Sequence[Op], done: tuple[Block, ...], bound: B
     return result
 
 
-def candidates_for(sight: Sight, term: Op, bound: Bound) -> Iterable[Block]:
+def candidates_for(sight: TrackedGraph, term: Op, bound: Bound) -> Iterable[Block]:
     """Find the blocks a root may match, in program order: readers of a bound tensor, or equals of a block."""
     linked = _linked(sight, term, bound)
     if linked is not None:
@@ -77,13 +79,13 @@ def candidates_for(sight: Sight, term: Op, bound: Bound) -> Iterable[Block]:
     return [b for b in sight.ordered(sight.blocks) if term.operator in (None, b.operator)]
 
 
-def _linked(sight: Sight, term: Op, bound: Bound) -> list[Block] | None:
+def _linked(sight: TrackedGraph, term: Op, bound: Bound) -> list[Block] | None:
     """Find the blocks that a term may match next to bound tensors; None if none of its tensors are bound."""
     if term.name and term.name in bound:
         return [sight.producers[bound[term.name]]]
     sites: list[str] = []
     for operand in term.operands:
-        if isinstance(operand, (Tensor, Rest)) and operand.name in bound:
+        if isinstance(operand, (TensorPattern, Rest)) and operand.name in bound:
             found = bound[operand.name]
             sites += (found,) if isinstance(found, str) else found
     if sites:
@@ -98,7 +100,7 @@ def _linked(sight: Sight, term: Op, bound: Bound) -> list[Block] | None:
     return None
 
 
-def ways_of(sight: Sight, term: Op, block: Block, bound: Bound) -> list[Bound]:
+def ways_of(sight: TrackedGraph, term: Op, block: Block, bound: Bound) -> list[Bound]:
     """Find every match of a block with a term, in addition to the existing bindings."""
     if term.operator != block.operator and (term.operator is not None or block.operator in BOUNDARY):
         return []
@@ -115,7 +117,7 @@ def ways_of(sight: Sight, term: Op, block: Block, bound: Bound) -> list[Bound]:
 
 
 def _in_this_order(
-    sight: Sight, term: Op, block: Block, order: tuple[int, ...] | None, bound: Bound
+    sight: TrackedGraph, term: Op, block: Block, order: tuple[int, ...] | None, bound: Bound
 ) -> list[Bound]:
     new = _bound_by(term, block.definition, order)
     if new is None:
@@ -138,7 +140,7 @@ def _in_this_order(
     return result
 
 
-def _has_makers(sight: Sight, term: Op, block: Block) -> bool:
+def _has_makers(sight: TrackedGraph, term: Op, block: Block) -> bool:
     """Return whether operands that must come from certain operators do: the cheapest reason not to match."""
     wanted = makers_wanted(term)
     return not wanted or wanted <= {sight.producers[t].operator for t in block.inputs}
@@ -160,10 +162,12 @@ def _bound_by(term: Op, definition: Definition, order: tuple[int, ...] | None) -
     return new
 
 
-def _operands(sight: Sight, terms: Sequence[Term], sites: tuple[str, ...], bound: Bound) -> list[Bound]:
+def _operands(
+    sight: TrackedGraph, terms: Sequence[Term], sites: tuple[str, ...], bound: Bound
+) -> list[Bound]:
     """Find every match of tensors with the terms; `bound` is modified by the callee."""
     for k, term in enumerate(terms):
-        if not isinstance(term, Tensor):
+        if not isinstance(term, TensorPattern):
             return _further(sight, term, terms[k + 1 :], sites[k:], bound)
         if k >= len(sites) or bound.setdefault(term.name, sites[k]) != sites[k]:
             return []
@@ -171,7 +175,7 @@ def _operands(sight: Sight, terms: Sequence[Term], sites: tuple[str, ...], bound
 
 
 def _further(
-    sight: Sight, first: Term, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
+    sight: TrackedGraph, first: Term, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
     """Find matches like `_operands`, for a first term that is no plain tensor."""
     if isinstance(first, Rest):
@@ -190,7 +194,7 @@ def _further(
 
 
 def _behind(
-    sight: Sight, first: Rest, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
+    sight: TrackedGraph, first: Rest, others: Sequence[Term], sites: tuple[str, ...], bound: Bound
 ) -> list[Bound]:
     """Match any number of operands, and others after them."""
     least = sum(not is_row(t) for t in others)
@@ -204,14 +208,14 @@ def _behind(
     return result
 
 
-def _operand(sight: Sight, term: Op, site: str, bound: Bound) -> list[Bound]:
+def _operand(sight: TrackedGraph, term: Op, site: str, bound: Bound) -> list[Bound]:
     block = sight.producers[site]
     if term.operator not in (None, block.operator) or block.outputs[0] != site:
         return []
     return ways_of(sight, term, block, bound) if _has_makers(sight, term, block) else []
 
 
-def _above(sight: Sight, term: Above, sites: tuple[str, ...], bound: Bound) -> list[Bound]:
+def _above(sight: TrackedGraph, term: Above, sites: tuple[str, ...], bound: Bound) -> list[Bound]:
     """Extend the match by the blocks of the term; the same term object twice requires the same tensors."""
     known = bound.get(term)
     if known is None:
@@ -226,6 +230,8 @@ def _private_terms(rule: Rule) -> tuple[Op, ...]:
     return tuple(t for root in rule.roots for t in terms(root) if isinstance(t, Op) and t.is_only_here)
 
 
-def _respects_readers(sight: Sight, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]) -> bool:
+def _respects_readers(
+    sight: TrackedGraph, private: Sequence[Op], bound: Bound, blocks: Sequence[Block]
+) -> bool:
     """Return whether results that must be private to the match are read by matched blocks only."""
     return all(sight.is_private(t, blocks) for term in private for t in bound[term].outputs)

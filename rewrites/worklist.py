@@ -12,13 +12,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from tapestry.rewrites.index import index_of
-from tapestry.rewrites.match_cache import Failure, Place, tried
+from tapestry.rewrites.match_cache import Place, RuleFailure, tried
 from tapestry.rewrites.move import Move
 from tapestry.rewrites.mutable_graph import order_of
 from tapestry.rewrites.neighborhood import Changes
 from tapestry.rewrites.rule import Rule, RuleError
-from tapestry.rewrites.ties import Kind, Offer, tied
-from tapestry.rewrites.tracked_graph import EVERYTHING, MANY, Key, Sight, has_many_readers
+from tapestry.rewrites.ties import Candidate, Kind, tied
+from tapestry.rewrites.tracked_graph import EVERYTHING, MANY, Key, TrackedGraph, has_many_readers
 from tapestry.teg.graph import Graph
 
 
@@ -43,7 +43,7 @@ class Tied:
 MOST_BESIDE = 1024
 
 
-class Watchers(NamedTuple):
+class ReadIndex(NamedTuple):
     """The places that read something: a base that many graphs share, and the present differences from it."""
 
     base: Mapping[Key, frozenset[str]] = {}
@@ -54,16 +54,16 @@ class Watchers(NamedTuple):
         found = self.now.get(key)
         return self.base.get(key, frozenset()) if found is None else found
 
-    def but(self, changed: Mapping[Key, frozenset[str]]) -> Watchers:
+    def but(self, changed: Mapping[Key, frozenset[str]]) -> ReadIndex:
         """Return a copy with the places of some keys replaced."""
         now = {**self.now, **changed}
         if len(now) <= MOST_BESIDE:
-            return Watchers(self.base, now)
-        return Watchers({key: sites for key, sites in {**self.base, **now}.items() if sites})
+            return ReadIndex(self.base, now)
+        return ReadIndex({key: sites for key, sites in {**self.base, **now}.items() if sites})
 
 
 @dataclass(frozen=True, eq=False)
-class Offers:
+class Worklist:
     """The candidate moves of some rules on a graph; a rule that fails at a place has none there (`failures`).
 
     `watchers` record which places read something.
@@ -73,19 +73,19 @@ class Offers:
     rules: tuple[Rule, ...]
     places: Mapping[str, Place]
     kinds: Mapping[Kind, Tied]
-    watchers: Watchers
+    watchers: ReadIndex
 
     @staticmethod
-    def of(graph: Graph, rules: Sequence[Rule]) -> Offers:
+    def of(graph: Graph, rules: Sequence[Rule]) -> Worklist:
         """Compute the candidate moves of a graph from scratch."""
-        sight, index = Sight(graph), index_of(tuple(rules))
+        sight, index = TrackedGraph(graph), index_of(tuple(rules))
         places = {b.site: tried(sight, index, b) for b in graph.blocks}
         kinds = _filed(graph, {}, {}, places, (), places)
-        return Offers(graph, tuple(rules), places, kinds, _watching(Watchers(), {}, places, places))
+        return Worklist(graph, tuple(rules), places, kinds, _watching(ReadIndex(), {}, places, places))
 
-    def after(self, graph: Graph, changes: Changes) -> Offers:
+    def after(self, graph: Graph, changes: Changes) -> Worklist:
         """Update the candidate moves for the graph that a rewrite made of this one."""
-        sight, index = Sight(graph), index_of(self.rules)
+        sight, index = TrackedGraph(graph), index_of(self.rules)
         seen = self._changed(graph, changes)
         new = {s for s in changes.blocks if s in graph.by_site}
         concerned = new.union(*map(self.watchers.at, seen))
@@ -99,7 +99,7 @@ class Offers:
                 places[site] = tried(sight, index, block, None if site in new else before, seen)
         kinds = _filed(graph, self.kinds, self.places, places, self._moved(graph, changes), touched)
         watchers = _watching(self.watchers, self.places, places, touched)
-        return Offers(graph, self.rules, places, kinds, watchers)
+        return Worklist(graph, self.rules, places, kinds, watchers)
 
     def _changed(self, graph: Graph, changes: Changes) -> set[Key]:
         """Find the keys whose reads give another result than before."""
@@ -132,10 +132,10 @@ class Offers:
         return {s for s in changes.blocks if s in after and before.get(s) != after[s]}
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[RuleFailure, ...]:
         """The rules that fail somewhere, each once, with the message of the first failure in program order."""
         broken = index_of(self.rules).broken
-        found: dict[str, Failure] = {name: Failure(name, e.reason) for name, e in broken.items()}
+        found: dict[str, RuleFailure] = {name: RuleFailure(name, e.reason) for name, e in broken.items()}
         for block in self.graph.blocks:
             for failure in self.places[block.site].failures if block.site in self.places else ():
                 found.setdefault(failure.rule, failure)
@@ -167,15 +167,15 @@ def find_tied(graph: Graph, rules: Sequence[Rule]) -> list[Move]:
     Raises:
         RuleError: a guard or the choices of a rule fail; it says which.
     """
-    offers = Offers.of(graph, rules)
+    offers = Worklist.of(graph, rules)
     for failure in offers.failures:
         raise RuleError(*failure)
     return offers.tied()
 
 
 def _watching(
-    watchers: Watchers, before: Mapping[str, Place], after: Mapping[str, Place], touched: Iterable[str]
-) -> Watchers:
+    watchers: ReadIndex, before: Mapping[str, Place], after: Mapping[str, Place], touched: Iterable[str]
+) -> ReadIndex:
     """Update the record of which places read something for the touched places."""
     left: dict[Key, set[str]] = {}
     come: dict[Key, set[str]] = {}
@@ -226,9 +226,9 @@ def _filed(
     return result
 
 
-def _by_kind(place: Place | None) -> dict[Kind, list[Offer]]:
+def _by_kind(place: Place | None) -> dict[Kind, list[Candidate]]:
     """Group the candidate moves at a place by kind."""
-    found: dict[Kind, list[Offer]] = {}
+    found: dict[Kind, list[Candidate]] = {}
     for each in () if place is None else place.offers:
         found.setdefault(each.kind, []).append(each)
     return found

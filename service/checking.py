@@ -12,15 +12,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from tapestry.costmodel.objectives import Objective
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator import Execution as Run
 from tapestry.hardware.simulator import to_perfetto
 from tapestry.hardware.timing import TICKS_PER_S
-from tapestry.optimizer import Plan, Result, knee, searched, verify_plan
+from tapestry.optimizer import Plan, Result, canonicalize, knee, verify_plan
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.service.graphs import graph_flops
-from tapestry.service.store.records import Execution
+from tapestry.service.store.records import NewExecution
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
@@ -32,11 +32,11 @@ SHARE_OF_MEMORY = 0.5
 
 
 @dataclass
-class Checked:
+class CheckResults:
     """The results of checks, by plan id; a plan that was not checked is missing from `verified`."""
 
     verified: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    executions: dict[str, Execution] = field(default_factory=dict)
+    executions: dict[str, NewExecution] = field(default_factory=dict)
     is_interrupted: bool = False
 
     @property
@@ -57,7 +57,7 @@ class Named(Protocol):
 P = TypeVar("P", bound=Named)
 
 
-def telling_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dict[str, P]:
+def representative_plans(frontier: Sequence[P], objectives: Sequence[Objective]) -> dict[str, P]:
     """Select the most representative plans of a frontier, by their roles: knee, fastest, smallest peak."""
     return {
         "knee": knee(frontier, objectives),
@@ -116,7 +116,7 @@ def plans_to_execute(
         return frozenset()
     if mode == "execute":
         return frozenset(plan.id for plan in frontier)
-    telling = {plan.id: plan for plan in telling_plans(frontier, objectives).values()}
+    telling = {plan.id: plan for plan in representative_plans(frontier, objectives).values()}
     return frozenset(telling) if is_affordable(graph, list(telling.values())) else frozenset()
 
 
@@ -127,9 +127,9 @@ def check_frontier(
     compute_dtype: str | None = None,
     executor: Executor | None = None,
     on_plan: Callable[[int, int], None] = lambda done, total: None,
-) -> Checked:
+) -> CheckResults:
     """Check the plans of a frontier; `on_plan(done, total)` is called for each. Ctrl-C keeps the results so far."""
-    checked = Checked()
+    checked = CheckResults()
     if mode == "none":
         return checked
     executed = plans_to_execute(result.frontier, result.objectives, result.graph, mode)
@@ -177,7 +177,7 @@ def _without_values(plan: Plan) -> Plan:
 
 def abstract_plan(graph: Graph, mesh: Mesh, compute_dtype: str | None = None) -> Plan:
     """Build the plan in which every device computes everything, with its costs."""
-    cost = costs_of(plain_cost(graph, Placements(), mesh, compute_dtype).vector(), mesh)
+    cost = costs_of(reference_cost(graph, Placements(), mesh, compute_dtype).vector(), mesh)
     return Plan(graph, Placements(), (), cost, cost["peak_memory_bytes"] <= mesh.device.memory_bytes)
 
 
@@ -188,7 +188,7 @@ def count_plan(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) -> dict
 
 def reference_values(graph: Graph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return seeded values for a program's inputs and weights, and the outputs of the unsharded program for them."""
-    graph = searched(graph)
+    graph = canonicalize(graph)
     inputs = random_inputs(graph, np.random.default_rng(seed))
     return inputs, evaluate(graph, inputs)
 
@@ -201,7 +201,7 @@ def execute_plan(
     reference: Mapping[str, np.ndarray] | None,
     compute_dtype: str | None = None,
     trace: bool = False,
-) -> tuple[Execution, Run]:
+) -> tuple[NewExecution, Run]:
     """Run a plan on the simulator, with numbers if there are `inputs`; return the record of it and the run itself."""
     known = {source.site for source in plan.graph.sources}
     verification = verify_plan(
@@ -214,7 +214,7 @@ def execute_plan(
         trace=trace,
     )
     run = verification.execution
-    record = Execution(
+    record = NewExecution(
         backend="numpy" if inputs is not None else "dry",
         seed=seed if inputs is not None else None,
         counts=counts_of(plan, run),

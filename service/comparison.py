@@ -15,7 +15,7 @@ MARGIN = 1.1
 
 
 @dataclass(frozen=True)
-class Side:
+class FrontierMetrics:
     """The metrics of one of the two frontiers.
 
     `hypervolume` is relative to 1.1 times the worst of both in every objective; `best` the least value of each
@@ -39,7 +39,9 @@ class Side:
         }
 
 
-def compare(first: Costs, second: Costs, objectives: Sequence[str]) -> tuple[Side, Side]:
+def compare(
+    first: Costs, second: Costs, objectives: Sequence[str]
+) -> tuple[FrontierMetrics, FrontierMetrics]:
     """Compare the plans of two frontiers over `objectives`; lower is better.
 
     Raises:
@@ -56,11 +58,13 @@ def compare(first: Costs, second: Costs, objectives: Sequence[str]) -> tuple[Sid
     return _side(one, other, objectives, reference), _side(other, one, objectives, reference)
 
 
-def _side(mine: np.ndarray, theirs: np.ndarray, objectives: Sequence[str], reference: np.ndarray) -> Side:
+def _side(
+    mine: np.ndarray, theirs: np.ndarray, objectives: Sequence[str], reference: np.ndarray
+) -> FrontierMetrics:
     no_worse = np.asarray((theirs[None, :, :] <= mine[:, None, :]).all(axis=2))
     beaten = np.asarray(no_worse.any(axis=1))
     best = mine.min(axis=0)
-    return Side(
+    return FrontierMetrics(
         len(mine),
         hypervolume(mine, reference),
         {name: float(value) for name, value in zip(objectives, best, strict=True)},

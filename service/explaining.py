@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.optimizer.analysis.explanation import Explanation, Step, first_line
+from tapestry.optimizer.analysis.explanation import Explanation, ExplanationStep, first_line
 from tapestry.rewrites import Move
-from tapestry.rewrites.provenance import Event, Provenance, Story
+from tapestry.rewrites.provenance import BlockHistory, Provenance, ProvenanceEvent
 
 
 def explanation_document(
@@ -28,19 +28,19 @@ def explanation_document(
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: ExplanationStep) -> dict[str, Any]:
     return {
         "first": step.first + 1,
         "moves": [move.to_json() for move in step.moves],
         "blocks": step.blocks,
         "cost": dict(step.cost),
         "effect": dict(step.effect),
-        "without": None if step.without is None else dict(step.without),
+        "without": None if step.ablation is None else dict(step.ablation),
         "gone_with": [number + 1 for number in step.gone_with],
     }
 
 
-def story_document(story: Story) -> dict[str, Any]:
+def block_history_document(story: BlockHistory) -> dict[str, Any]:
     """Convert the origin of one block to JSON; with `became` if the block is gone."""
     document = {
         "site": story.site,
@@ -51,7 +51,7 @@ def story_document(story: Story) -> dict[str, Any]:
     return document if story.is_there else {**document, "became": list(story.became)}
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: ProvenanceEvent) -> dict[str, Any]:
     return {
         "move": event.number + 1,
         **event.move.to_json(),
@@ -60,7 +60,7 @@ def _event(event: Event) -> dict[str, Any]:
     }
 
 
-def stories_document(told: Provenance) -> dict[str, Any]:
+def block_histories_document(told: Provenance) -> dict[str, Any]:
     """Convert the origins of a history's blocks to JSON: events by their numbers in `events`, and original blocks."""
     numbers = {id(event): k for k, event in enumerate(told.events)}
     blocks = {}

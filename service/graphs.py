@@ -19,8 +19,8 @@ from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.operators import operator_named
 from tapestry.teg.operators.operator import flops_of
 from tapestry.teg.pruning import observed
-from tapestry.teg.sharding.external_graphs import is_explicit, understand
-from tapestry.teg.validate import InvalidGraph
+from tapestry.teg.sharding.external_graphs import is_explicit, verify_external
+from tapestry.teg.validate import InvalidGraphError
 
 STABLEHLO = (".mlir", ".mlir.gz", ".mlirbc")
 # Blocks of a sharded program that are verified when it comes in, and issues that are told then.
@@ -65,7 +65,7 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: 
         graph = from_json(read_content(file), name=file.name.partition(".json")[0])
     except InvalidLoom as error:
         raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
-    except (DocumentError, InvalidGraph) as error:
+    except (DocumentError, InvalidGraphError) as error:
         raise GraphFileError(f"{path!r}: {_first_issue(error)}") from error
     except ImportFailure as error:
         raise GraphFileError(" ".join(str(error).split())) from error
@@ -74,7 +74,7 @@ def load_graph(path: str, dims: Mapping[str, int] | None = None, external_data: 
     return graph
 
 
-def _first_issue(error: DocumentError | InvalidGraph | InvalidLoom) -> str:
+def _first_issue(error: DocumentError | InvalidGraphError | InvalidLoom) -> str:
     heading = str(error).partition("\n")[0].partition(" (")[0]
     more = len(error.issues) - 1
     return f"{heading}: {error.issues[0]}" + (f" (and {more} more)" if more else "")
@@ -211,7 +211,7 @@ def _shards(graph: Graph) -> dict[str, Any]:
     devices = {b.device for b in graph.blocks if b.device is not None}
     told: dict[str, Any] = {"devices": len(devices), "verified": None, "issues": []}
     if len(graph.blocks) <= MOST_VERIFIED:
-        issues = understand(graph).issues
+        issues = verify_external(graph).issues
         told |= {"verified": not issues, "issues": [str(issue) for issue in issues[:MOST_ISSUES]]}
     return told
 

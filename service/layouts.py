@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapestry.hardware.layouts import NOTATIONS, Layout, LayoutError, parse_layout
-from tapestry.hardware.layouts.drawing import Picture, picture_of
+from tapestry.hardware.layouts.drawing import Diagram, diagram_of
 from tapestry.hardware.layouts.drawing.vector import MOST_COLUMNS, MOST_ROWS
 
 LARGEST = 2**63 - 1
@@ -42,7 +42,7 @@ def _is_read_without(text: str, dtype: str | None) -> bool:
     return True
 
 
-def described(layout: Layout, at: Sequence[int] | None = None, offset: int | None = None) -> dict[str, Any]:
+def describe(layout: Layout, at: Sequence[int] | None = None, offset: int | None = None) -> dict[str, Any]:
     """Describe a layout: shapes, buffers, bytes; the place of the element `at` coordinates; the content at `offset`.
 
     Raises:
@@ -85,14 +85,14 @@ def described(layout: Layout, at: Sequence[int] | None = None, offset: int | Non
     return document
 
 
-def drawn(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> Picture:
+def draw(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> Diagram:
     """Draw the picture of a layout.
 
     Raises:
         LayoutFaults: it is too large to draw.
     """
     try:
-        return picture_of(layout, most_rows, most_columns)
+        return diagram_of(layout, most_rows, most_columns)
     except LayoutError as refusal:
         raise LayoutFaults([("/text", str(refusal))]) from None
 

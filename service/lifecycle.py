@@ -28,11 +28,11 @@ _NEXT: dict[tuple[Status, Event], Status] = {
 }
 
 
-class ImpossibleStep(ValueError):
+class InvalidTransition(ValueError):
     """Error raised for an event impossible in a job's status; the message names both and the possible events."""
 
 
-def step(status: Status, event: Event) -> Status:
+def next_status(status: Status, event: Event) -> Status:
     """Return the status of a job after an event.
 
     Raises:
@@ -41,7 +41,7 @@ def step(status: Status, event: Event) -> Status:
     if (status, event) not in _NEXT:
         possible = [known for (now, known) in _NEXT if now == status]
         hint = f"possible: {', '.join(possible)}" if possible else "it has ended"
-        raise ImpossibleStep(f"{event!r} cannot happen to a job that is {status!r}; {hint}")
+        raise InvalidTransition(f"{event!r} cannot happen to a job that is {status!r}; {hint}")
     return _NEXT[status, event]
 
 

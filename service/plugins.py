@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.hardware.catalog import device_plug_ins, mesh_plug_ins
+from tapestry.hardware.catalog import device_plugins, mesh_plugins
 from tapestry.rewrites import rules
 from tapestry.rewrites import testing as rule_testing
 from tapestry.rewrites.plugin_checks import RULE_GROUP
 from tapestry.teg import operators
 from tapestry.teg.operators import testing as operator_testing
 from tapestry.teg.operators.plugin_checks import OPERATOR_GROUP
-from tapestry.teg.plugins import Fault, PlugIn
+from tapestry.teg.plugins import PlugIn, PlugInIssue
 
 PREFIX = "plugin:"
 AUTHOR = "a promise of its kind is broken: its author should see `broken_promises` in docs/plugins.md"
@@ -23,7 +23,7 @@ AUTHOR = "a promise of its kind is broken: its author should see `broken_promise
 
 def plug_ins() -> tuple[PlugIn, ...]:
     """Return all entry points of installed plug-ins, in the order in which their groups build on each other."""
-    groups = (operators.plug_ins(), rules.plug_ins(), device_plug_ins(), mesh_plug_ins())
+    groups = (operators.plug_ins(), rules.plug_ins(), device_plugins(), mesh_plugins())
     return tuple(plug_in for group in groups for plug_in in group.plug_ins)
 
 
@@ -35,10 +35,11 @@ def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
     """
     broken: dict[str, dict[str, Sequence[str]]] = {
         RULE_GROUP.name: {
-            name: rule_testing.broken_promises(rule, rng) for name, rule in rules.plug_ins().members.items()
+            name: rule_testing.contract_violations(rule, rng)
+            for name, rule in rules.plug_ins().members.items()
         },
         OPERATOR_GROUP.name: {
-            name: operator_testing.broken_promises(operator, rng)
+            name: operator_testing.contract_violations(operator, rng)
             for name, operator in operators.plug_ins().members.items()
         },
     }
@@ -46,7 +47,7 @@ def checked(rng: np.random.Generator) -> tuple[PlugIn, ...]:
 
 
 def _with(plug_in: PlugIn, broken: Mapping[str, Sequence[str]]) -> PlugIn:
-    found = [Fault(name, said, AUTHOR) for name in plug_in.members for said in broken.get(name, ())]
+    found = [PlugInIssue(name, said, AUTHOR) for name in plug_in.members for said in broken.get(name, ())]
     return replace(plug_in, faults=(*plug_in.faults, *found))
 
 

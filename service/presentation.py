@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.costmodel.objectives import Objective
-from tapestry.service.checking import Checked
+from tapestry.service.checking import CheckResults
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.records import StoredPlan, StoredRun
-from tapestry.service.verdicts import tally
+from tapestry.service.verdicts import count_verdicts
 
 TITLES = {
     "time_s": "time",
@@ -45,7 +45,7 @@ def plan_document(
     }
 
 
-def result_document(result: Any, checked: Checked) -> dict[str, Any]:
+def result_document(result: Any, checked: CheckResults) -> dict[str, Any]:
     """Convert the result of a search to JSON, as `tapestry optimize --json` prints it."""
     return {
         "graph": result.graph.name,
@@ -63,7 +63,7 @@ def result_document(result: Any, checked: Checked) -> dict[str, Any]:
             for rule, (applied, improved) in result.rules.items()
         },
         "refused_rules": refusal_documents(result.refused),
-        "checks": tally(checked.verified.get(plan.id) for plan in result.frontier),
+        "checks": count_verdicts(checked.verified.get(plan.id) for plan in result.frontier),
         "frontier": [
             plan_document(
                 plan.id,
@@ -133,7 +133,7 @@ def run_document(run: StoredRun) -> dict[str, Any]:
             for rule, (applied, improved) in run.rules.items()
         },
         "refused_rules": [dict(refusal) for refusal in run.refused],
-        "checks": tally(plan.verified for plan in run.frontier),
+        "checks": count_verdicts(plan.verified for plan in run.frontier),
         "history": [dict(point) for point in run.history],
         "versions": dict(run.versions),
         "host": dict(run.host),

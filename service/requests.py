@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from tapestry.costmodel.objectives import NAMES, require_objectives
-from tapestry.hardware import CatalogueError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
+from tapestry.hardware import CatalogError, Mesh, device_names, load_mesh, mesh_from_dict, mesh_names
 from tapestry.optimizer import parse_constraint
 from tapestry.optimizer.run.optimize import DEFAULT_OBJECTIVES, DEVICES, LAYOUTS
 from tapestry.rewrites import catalogue
@@ -61,7 +61,7 @@ class InvalidRequest(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckedRequest:
     """A run request as submitted, types checked and nothing else."""
 
     graph_id: str
@@ -110,7 +110,7 @@ class _Faults:
             return None
 
 
-def check_request(asked: Asked, limits: Limits) -> RunRequest:
+def check_request(asked: CheckedRequest, limits: Limits) -> RunRequest:
     """Check everything about a request that needs no database and no graph.
 
     Raises:
@@ -183,7 +183,7 @@ def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
         return None
     try:
         return mesh_from_dict(given, "mesh")
-    except CatalogueError as error:
+    except CatalogError as error:
         said = str(error)
         allowed = _ONE_OF.search(said)
         faults.add(_pointer(said), said, allowed.group(1).split(", ") if allowed else ())
@@ -239,7 +239,7 @@ def _constraints(texts: Sequence[str], mesh: Mesh | None, faults: _Faults) -> No
             faults.attempt(f"/constraints/{k}", require_objectives, [bound.objective], mesh.device)
 
 
-def _budget(asked: Asked, limits: Limits, faults: _Faults) -> None:
+def _budget(asked: CheckedRequest, limits: Limits, faults: _Faults) -> None:
     if asked.seconds is not None and not 0 < asked.seconds <= limits.run_seconds:
         faults.add("/budget/seconds", f"expected more than 0 and at most {limits.run_seconds:g} seconds")
     if asked.evaluations is not None and not 0 < asked.evaluations <= limits.run_evaluations:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from tapestry.optimizer.structure.parameter_folding import folded, folding_rules
+from tapestry.optimizer.structure.parameter_folding import fold_parameters, folding_rules
 from tapestry.optimizer.structure.rules import choose_rules
-from tapestry.rewrites import Move, Offers, Rule, RuleError, StaleMove, apply_all, catalogue
+from tapestry.rewrites import Move, Rule, RuleError, StaleMove, Worklist, apply_all, catalogue
 from tapestry.rewrites.pipelines import PIPELINES, Rewritten, Stage, StageReport, run_pipeline
 from tapestry.rewrites.rules import FAMILY_NAMES, family_of
 from tapestry.service.refusals import one_line, refusal_documents
@@ -22,7 +22,7 @@ LONGEST_SAID = 2000
 
 
 @dataclass(frozen=True)
-class Asked:
+class RewriteRequest:
     """A rewrite as requested: names and documents of moves, nothing checked.
 
     `rules`, `families` and `kind` restrict the rules that are applied or listed; without any of them the rules that end
@@ -39,7 +39,7 @@ class Asked:
     prepare: bool = False
 
 
-def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
+def chosen_rules(asked: RewriteRequest) -> tuple[Rule, ...]:
     """Return the requested rules, in the order in which they are named; all where none are specified.
 
     Raises:
@@ -60,7 +60,7 @@ def chosen_rules(asked: Asked) -> tuple[Rule, ...]:
     return left
 
 
-def excluded(asked: Asked) -> str:
+def excluded(asked: RewriteRequest) -> str:
     """Describe the named rules (all known) that the families and kind exclude, and the remedy; empty where none."""
     told = [
         f"{rule.name!r} ({rule.kind}, of {family_of(rule.name)})"
@@ -72,12 +72,12 @@ def excluded(asked: Asked) -> str:
     return _line(f"{by} {verb} {', '.join(told)}; leave {by} out to use all that are named") if told else ""
 
 
-def _is_excluded(rule: Rule, asked: Asked) -> bool:
+def _is_excluded(rule: Rule, asked: RewriteRequest) -> bool:
     of_another_family = asked.families is not None and family_of(rule.name) not in asked.families
     return of_another_family or asked.kind not in (None, rule.kind)
 
 
-def rewritten(graph: Graph, asked: Asked) -> Rewritten:
+def rewritten(graph: Graph, asked: RewriteRequest) -> Rewritten:
     """Rewrite a program as requested; return the program and the report of each stage.
 
     Raises:
@@ -90,7 +90,7 @@ def rewritten(graph: Graph, asked: Asked) -> Rewritten:
     return _with_folding(done) if asked.prepare else done
 
 
-def _stages(asked: Asked) -> tuple[Stage, ...]:
+def _stages(asked: RewriteRequest) -> tuple[Stage, ...]:
     if asked.pipeline is not None:
         said = "a pipeline brings its own rules and modes along"
         _alone("/pipeline", asked, said, ("rules", "families", "kind", "mode"))
@@ -114,7 +114,7 @@ def _with_folding(done: Rewritten) -> Rewritten:
         left_out = {*done.refused, *refused}
         simplifying = [r for r in catalogue().values() if r.saturating and r.name not in left_out]
         try:
-            after = folded(done.graph, folding_rules(), simplifying)
+            after = fold_parameters(done.graph, folding_rules(), simplifying)
         except RuleError as error:
             refused[error.rule] = error.reason
             continue
@@ -139,7 +139,7 @@ def made(graph: Graph, documents: Sequence[Any]) -> Rewritten:
     return Rewritten(graph, (StageReport("moves", tuple(moves), {}, ()),))
 
 
-def listing(graph: Graph, asked: Asked, first: int = 0, limit: int | None = None) -> dict[str, Any]:
+def listing(graph: Graph, asked: RewriteRequest, first: int = 0, limit: int | None = None) -> dict[str, Any]:
     """List the candidate moves of a program from the `first` on, those of equal layers as one, with their rules.
 
     `total` counts all of them and `places` all their places. The order is that of the program; it and the moves
@@ -148,7 +148,7 @@ def listing(graph: Graph, asked: Asked, first: int = 0, limit: int | None = None
     Raises:
         InvalidRequest: as for `chosen_rules`.
     """
-    offers = Offers.of(graph, chosen_rules(asked))
+    offers = Worklist.of(graph, chosen_rules(asked))
     moves = offers.tied()
     shown = moves[first : None if limit is None else first + limit]
     known = {rule.name: rule for rule in offers.rules}
@@ -184,7 +184,7 @@ def rule_document(rule: Rule) -> dict[str, str]:
     }
 
 
-def _alone(pointer: str, asked: Asked, said: str, others: Sequence[str]) -> None:
+def _alone(pointer: str, asked: RewriteRequest, said: str, others: Sequence[str]) -> None:
     given = [name for name in others if getattr(asked, name) is not None]
     if given:
         raise InvalidRequest([Fault(pointer, f"{said}; leave {' and '.join(given)} out")])

@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class Listening:
+class ServiceServer:
     """A service bound to its address: `serve()` here until a signal comes, or `in_background()`.
 
     Port 0 takes any free port; `address` contains the chosen one.
@@ -72,7 +72,7 @@ class Listening:
         host, port = self._socket.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-    def __enter__(self) -> Listening:
+    def __enter__(self) -> ServiceServer:
         if self._worker is not None:
             self._worker.start()
         return self

@@ -14,7 +14,7 @@ LOCK = "lock"
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
     """Create a folder for this process's temporary files and delete it afterwards. Its owner holds a lock in it until
     it ends, however it dies; folders without a lock are abandoned.
     """

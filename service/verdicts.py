@@ -42,13 +42,13 @@ def is_refuted(verified: Verified) -> bool:
     return bool(verified["values"]["executed"]) and not verified["values"]["ok"]
 
 
-def tally(checked: Iterable[Verified | None]) -> dict[str, int]:
+def count_verdicts(checked: Iterable[Verified | None]) -> dict[str, int]:
     """Count the plans by verdict."""
     verdicts = [verdict_of(verified) for verified in checked]
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 
 
-def tally_text(counts: Mapping[str, int]) -> str:
+def verdict_counts_text(counts: Mapping[str, int]) -> str:
     """Format `19 plans: 17 verified, 1 FAILED, ...`; verdicts that do not occur are left out."""
     told = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
     return f"plans: {', '.join(told) or 'none'}"

@@ -21,7 +21,7 @@ class Box(NamedTuple):
     height: float
 
 
-class Placed(NamedTuple):
+class NodePositions(NamedTuple):
     """Centers of boxes, routes of arrows as points from top to bottom, and the size of the whole diagram."""
 
     centres: tuple[tuple[float, float], ...]
@@ -30,9 +30,9 @@ class Placed(NamedTuple):
     height: float
 
 
-def layered(
+def draw_layered(
     boxes: Sequence[Box], arrows: Sequence[tuple[int, int]], gap: float = 24.0, rise: float = 44.0
-) -> Placed:
+) -> NodePositions:
     """Compute positions for boxes; each arrow goes from a box to one with a higher number."""
     rows = _rows(len(boxes), arrows)
     chains, widths, levels = _chains(boxes, arrows, rows)
@@ -46,7 +46,7 @@ def layered(
     centres = tuple((across[n] - left, down[n]) for n in range(len(boxes)))
     routes = tuple(tuple((across[n] - left, down[n]) for n in chain) for chain in chains)
     height = tops[-1] + heights[-1] if order else 0.0
-    return Placed(centres, routes, right - left, height)
+    return NodePositions(centres, routes, right - left, height)
 
 
 def _rows(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:

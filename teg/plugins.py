@@ -36,7 +36,7 @@ _lock = threading.RLock()
 _told: set[str] = set()  # plug-ins with faults that this process has named
 
 
-class Refused(ValueError):
+class PlugInError(ValueError):
     """Error raised when a plug-in provides what its group does not hold; `cure` is what its author should do."""
 
     def __init__(self, message: str, cure: str) -> None:
@@ -45,7 +45,7 @@ class Refused(ValueError):
 
 
 @dataclass(frozen=True)
-class Fault:
+class PlugInIssue:
     """A part of a plug-in that was left out: a `member` by name, or all of it (empty name)."""
 
     member: str
@@ -66,7 +66,7 @@ class PlugIn:
     distribution: str
     version: str
     members: tuple[str, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[PlugInIssue, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.distribution or 'a distribution without a name'} {self.version}".rstrip()
@@ -112,7 +112,7 @@ def once(load: Callable[[], T]) -> Callable[[], T]:
         with _lock:
             if not results:
                 if running:
-                    raise Refused(
+                    raise PlugInError(
                         "asks for the catalogue that it is being added to",
                         "import what you need from its module; look names up later, in a function",
                     )
@@ -164,7 +164,7 @@ def sequence_of(kind: type[T]) -> Callable[[Any], Sequence[Any]]:
             return (offered,)
         if isinstance(offered, Sequence) and not isinstance(offered, (str, bytes)):
             return tuple(offered)
-        raise Refused(
+        raise PlugInError(
             f"expected {kind.__name__}, or a tuple of {kind.__name__}, got {_shown(offered)}",
             f"let the entry point name it as 'module:NAME_OF_THE_TUPLE'; {kind.__module__}.{kind.__name__} is meant",
         )
@@ -179,7 +179,7 @@ def require(offered: Any, kind: type[T]) -> T:
         Refused: it is not.
     """
     if not isinstance(offered, kind):
-        raise Refused(
+        raise PlugInError(
             f"expected {kind.__name__}, got {_shown(offered)}",
             f"offer {kind.__module__}.{kind.__name__} only",
         )
@@ -193,13 +193,13 @@ def require_name(name: Any) -> str:
         Refused: it cannot.
     """
     if not (isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable() and name == name.strip()):
-        raise Refused(f"its name is {_shown(name)}", "give it a name of 1 to 100 printable characters")
+        raise PlugInError(f"its name is {_shown(name)}", "give it a name of 1 to 100 printable characters")
     return name
 
 
 def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[PlugIn, list[T]]:
     """Load one entry point's members as far as they pass the examination, and record what did not."""
-    faults: list[Fault] = []
+    faults: list[PlugInIssue] = []
     members: list[T] = []
     with _caught("", faults, "repair or uninstall it"):
         for offered in group.offers(entry.load()):
@@ -209,36 +209,36 @@ def _load_one(group: Group[T], entry: EntryPoint, plug_in: PlugIn) -> tuple[Plug
 
 
 @contextlib.contextmanager
-def _caught(member: str, faults: list[Fault], cure: str) -> Iterator[None]:
+def _caught(member: str, faults: list[PlugInIssue], cure: str) -> Iterator[None]:
     """Turn whatever a plug-in raises, its exit too, into a fault; send what it prints to standard error."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (KeyboardInterrupt, MemoryError):
         raise
-    except Refused as error:
-        faults.append(Fault(member, _line(str(error)), error.cure))
+    except PlugInError as error:
+        faults.append(PlugInIssue(member, _line(str(error)), error.cure))
     except SystemExit as end:
-        faults.append(Fault(member, f"it tried to end the process (exit {end.code!r})", cure))
+        faults.append(PlugInIssue(member, f"it tried to end the process (exit {end.code!r})", cure))
     except BaseException as error:
-        faults.append(Fault(member, f"{type(error).__name__}: {_line(str(error))}", cure))
+        faults.append(PlugInIssue(member, f"{type(error).__name__}: {_line(str(error))}", cure))
 
 
 def _clash(
     group: Group[T], member: T, taken: Collection[str], owners: Mapping[str, list[PlugIn]]
-) -> Fault | None:
+) -> PlugInIssue | None:
     """Return the fault that says why a member cannot have its names; None if it can."""
     own = group.names(member)[0]
     for name in dict.fromkeys(group.names(member)):
         if name in taken:
             article = "an" if group.noun[0] in "aeiou" else "a"
-            return Fault(
+            return PlugInIssue(
                 own, f"{article} {group.noun} {name!r} comes with Tapestry, which keeps the name", OWN_NAME
             )
         if len(owners[name]) > 1:
             others = " and ".join(sorted({f"{p} ({p.value})" for p in owners[name]}))
             said = f"the name {name!r} is offered more than once, by {others}: nobody has it"
-            return Fault(own, said, "uninstall all but one of them, or rename it")
+            return PlugInIssue(own, said, "uninstall all but one of them, or rename it")
     return None
 
 
@@ -253,7 +253,9 @@ def _entries(group: str) -> list[tuple[EntryPoint | None, PlugIn]]:
             try:
                 readable += distribution.entry_points.select(group=group)
             except Exception as error:
-                fault = Fault("", f"its list of entry points cannot be read: {error!r}", "install it anew")
+                fault = PlugInIssue(
+                    "", f"its list of entry points cannot be read: {error!r}", "install it anew"
+                )
                 damaged.append((None, PlugIn(group, "", "", *_origin(distribution), faults=(fault,))))
         return [*_sorted(group, readable), *damaged]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tapestry.teg.layered_drawing import Box, Placed, layered
+from tapestry.teg.layered_drawing import Box, NodePositions, draw_layered
 
 MAX_BLOCKS = 300
 FOLDS = 8
@@ -58,7 +58,7 @@ class TensorLike(Protocol):
     def dims_text(self) -> str: ...
 
 
-class Shown(NamedTuple):
+class SvgNode(NamedTuple):
     """One box of the picture: the blocks it stands for, its class and its lines of text."""
 
     blocks: tuple[BlockLike, ...]
@@ -85,7 +85,7 @@ def svg(
         )
         for s in shown
     ]
-    placed = layered(boxes, [(a, b) for a, b, _ in arrows])
+    placed = draw_layered(boxes, [(a, b) for a, b, _ in arrows])
     width, height = placed.width + 2 * MARGIN, placed.height + 2 * MARGIN
     parts = [
         f'<svg class="teg" xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -100,7 +100,7 @@ def svg(
     return "\n".join(parts)
 
 
-def _shown(blocks: Sequence[BlockLike], tensors: Mapping[str, TensorLike], max_blocks: int) -> list[Shown]:
+def _shown(blocks: Sequence[BlockLike], tensors: Mapping[str, TensorLike], max_blocks: int) -> list[SvgNode]:
     """Return a box per block, or fewer boxes where there are too many blocks."""
     shown = [_box(b, tensors) for b in blocks]
     for _ in range(FOLDS):
@@ -113,14 +113,14 @@ def _shown(blocks: Sequence[BlockLike], tensors: Mapping[str, TensorLike], max_b
         hidden = shown[start + period : start + period * count]
         held = tuple(b for s in hidden for b in s.blocks)
         lines = (f"{count - 1} more of these {period}", f"{len(held)} blocks")
-        shown[start + period : start + period * count] = [Shown(held, "fold", lines)]
+        shown[start + period : start + period * count] = [SvgNode(held, "fold", lines)]
     if len(shown) > max_blocks:
         rest = tuple(b for s in shown[max_blocks:] for b in s.blocks)
-        shown[max_blocks:] = [Shown(rest, "fold", (f"{len(rest)} more blocks",))]
+        shown[max_blocks:] = [SvgNode(rest, "fold", (f"{len(rest)} more blocks",))]
     return shown
 
 
-def _identity(shown: Shown) -> object:
+def _identity(shown: SvgNode) -> object:
     """Return the key by which boxes are equal: the definition, regardless of the site."""
     if len(shown.blocks) != 1:
         return (shown.kind, shown.lines)
@@ -144,7 +144,7 @@ def repetition(sequence: Sequence[object]) -> tuple[int, int, int] | None:
     return best
 
 
-def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> Shown:
+def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> SvgNode:
     lines = [block.site]
     if block.operator not in CLASSES or block.operator == "view":
         lines.append(_label(block))
@@ -154,7 +154,7 @@ def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> Shown:
         lines.append(f"device {block.device}")
     made = block.outputs or (block.inputs if block.operator == "sink" else ())
     lines += [f"{tensors[t].dtype}[{tensors[t].dims_text}]" for t in made if t in tensors]
-    return Shown((block,), CLASSES.get(block.operator, "block"), tuple(_shortened(t) for t in lines))
+    return SvgNode((block,), CLASSES.get(block.operator, "block"), tuple(_shortened(t) for t in lines))
 
 
 def _label(block: BlockLike) -> str:
@@ -169,7 +169,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 1]}…"
 
 
-def _arrows(shown: Sequence[Shown]) -> list[tuple[int, int, str]]:
+def _arrows(shown: Sequence[SvgNode]) -> list[tuple[int, int, str]]:
     """Return the arrows between boxes, each once, from earlier to later ones; kind `after` where nothing is read."""
     made = {t: k for k, s in enumerate(shown) for b in s.blocks for t in b.outputs}
     sites = {b.site: k for k, s in enumerate(shown) for b in s.blocks}
@@ -185,7 +185,9 @@ def _arrows(shown: Sequence[Shown]) -> list[tuple[int, int, str]]:
     return [(a, b, kind) for (a, b), kind in found.items()]
 
 
-def _drawn_arrows(arrows: Sequence[tuple[int, int, str]], placed: Placed, boxes: Sequence[Box]) -> list[str]:
+def _drawn_arrows(
+    arrows: Sequence[tuple[int, int, str]], placed: NodePositions, boxes: Sequence[Box]
+) -> list[str]:
     drawn = []
     for (a, b, kind), route in zip(arrows, placed.routes, strict=True):
         points = list(route)
@@ -200,7 +202,7 @@ def _drawn_arrows(arrows: Sequence[tuple[int, int, str]], placed: Placed, boxes:
     return drawn
 
 
-def _drawn_box(shown: Shown, box: Box, centre: tuple[float, float]) -> str:
+def _drawn_box(shown: SvgNode, box: Box, centre: tuple[float, float]) -> str:
     x, y = centre[0] - box.width / 2, centre[1] - box.height / 2
     parts = [
         f'<g class="{shown.kind}"><title>{_text(_tooltip(shown))}</title>',
@@ -216,7 +218,7 @@ def _drawn_box(shown: Shown, box: Box, centre: tuple[float, float]) -> str:
     return "".join([*parts, "</g>"])
 
 
-def _tooltip(shown: Shown) -> str:
+def _tooltip(shown: SvgNode) -> str:
     """Return the full names of the blocks, for boxes whose lines are shortened."""
     return ", ".join(b.site for b in shown.blocks[:20]) + (", ..." if len(shown.blocks) > 20 else "")
 

@@ -23,10 +23,10 @@ from tapestry.teg.zspace import ZRange
 # Blocks of a cycle that its message names.
 SHOWN = 8
 
-__all__ = ["InvalidGraph", "Issue", "check", "validate"]
+__all__ = ["InvalidGraphError", "Issue", "check", "validate"]
 
 
-class InvalidGraph(ValueError):
+class InvalidGraphError(ValueError):
     """Error raised when a graph violates the model; `issues` holds all violations, the text the first ten."""
 
     def __init__(self, issues: Sequence[Issue], name: str = "") -> None:
@@ -42,13 +42,13 @@ def check(graph: Graph) -> None:
     """
     issues = validate(graph)
     if issues:
-        raise InvalidGraph(issues, graph.name)
+        raise InvalidGraphError(issues, graph.name)
 
 
 def validate(graph: Graph) -> list[Issue]:
     """Return all issues of a graph; an empty list for a valid one."""
     scene = _scene(graph)
-    return [issue for examine in EXAMINATIONS for issue in examine(scene)]
+    return [issue for examine in CHECKS for issue in examine(scene)]
 
 
 class _Scene(NamedTuple):
@@ -279,7 +279,7 @@ def _data(scene: _Scene) -> Iterator[Issue]:
                 yield Issue("data", path, type_text(kind), f"the source makes {type_text(scene.sound[site])}")
 
 
-EXAMINATIONS: tuple[Callable[[_Scene], Iterator[Issue]], ...] = (
+CHECKS: tuple[Callable[[_Scene], Iterator[Issue]], ...] = (
     _tensors,
     _sites,
     _wiring,

@@ -15,8 +15,8 @@ from benchmarks.egraphs.kinds import Kind, Kinds, Ref, program
 from tapestry.rewrites import Move, Rule, StaleMove, apply_all, saturate
 from tapestry.rewrites.index import index_of
 from tapestry.rewrites.match import alternatives
-from tapestry.rewrites.rule import Op, Rest, RuleError, Tensor, Term
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.rule import Op, Rest, RuleError, TensorPattern, Term
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Graph
 
 # Per operator the most operands that an e-node may have, unless the program has more: laws that flatten would
@@ -105,7 +105,7 @@ def _terms(terms: Sequence[Term], part: Partial, arities: Mapping[str, Collectio
 
 
 def _term(term: Term, part: Partial, arities: Mapping[str, Collection[int]]) -> Iterator[Partial]:
-    if isinstance(term, Tensor):
+    if isinstance(term, TensorPattern):
         yield part if term.name in part.bound else part.with_leaves(term.name, 1)
     elif isinstance(term, Rest):
         if term.name in part.bound:
@@ -128,7 +128,9 @@ def _application(
     for order in orders:
         for after in _terms(order, part, arities):
             operands = tuple(
-                ref for o in order for ref in after.bound[o.name if isinstance(o, Tensor | Rest) else o]
+                ref
+                for o in order
+                for ref in after.bound[o.name if isinstance(o, TensorPattern | Rest) else o]
             )
             if len(operands) in arities.get(operator, ()):
                 ref = ("node", len(after.nodes))
@@ -170,7 +172,7 @@ class Laws:
         if pattern.rule not in index_of((pattern.rule,)).rules_at(graph, first):
             return []
         try:
-            fits = list(alternatives(Sight(graph), pattern.rule, first.site))
+            fits = list(alternatives(TrackedGraph(graph), pattern.rule, first.site))
         except RuleError:
             return self._skip(pattern)
         wanted = [f"node{k}" for k in pattern.roots]

@@ -13,19 +13,19 @@ from benchmarks.egraphs.kinds import Kinds
 from benchmarks.egraphs.laws import Laws
 from benchmarks.egraphs.saturation import Limits, Saturation
 from benchmarks.egraphs.shared import normal_rules, shared_rules
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placements
-from tapestry.teg.validate import InvalidGraph
+from tapestry.teg.validate import InvalidGraphError
 
 __all__ = ["Limits", "Peer", "judged"]
 
 
 def judged(graph: Graph, mesh: Mesh) -> dict[str, float]:
     """Compute the time and peak memory of a program on one device, by the reference cost model."""
-    tally = plain_cost(graph, Placements(), mesh)
+    tally = reference_cost(graph, Placements(), mesh)
     return {
         "time_s": tally.time_ticks / TICKS_PER_S,
         "peak_memory_bytes": float(tally.peak_memory_bytes),
@@ -93,7 +93,7 @@ class Peer:
         """Decode a chosen program: return its additive cost and the `program`, or the reason why it is invalid."""
         try:
             return {"additive": chosen.total(cost), "program": decoded(self.graph, self.kinds, chosen)}
-        except InvalidGraph as error:
+        except InvalidGraphError as error:
             return {"additive": chosen.total(cost), "invalid": str(error)}
 
     def judged(self, described: Mapping[str, Any]) -> dict[str, Any]:

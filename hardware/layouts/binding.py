@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from tapestry.hardware.layouts.dimension_order import Order, parse_order
+from tapestry.hardware.layouts.dimension_order import DimensionOrder, parse_order
 from tapestry.hardware.layouts.layout import Layout, LayoutError
 from tapestry.hardware.layouts.native import Native, tt_height
 from tapestry.hardware.layouts.notations import parse_layout
@@ -72,7 +72,7 @@ def native_text(native: Native, order: str, shape: tuple[int, ...], dtype: str) 
     raise LayoutError(f"a device with {native.name!r} memory stores elements one after another")
 
 
-def _xla_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
+def _xla_text(order: DimensionOrder, shape: tuple[int, ...], dtype: str) -> str:
     """Format XLA text: rows and columns, joined from the dimensions along them, in the compiler's default tiles."""
     columns, rows = _along(order.columns, shape), _along(order.rows, shape)
     is_sub_byte = dtype in SUB_BYTE
@@ -87,7 +87,7 @@ def _xla_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
     )
 
 
-def _metal_text(order: Order, shape: tuple[int, ...], dtype: str) -> str:
+def _metal_text(order: DimensionOrder, shape: tuple[int, ...], dtype: str) -> str:
     rows, columns = _along(order.rows, shape), _along(order.columns, shape)
     height = tt_height(rows)
     row = _sum(order.outside, shape, height) + _sum(order.rows, shape, 1)

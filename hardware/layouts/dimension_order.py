@@ -18,7 +18,7 @@ _ORDER = re.compile(r"\{([0-9]{1,4}(?:[*,][0-9]{1,4})*)?\}")
 
 
 @dataclass(frozen=True)
-class Order:
+class DimensionOrder:
     """Groups of dimensions, minor to major, and minor to major within each: columns, rows, then everything outside."""
 
     groups: tuple[tuple[int, ...], ...]
@@ -45,37 +45,37 @@ class Order:
 
     def __str__(self) -> str:
         """Return the dimension order's text; empty for the dimension order of the program."""
-        if self == program_order(len(self.minor_to_major)):
+        if self == row_major_order(len(self.minor_to_major)):
             return ""
         return "{" + ",".join("*".join(map(str, group)) for group in self.groups) + "}"
 
 
-def program_order(rank: int) -> Order:
+def row_major_order(rank: int) -> DimensionOrder:
     """Return the dimension order with the last dimension most minor, each on its own."""
-    return Order(tuple((d,) for d in reversed(range(rank))))
+    return DimensionOrder(tuple((d,) for d in reversed(range(rank))))
 
 
-def order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> Order:
+def order_of(rank: int, columns: Sequence[int], rows: Sequence[int]) -> DimensionOrder:
     """Build the order with these dimensions along columns and rows (minor to major), the others as in the program."""
     taken = {*columns, *rows}
     groups = [tuple(columns), tuple(rows), *((d,) for d in reversed(range(rank)) if d not in taken)]
-    return Order(tuple(g for g in groups if g))
+    return DimensionOrder(tuple(g for g in groups if g))
 
 
 @lru_cache(maxsize=65536)
-def parse_order(text: str, rank: int) -> Order:
+def parse_order(text: str, rank: int) -> DimensionOrder:
     """Parse the text of a dimension order for a tensor of `rank` dimensions.
 
     Raises:
         LayoutError: the text is no order, or does not name every dimension once.
     """
     if not text:
-        return program_order(rank)
+        return row_major_order(rank)
     found = _ORDER.fullmatch(text)
     if found is None:
         raise LayoutError(f"{text[:80]!r} is no order of dimensions; expected a text such as '{{3*2,1,0}}'")
     groups = tuple(tuple(int(d) for d in group.split("*")) for group in (found[1] or "").split(",") if group)
-    order = Order(groups)
+    order = DimensionOrder(groups)
     if sorted(order.minor_to_major) != list(range(rank)):
         raise LayoutError(f"order {text!r} does not name each of the {rank} dimensions once")
     return order

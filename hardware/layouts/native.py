@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.dimension_order import Order, order_of, parse_order
+from tapestry.hardware.layouts.dimension_order import DimensionOrder, order_of, parse_order
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.teg.dtypes import item_bytes
 
@@ -111,7 +111,7 @@ def accessed_bytes(moved: Counts, stored: Counts, logical: Counts) -> Counts:
 
 
 @lru_cache(maxsize=16384)
-def offered_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[str, ...]:
+def candidate_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[str, ...]:
     """List a tensor's candidate dimension orders: the program's first, then those that take less, least padded first.
 
     Rows and columns may each run through up to three neighboring dimensions; of orders that take the same, the
@@ -141,7 +141,7 @@ def offered_orders(native: Native, shape: tuple[int, ...], dtype: str) -> tuple[
     return ("", *_distinct_columns(chosen, len(shape))[: ORDERS_PER_TENSOR - 1])
 
 
-def canonical_order(order: Order, shape: Sequence[int]) -> Order:
+def canonical_order(order: DimensionOrder, shape: Sequence[int]) -> DimensionOrder:
     """Return an order with rows even where all but one dimension are of size 1: one of those then makes the rows."""
     if len(order.groups) > 1 or len(order.columns) == len(shape):
         return order

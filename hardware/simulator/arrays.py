@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from tapestry.hardware.simulator.movement import Movement
+from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.parts import Memo, box_part, frozen, same_bits
 from tapestry.hardware.simulator.rounds import CopyCounts, per_device
-from tapestry.hardware.simulator.storage import Packed, Storage
+from tapestry.hardware.simulator.storage import Packed, ShardStorage
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.evaluate import NOTHING, run_operator
 from tapestry.teg.operators.operator import Operand
@@ -30,7 +30,9 @@ class ArrayBackend:
         ValueError: values of sources are missing, unknown, or of another shape or element type.
     """
 
-    def __init__(self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray], storage: Storage) -> None:
+    def __init__(
+        self, program: ExplicitGraph, inputs: Mapping[str, np.ndarray], storage: ShardStorage
+    ) -> None:
         self.program, self.storage = program, storage
         self.devices = range(program.mesh.device_count)
         self.memory: list[dict[str, Packed]] = [{} for _ in self.devices]
@@ -47,7 +49,7 @@ class ArrayBackend:
     def copy(self, copy: CopyStep) -> CopyCounts:
         source = self.program.buffers[copy.source]
         shape = self.program.abstract.tensors[source.tensor].shape
-        movement = Movement(copy.plan, shape, self.program.mesh)
+        movement = ArrayMovement(copy.plan, shape, self.program.mesh)
         result, counts = movement.run([self._held(copy.source, device) for device in self.devices])
         return counts._replace(result_bytes=self._store(copy.result, result))
 

@@ -8,17 +8,17 @@ import numpy as np
 
 from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.simulator.rounds import CopyCounts
-from tapestry.hardware.simulator.storage import Storage
+from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.expand import ComputeStep, CopyStep, ExplicitGraph
 
 LARGEST_FULL_MESH = 64  # devices; beyond it transfers are counted once per class of devices
 
 
-class BoxBackend:
+class DryRunBackend:
     """A backend that counts instead of computing; see `Backend`."""
 
-    def __init__(self, program: ExplicitGraph, storage: Storage) -> None:
+    def __init__(self, program: ExplicitGraph, storage: ShardStorage) -> None:
         self.program, self.storage = program, storage
         self.by_class = program.mesh.device_count > LARGEST_FULL_MESH
 

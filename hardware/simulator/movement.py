@@ -29,7 +29,7 @@ from tapestry.teg.sharding.transfers import Transfer, fetch_transfers, scatter_s
 Arrays = list[np.ndarray]
 
 
-class Movement:
+class ArrayMovement:
     """A copy of a tensor of `shape`; `run` computes the result, and the other fields count along the way.
 
     `staging_bytes` are the bytes that devices hold besides source and result: the incoming slice of the first

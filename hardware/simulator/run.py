@@ -11,13 +11,13 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator.arrays import ArrayBackend
 from tapestry.hardware.simulator.backend import Backend
 from tapestry.hardware.simulator.clocks import Clocks
-from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, BoxBackend
+from tapestry.hardware.simulator.dry_run import LARGEST_FULL_MESH, DryRunBackend
 from tapestry.hardware.simulator.execution import COMMUNICATION, COMPUTE, Event, Execution
 from tapestry.hardware.simulator.ledger import Ledger
 from tapestry.hardware.simulator.lifetimes import Lifetimes
 from tapestry.hardware.simulator.liveness import Liveness
 from tapestry.hardware.simulator.rounds import no_links
-from tapestry.hardware.simulator.storage import Storage
+from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.simulator.work import block_work, relayout_ticks
 from tapestry.teg.sharding.expand import CopyStep, ExplicitGraph, Slot
 
@@ -47,8 +47,10 @@ def simulate(
             f"the program was made for a mesh with axes {program.mesh.axes}, not for {mesh.name!r} "
             f"with {mesh.axis_sizes}"
         )
-    storage = Storage(mesh.device)
-    backend: Backend = BoxBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage)
+    storage = ShardStorage(mesh.device)
+    backend: Backend = (
+        DryRunBackend(program, storage) if dry else ArrayBackend(program, inputs or {}, storage)
+    )
     capacity_bytes = mesh.device.memory_bytes if capacity_check else None
     return _Run(program, mesh, backend, storage, capacity_bytes, trace, compute_dtype).execute()
 
@@ -61,7 +63,7 @@ class _Run:
         program: ExplicitGraph,
         mesh: Mesh,
         backend: Backend,
-        storage: Storage,
+        storage: ShardStorage,
         capacity_bytes: int | None,
         trace: bool,
         compute_dtype: str | None,

@@ -31,7 +31,7 @@ class Packed(NamedTuple):
         return self.slots if self.layout is None else frozen(self.layout.unpack(self.slots))
 
 
-class Storage:
+class ShardStorage:
     """The native layout of one kind of device."""
 
     def __init__(self, device: Device) -> None:

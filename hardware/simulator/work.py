@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.hardware.mesh import Device
-from tapestry.hardware.simulator.storage import Storage
+from tapestry.hardware.simulator.storage import ShardStorage
 from tapestry.hardware.timing import block_ticks
 from tapestry.teg.costs import amounts
 from tapestry.teg.dtypes import item_bytes
@@ -29,7 +29,7 @@ def block_work(
     program: ExplicitGraph,
     step: ComputeStep,
     device: Device,
-    storage: Storage,
+    storage: ShardStorage,
     compute_dtype: str | None = None,
 ) -> BlockWork:
     """Compute operations, bytes read and written, and duration of a block; zero where the index part is empty."""
@@ -72,7 +72,7 @@ def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | 
     return amounts(cost, [d.name for d in signature.dims] if signature is not None else [], sizes)
 
 
-def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, storage: Storage) -> int:
+def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, storage: ShardStorage) -> int:
     """Compute the time of a copy to read its part in one layout and write it in another; 0 where both are the same."""
     source, result = program.buffers[copy.source], program.buffers[copy.result]
     if source.layout == result.layout:
@@ -82,7 +82,7 @@ def relayout_ticks(program: ExplicitGraph, copy: CopyStep, device: Device, stora
 
 
 def _accessed_bytes(
-    program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray, storage: Storage
+    program: ExplicitGraph, step: ComputeStep, work: Work, sizes: np.ndarray, storage: ShardStorage
 ) -> np.ndarray:
     signature = step.definition.signature
     names = [d.name for d in signature.dims] if signature is not None else []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tapestry.optimizer.analysis.plan_costs import State
-from tapestry.optimizer.placement.propagation import placed_alongside
+from tapestry.optimizer.placement.propagation import propagate_placements
 from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_plan
 from tapestry.rewrites.placement import PLAN_WIDE
 from tapestry.teg.graph import Graph
@@ -19,16 +19,16 @@ from tapestry.teg.sharding.placement import Placements
 LOOKING = frozenset({"follow"})
 
 
-class Without(NamedTuple):
+class Ablation(NamedTuple):
     """The rest of a plan after ablation, and the later moves that were left out too, in whole or at some places."""
 
     state: State
     gone_with: tuple[int, ...]
 
 
-def without(
+def ablate(
     before: State, moves: Sequence[Move], rest: Sequence[tuple[int, Move]], finished: State, shape: MeshShape
-) -> Without:
+) -> Ablation:
     """Remove these moves from the finished plan; `rest` are the moves after them, with their numbers in the history.
 
     A later move builds on them where it does not fit without them, or places a block that is another one then.
@@ -36,7 +36,7 @@ def without(
     """
     later = [move for _, move in rest]
     if not any(is_structural(m) for m in (*moves, *later)) and not any(m.rule in LOOKING for m in later):
-        return Without((finished[0], _undone(before[1], moves, later, finished, shape)), ())
+        return Ablation((finished[0], _undone(before[1], moves, later, finished, shape)), ())
     graph, placements, gone = before[0], before[1], list[int]()
     for number, move in rest:
         (graph, placements), is_whole = _made((graph, placements), move, finished[0], shape)
@@ -49,7 +49,7 @@ def without(
         if block.site not in placements.blocks
         and (block.site not in finished[0].by_site or block.site in finished[1].blocks)
     }
-    return Without((graph, placed_alongside(graph, placements, open_, shape)), tuple(gone))
+    return Ablation((graph, propagate_placements(graph, placements, open_, shape)), tuple(gone))
 
 
 def _made(state: State, move: Move, finished: Graph, shape: MeshShape) -> tuple[State, bool]:

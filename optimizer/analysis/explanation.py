@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.optimizer.analysis.ablation import without
-from tapestry.optimizer.analysis.plan_costs import Costing, State, differences
+from tapestry.optimizer.analysis.ablation import ablate
+from tapestry.optimizer.analysis.plan_costs import PlanCosts, State, cost_differences
 from tapestry.rewrites import (
     PLACEMENT,
     Move,
@@ -36,10 +36,10 @@ class StaleHistory(ValueError):
 
 
 @dataclass(frozen=True)
-class Step:
+class ExplanationStep:
     """A move, or several saturating ones in a row; `first` is the number of the first of them, from 0.
 
-    `cost` is the cost of the program after it, `effect` its change. `without` is how much more the finished plan
+    `cost` is the cost of the program after it, `effect` its change. `ablation` is how much more the finished plan
     would cost (less, where negative) without it (None: not requested); `gone_with` numbers the later moves that
     build on it and are left out then too, in whole or at some of their places.
     """
@@ -49,7 +49,7 @@ class Step:
     blocks: int
     cost: Mapping[str, float]
     effect: Mapping[str, float]
-    without: Mapping[str, float] | None = None
+    ablation: Mapping[str, float] | None = None
     gone_with: tuple[int, ...] = ()
 
 
@@ -58,7 +58,7 @@ class Explanation:
     """The steps of a plan, from the costs of the original program (`start`) on."""
 
     start: Mapping[str, float]
-    steps: tuple[Step, ...]
+    steps: tuple[ExplanationStep, ...]
     devices: str
 
     @property
@@ -92,20 +92,20 @@ def explain(
         states.append(_after(states[-1], group, shape, first, len(moves)))
     numbered = list(enumerate(moves))
     shortened = [
-        without(states[k], group, numbered[first + len(group) :], states[-1], shape)
+        ablate(states[k], group, numbered[first + len(group) :], states[-1], shape)
         for k, (first, group) in enumerate(groups if ablation else ())
     ]
     plans = [*states, *(left.state for left in shortened)]
-    every = Costing(mesh, compute_dtype).costs(plans, lambda done: on_step(done, len(plans)))
+    every = PlanCosts(mesh, compute_dtype).costs(plans, lambda done: on_step(done, len(plans)))
     costs = every[: len(states)]
-    lost = [differences(costs[-1], cost) for cost in every[len(states) :]]
+    lost = [cost_differences(costs[-1], cost) for cost in every[len(states) :]]
     steps = (
-        Step(
+        ExplanationStep(
             first,
             group,
             len(states[k + 1][0].blocks),
             costs[k + 1],
-            differences(costs[k], costs[k + 1]),
+            cost_differences(costs[k], costs[k + 1]),
             lost[k] if lost else None,
             shortened[k].gone_with if shortened else (),
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Given, PlanSpace
-from tapestry.costmodel.reference import Counted, plain_cost
+from tapestry.costmodel.reference import Counted, reference_cost
 from tapestry.costmodel.table_rows import TableCache
 from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
@@ -27,7 +27,7 @@ LITTLE_WORK = 1000  # blocks times devices squared: the plain model is done befo
 State = tuple[Graph, Placements]
 
 
-class Costing:
+class PlanCosts:
     """The costs of plans on one mesh.
 
     `compiled` selects whether structures are compiled (False: the reference cost model does it all); by default where
@@ -75,7 +75,7 @@ class Costing:
 
     def _plain(self, graph: Graph, placements: Placements) -> dict[str, float]:
         counted = self._counted.setdefault(placements.devices, {})
-        tally = plain_cost(graph, placements, self.mesh, self.compute_dtype, counted)
+        tally = reference_cost(graph, placements, self.mesh, self.compute_dtype, counted)
         return costs_of(tally.vector(), self.mesh.part(self.shape.part(placements.devices).axes))
 
     def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
@@ -97,7 +97,7 @@ def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
     used: dict[str, Given] = {}
     for block in graph.blocks:
         strategies: dict[Strategy, None] = {}
-        orders: dict[Orders, None] = {}
+        orders: dict[DimensionOrders, None] = {}
         seen: set[Placement] = set()
         for placements in plans:
             placement = placements.of(block)
@@ -105,11 +105,11 @@ def _used(graph: Graph, plans: Sequence[Placements]) -> dict[str, Given]:
                 seen.add(placement)
                 reads = tuple(placement.read_layout_of(k) for k in range(len(block.inputs)))
                 makes = tuple(placement.layout_of(k) for k in range(len(block.outputs)))
-                strategies[placement.strategy] = orders[Orders(reads, makes)] = None
+                strategies[placement.strategy] = orders[DimensionOrders(reads, makes)] = None
         used[block.site] = (tuple(strategies), tuple(orders))
     return used
 
 
-def differences(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+def cost_differences(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """Compute the increase of each objective (positive: it costs more)."""
     return {name: value - before[name] for name, value in after.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.costmodel.resources import plan_resources
+from tapestry.costmodel.resources import declared_resources
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate
 from tapestry.optimizer.run.plan import Plan
@@ -115,7 +115,7 @@ def verify_plan(
         execute,
         relative_errors(execution.outputs, compared),
         execution,
-        plan_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
+        declared_resources(plan.graph, plan.placements, MeshShape(mesh.axis_sizes)),
         value_issues(execution.outputs, compared),
     )
 

@@ -58,7 +58,7 @@ class _Fitness(base.Fitness):  # type: ignore[misc]
         super().__init__(tuple(values))
 
 
-def weigh_parents(archive: Archive) -> None:
+def set_parent_weights(archive: Archive) -> None:
     """Set the probability of each front member to be a parent: extremes and sparse regions first.
 
     Crowding distances are NSGA-II's, by DEAP, on logarithms of the objectives.
@@ -96,7 +96,7 @@ def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
     return float(moocore.hv_approx(inside, ref=ones, nsamples=16384))
 
 
-def thin(values: np.ndarray, limit: int, kept: Sequence[int] = ()) -> list[int]:
+def select_subset(values: np.ndarray, limit: int, kept: Sequence[int] = ()) -> list[int]:
     """Select rows of the non-dominated front of `(n, m)`, at most `limit`, sorted by the first objective.
 
     `kept` rows of the front first, however many, then the best of every objective, then greedily the row that

@@ -13,7 +13,7 @@ from tapestry.costmodel.objectives import OBJECTIVES, POSITION, Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import TICKS_PER_S, idle_pj, price_usd, seconds
 from tapestry.optimizer.archive.constraints import Constraint
-from tapestry.optimizer.archive.fronts import nondominated, thin
+from tapestry.optimizer.archive.fronts import nondominated, select_subset
 from tapestry.optimizer.placement.island import Goal
 from tapestry.optimizer.run.plan import Plan, Shortfall
 from tapestry.optimizer.run.variants import Variant, genes_at
@@ -97,7 +97,7 @@ def frontier_of(
     members = [(v, i) for v in variants for i in range(int(v.archive.size[0]))]
     values = np.concatenate([v.archive.value[: int(v.archive.size[0])] for v in variants])
     kept = [] if anchors is None else _nearest(values, anchors)
-    return tuple(plan_of(*members[r], constraints) for r in thin(values, LARGEST_FRONTIER, kept))
+    return tuple(plan_of(*members[r], constraints) for r in select_subset(values, LARGEST_FRONTIER, kept))
 
 
 def _nearest(values: np.ndarray, anchors: np.ndarray) -> list[int]:
@@ -138,14 +138,14 @@ def values_of(costs: Sequence[Mapping[str, float]], objectives: Sequence[Objecti
     )
 
 
-class Costed(Protocol):
+class HasCost(Protocol):
     """An object with costs by objective: a plan of a search, of the store, or of a document."""
 
     @property
     def cost(self) -> Mapping[str, float]: ...
 
 
-C = TypeVar("C", bound=Costed)
+C = TypeVar("C", bound=HasCost)
 
 
 def knee(frontier: Sequence[C], objectives: Sequence[Objective]) -> C:

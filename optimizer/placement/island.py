@@ -47,7 +47,7 @@ def new_statistics() -> Statistics:
 
 
 @njit(cache=True)
-def judge(goal, raw, value):
+def objective_values(goal, raw, value):
     """Fill `value` with the objectives; return by how much the bounds are broken (0: feasible)."""
     for j in range(goal.weights.shape[0]):
         total = 0.0
@@ -65,9 +65,9 @@ def judge(goal, raw, value):
 
 
 @njit(cache=True)
-def offer(archive, goal, raw, value, genes, prefetch, regather, digest):
+def insert_one(archive, goal, raw, value, genes, prefetch, regather, digest):
     """Evaluate a costed plan's objectives and insert it in the front or the pool; return True for the front."""
-    violation = judge(goal, raw, value)
+    violation = objective_values(goal, raw, value)
     if violation > 0.0:
         insert_infeasible(archive, violation, raw, genes, prefetch, regather, digest)
         return False
@@ -135,7 +135,7 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
     Returns the evaluations, at most about `evaluations`, and how many plans entered the front.
     """
     evaluate(space, state, plan[0], plan[1], plan[2], raw)
-    least = score(goal, judge(goal, raw, value), value)
+    least = score(goal, objective_values(goal, raw, value), value)
     own, done, entered = digest[0], 1, 0
     classes = search.slot_classes.shape[0]
     first = between(stream, 0, classes)
@@ -149,9 +149,9 @@ def _descend(space, state, search, archive, goal, stream, plan, child, raw, valu
             digest[0] = own
             store_as(space, search, child[0], low, high, o, digest)
             evaluate(space, state, child[0], child[1], child[2], raw)
-            entered += offer(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
+            entered += insert_one(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
             done += 1
-            found = score(goal, judge(goal, raw, value), value)
+            found = score(goal, objective_values(goal, raw, value), value)
             if found < least:
                 best, least = np.int64(o), found
         if best >= 0:
@@ -201,7 +201,7 @@ def run_epoch(space, state, search, archive, goal, stream, rule_weight, statisti
             seen[place] = digest[0]
             evaluate(space, state, child[0], child[1], child[2], raw)
             done += 1
-            entered = offer(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
+            entered = insert_one(archive, goal, raw, value, child[0], child[1], child[2], digest[0])
             for r in range(moves):
                 statistics.applied[used[r]] += 1
                 statistics.improved[used[r]] += entered
@@ -209,14 +209,14 @@ def run_epoch(space, state, search, archive, goal, stream, rule_weight, statisti
 
 
 @njit(cache=True)
-def offer_all(space, state, archive, goal, genes, prefetch, regather):
+def insert_all(space, state, archive, goal, genes, prefetch, regather):
     """Evaluate and insert many plans (rows); return how many entered the front."""
     raw, value = np.zeros(COSTS, np.int64), np.zeros(goal.weights.shape[0])
     entered = 0
     for i in range(genes.shape[0]):
         evaluate(space, state, genes[i], prefetch[i], regather[i], raw)
         digest = hash_plan(genes[i], prefetch[i], regather[i])
-        if offer(archive, goal, raw, value, genes[i], prefetch[i], regather[i], digest):
+        if insert_one(archive, goal, raw, value, genes[i], prefetch[i], regather[i], digest):
             entered += 1
     return entered
 

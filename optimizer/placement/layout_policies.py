@@ -11,9 +11,9 @@ from collections import Counter
 
 import numpy as np
 
-from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.hardware.layouts.native import offered_orders
+from tapestry.hardware.layouts.native import candidate_orders
 from tapestry.teg.sharding.strategy import read_of
 
 ROUNDS = 6
@@ -41,7 +41,7 @@ class _Agreement:
         self.weight: dict[str, int] = {}
         for tensor in (t for b in space.blocks for t in b.outputs):
             kind = graph.tensors[tensor]
-            offers = offered_orders(space.storage.native, kind.shape, kind.dtype)
+            offers = candidate_orders(space.storage.native, kind.shape, kind.dtype)
             self.wanted[tensor] = offers[min(wish, len(offers) - 1)]
             self.weight[tensor] = kind.type.size_bytes
         self.known: dict[object, int] = {}
@@ -90,6 +90,6 @@ class _Agreement:
                 self.wanted[tensor] = self.wanted[tensor] if self.wanted[tensor] in best else best[0]
 
 
-def _met(orders: Orders, wanted: tuple[str, ...], weights: list[int]) -> int:
+def _met(orders: DimensionOrders, wanted: tuple[str, ...], weights: list[int]) -> int:
     """Compute the bytes of the tensors that a choice stores in the preferred order."""
     return sum(w for o, t, w in zip((*orders.reads, *orders.makes), wanted, weights, strict=True) if o == t)

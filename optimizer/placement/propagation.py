@@ -14,14 +14,14 @@ from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Spec, Split
-from tapestry.teg.sharding.strategy import Strategy, needed_spec, output_spec, read_of, splittable
+from tapestry.teg.sharding.strategy import Strategy, consumer_spec, producer_spec, read_of, splittable
 from tapestry.teg.signature import rows_of
 
 # A wish: the size of the tensor, the index dimension that runs along one of its dimensions, and the axes there.
 Wish = tuple[int, int, tuple[str, ...]]
 
 
-def placed_alongside(
+def propagate_placements(
     graph: Graph, placements: Placements, sites: Collection[str], mesh: MeshShape
 ) -> Placements:
     """Propagate placements to these blocks too: in program order along their inputs, then back along readers."""
@@ -57,7 +57,7 @@ def _wishes(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish
         if maker.site in placements.blocks:
             place = maker.outputs.index(read.root)
             strategy = placements.blocks[maker.site].strategy
-            spec = output_spec(maker.signature, place, len(made.shape), strategy)
+            spec = producer_spec(maker.signature, place, len(made.shape), strategy)
             yield from _along([row.dim for row in read.rows], spec, made.type.size_bytes)
     assert block.signature is not None
     for place, tensor in enumerate(block.outputs):
@@ -68,7 +68,7 @@ def _wishes(graph: Graph, block: Block, placements: Placements) -> Iterator[Wish
                 rows = read_of(graph, reader.site, position).rows
                 strategy = placements.blocks[reader.site].strategy
                 if len(rows) == len(made.shape):
-                    spec = needed_spec(rows, made.shape, reader.signature, strategy)
+                    spec = consumer_spec(rows, made.shape, reader.signature, strategy)
                     yield from _along(dims, spec, made.type.size_bytes)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.costmodel.compiled import njit
 
 
-def new_stream(rng: np.random.Generator) -> np.ndarray:
+def new_rng(rng: np.random.Generator) -> np.ndarray:
     """Build the state of a random number generator, seeded by one draw of `rng`; `(1,)` uint64."""
     return rng.integers(0, 1 << 64, size=1, dtype=np.uint64)
 

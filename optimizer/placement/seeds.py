@@ -12,7 +12,7 @@ from itertools import permutations, product
 import numpy as np
 
 from tapestry.costmodel.compiled import njit
-from tapestry.costmodel.kernel_arrays import Space
+from tapestry.costmodel.kernel_arrays import CompiledSpace
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.optimizer.placement.search_space import SearchSpace
 from tapestry.optimizer.placement.variation import source_fits, with_digit
@@ -115,7 +115,7 @@ def spread_sources(space, search, genes):
         genes[g] = s
 
 
-def genes_rows(strategies: np.ndarray, space: Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def genes_rows(strategies: np.ndarray, space: CompiledSpace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Build strategy rows with no prefetch and no regather, in the archive's types."""
     edges = len(space.edge_tensor)
     rows = len(strategies)

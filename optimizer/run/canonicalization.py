@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tapestry.teg.graph import Graph
 from tapestry.teg.pruning import prune
-from tapestry.teg.sharding.external_graphs import is_explicit, recover_foreign
+from tapestry.teg.sharding.external_graphs import is_explicit, recover_external
 
 
-def searched(graph: Graph) -> Graph:
+def canonicalize(graph: Graph) -> Graph:
     """Return the program that a search works on: what an explicit graph shards, without unobserved values.
 
     The same object is returned where there is nothing to change.
@@ -15,4 +15,4 @@ def searched(graph: Graph) -> Graph:
     Raises:
         ValueError: the shards of an explicit graph do not verify.
     """
-    return prune(recover_foreign(graph) if is_explicit(graph) else graph)
+    return prune(recover_external(graph) if is_explicit(graph) else graph)

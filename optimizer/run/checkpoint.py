@@ -14,7 +14,7 @@ import numpy as np
 
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.run.plan import Progress
-from tapestry.optimizer.run.serialization import FramingError, frame, unframe
+from tapestry.optimizer.run.serialization import SerializationError, deserialize, serialize
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import Move
@@ -80,7 +80,7 @@ class Checkpoint:
 
     def to_bytes(self) -> bytes:
         """Serialize the checkpoint, compressed and with a checksum; `from_bytes` reads it back, bit for bit."""
-        return frame(MAGIC, self._header(), self._arrays())
+        return serialize(MAGIC, self._header(), self._arrays())
 
     def _header(self) -> dict[str, Any]:
         plain = (
@@ -117,9 +117,9 @@ class Checkpoint:
             CheckpointError: the bytes are damaged, of another version, or no checkpoint at all.
         """
         try:
-            header, arrays = unframe(MAGIC, content)
+            header, arrays = deserialize(MAGIC, content)
             return _checkpoint_of(header, arrays)
-        except FramingError as error:
+        except SerializationError as error:
             raise CheckpointError(
                 f"these {len(content)} bytes are no checkpoint to go on from: {error}"
             ) from error

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.optimizer.archive.fronts import merge, nondominated, weigh_parents
-from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.archive.fronts import merge, nondominated, set_parent_weights
+from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RELAYOUT
 from tapestry.optimizer.run.plan import Budget, Progress
 from tapestry.optimizer.run.snapshot import Publisher
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, load_compiled, make_room
+from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, coarsen_grids, load_compiled
 from tapestry.optimizer.run.workers import Epoch, EpochResult, VariantFile, run, write_variant
 from tapestry.optimizer.structure.search import try_child
 
@@ -128,9 +128,9 @@ class Coordinator:
             self._take_in(variant, result)
         if child is not None:
             self._consider(*child)
-        make_room(self.state.variants)
+        coarsen_grids(self.state.variants)
         for variant in self.state.variants:
-            weigh_parents(variant.archive)
+            set_parent_weights(variant.archive)
         self.state.rounds += 1
 
     def _tasks(self, left: int | None) -> list[tuple[Variant, Epoch]]:
@@ -144,7 +144,7 @@ class Coordinator:
             if left is not None:
                 amount = min(amount, left - planned)
             if amount > 0:
-                tasks.append((variant, self._epoch(variant, amount, new_stream(self.state.rng))))
+                tasks.append((variant, self._epoch(variant, amount, new_rng(self.state.rng))))
                 planned += amount
         return tasks
 

@@ -18,7 +18,7 @@ from tapestry.costmodel.objectives import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.constraints import Constraint
-from tapestry.optimizer.archive.fronts import weigh_parents
+from tapestry.optimizer.archive.fronts import set_parent_weights
 from tapestry.optimizer.run.checkpoint import (
     FRONT_FIELDS,
     POOL_FIELDS,
@@ -28,9 +28,16 @@ from tapestry.optimizer.run.checkpoint import (
 )
 from tapestry.optimizer.run.plan import Budget, Plan
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import Machine, Variant, new_variant, plant, plant_seeds, structure_of
+from tapestry.optimizer.run.variants import (
+    SubMesh,
+    Variant,
+    insert_plans,
+    insert_seeds,
+    new_variant,
+    structure_of,
+)
 from tapestry.optimizer.run.warm_start import start_from_plans
-from tapestry.optimizer.structure.evaluation import Sounded
+from tapestry.optimizer.structure.evaluation import EvaluatedGraph
 from tapestry.rewrites import Move, RuleError, StaleMove, replay
 from tapestry.rewrites.rules import plug_ins as rules
 from tapestry.teg.graph import Graph
@@ -47,7 +54,7 @@ DETOURS = 6
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
-def begin(
+def initialize(
     state: SearchState, graph: Graph, seeds: bool, budget: Budget, plans: Sequence[Plan], report: Report
 ) -> None:
     """Compile the simplified graph for every submesh, the original for the whole mesh; insert the first plans.
@@ -85,9 +92,9 @@ def begin(
     # In this order, whatever the limit: a search that is given as many evaluations as another spent repeats it.
     for variant in ours if seeds else ():
         left = None if limit is None else max(0, limit - state.evaluations)
-        state.evaluations += plant_seeds(variant, left) if variant.has_choice else 0
+        state.evaluations += insert_seeds(variant, left) if variant.has_choice else 0
     for variant in state.variants:
-        weigh_parents(variant.archive)
+        set_parent_weights(variant.archive)
     if seeds and _is_alone(state):
         state.stand_still(DETOURS)
     state.timings["seeds_s"] += time.perf_counter() - began
@@ -100,12 +107,12 @@ def _is_alone(state: SearchState) -> bool:
 
 def _plant_abstract(variant: Variant) -> int:
     """Insert the plan in which every device does everything."""
-    return plant(variant, variant.space.abstract_genes().strategies[None, :])
+    return insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
 
 
 def _rewritten(
     state: SearchState, graph: Graph, moves: tuple[Move, ...], limit: int | None, until_s: float
-) -> list[tuple[Machine, Sounded]]:
+) -> list[tuple[SubMesh, EvaluatedGraph]]:
     """Return the best of many rewritten graphs, evaluated on one device of the mesh; the search starts from them too.
 
     On one device, be it a submesh, there is nothing to place, and that is most of the search. Where there are
@@ -132,18 +139,18 @@ def _rewritten(
     return [(ordered[s.order], s) for s in joining] + parts
 
 
-def _spread(front: Sequence[Sounded], most: int) -> list[Sounded]:
+def _spread(front: Sequence[EvaluatedGraph], most: int) -> list[EvaluatedGraph]:
     """Select at most `most` graphs of a front, its ends among them."""
     return [front[k] for k in np.unique(np.linspace(0, len(front) - 1, min(len(front), most)).astype(int))]
 
 
-def _joining(state: SearchState, machine: Machine, sounded: Sounded) -> Variant:
+def _joining(state: SearchState, machine: SubMesh, sounded: EvaluatedGraph) -> Variant:
     """Build a variant of the search from a rewritten graph on a mesh."""
     number = 1 + max(v.number for v in state.variants)
     return new_variant(number, machine, sounded.graph, sounded.moves, state.settings)
 
 
-def resume_from(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
+def restore(saved: Checkpoint, state: SearchState, graph: Graph, report: Report) -> None:
     """Restore the state that was saved; rewrite and compile the variants again.
 
     Raises:

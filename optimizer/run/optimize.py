@@ -18,22 +18,22 @@ from tapestry.costmodel.view import default_view
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.report import frontier_of, goal_of, shortfall_of
-from tapestry.optimizer.run.canonicalization import searched
+from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.checkpoint import Checkpoint
 from tapestry.optimizer.run.coordinator import Coordinator
-from tapestry.optimizer.run.initialization import begin, fingerprint_of, resume_from
+from tapestry.optimizer.run.initialization import fingerprint_of, initialize, restore
 from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.snapshot import Publisher, Snapshot
 from tapestry.optimizer.run.state import SearchState
-from tapestry.optimizer.run.variants import Machine, Settings
+from tapestry.optimizer.run.variants import Settings, SubMesh
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.check import INPUT_OPTIONS, OUTPUT_OPTIONS
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tapestry.teg.validate import check
 
 LAYOUTS = ("chosen", "native")
@@ -91,7 +91,7 @@ def optimize(
         InvalidGraph: the graph breaks a rule of the language.
     """
     check(graph)
-    graph = searched(graph)
+    graph = canonicalize(graph)
     chosen = require_objectives(objectives, mesh.device)
     bounds = _bounds(constraints, mesh)
     check_pins(graph, pins or {})
@@ -110,9 +110,9 @@ def optimize(
         state.fingerprint = fingerprint_of(state, graph, mesh, chosen, bounds)
     report = _phases(state, on_progress)
     if resume is not None:
-        resume_from(resume, state, graph, report)
+        restore(resume, state, graph, report)
     else:
-        begin(state, graph, seeds, budget, start_from, report)
+        initialize(state, graph, seeds, budget, start_from, report)
     publisher = Publisher(on_checkpoint, checkpoint_s, chosen, bounds)
     with tempfile.TemporaryDirectory(prefix="tapestry-") as folder:
         coordinator = Coordinator(state, budget, Path(folder), publisher, on_progress)
@@ -192,17 +192,17 @@ def compile_pinned(graph: Graph, mesh: Mesh, pins: Mapping[str, str]) -> None:
 
 def _machines(
     graph: Graph, mesh: Mesh, objectives: Sequence[Objective], constraints: Sequence[Constraint], whole: bool
-) -> tuple[Machine, ...]:
+) -> tuple[SubMesh, ...]:
     """Build the mesh and, unless all of it is required, its submeshes; the mesh again per issue order that may pay."""
     shape = MeshShape(mesh.axis_sizes)
-    kinds = [(devices, ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
-    kinds += [(kinds[0][0], order) for order in ORDERS[1:] if _may_pay(order, graph)]
+    kinds = [(devices, SCHEDULE_ORDERS[0]) for devices in shape.parts()[: 1 if whole else None]]
+    kinds += [(kinds[0][0], order) for order in SCHEDULE_ORDERS[1:] if _may_pay(order, graph)]
     machines = []
     for devices, order in kinds:
         part = shape.part(devices)
         used = mesh.part(part.axes)
         goal = goal_of(objectives, constraints, used, EPSILON)
-        machines.append(Machine(devices, used, default_view(part), goal, order=order))
+        machines.append(SubMesh(devices, used, default_view(part), goal, order=order))
     return tuple(machines)
 
 

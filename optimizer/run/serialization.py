@@ -16,11 +16,11 @@ LARGEST_BYTES = 2**31
 DTYPES = frozenset({"bool", "int8", "int16", "int64", "uint64", "float64"})
 
 
-class FramingError(ValueError):
-    """Error raised for bytes that `frame` did not write, or that were changed."""
+class SerializationError(ValueError):
+    """Error raised for bytes that `serialize` did not write, or that were changed."""
 
 
-def frame(magic: bytes, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+def serialize(magic: bytes, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """Serialize `magic`, a checksum, then compressed: the header, the form of each array, the arrays."""
     forms = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({"header": header, "arrays": forms}, separators=(",", ":")).encode()
@@ -31,38 +31,38 @@ def frame(magic: bytes, header: Mapping[str, Any], arrays: Mapping[str, np.ndarr
     return magic + hashlib.sha256(body).digest() + body
 
 
-def unframe(magic: bytes, content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Deserialize the header and the arrays that `frame` wrote.
+def deserialize(magic: bytes, content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Deserialize the header and the arrays that `serialize` wrote.
 
     Raises:
         FramingError: the bytes begin with another magic, were changed, or hold something else.
     """
     start = len(magic) + 32
     if content[: len(magic)] != magic:
-        raise FramingError(f"they begin with {content[: len(magic)]!r}, not {magic!r}")
+        raise SerializationError(f"they begin with {content[: len(magic)]!r}, not {magic!r}")
     body = content[start:]
     if hashlib.sha256(body).digest() != content[len(magic) : start]:
-        raise FramingError("their checksum is wrong: they are damaged")
+        raise SerializationError("their checksum is wrong: they are damaged")
     try:
         return _read(body)
     except (KeyError, TypeError, ValueError, struct.error, zlib.error) as error:
-        raise FramingError(f"they do not hold what they should: {error}") from error
+        raise SerializationError(f"they do not hold what they should: {error}") from error
 
 
 def _read(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     (size,) = struct.unpack_from("<Q", body)
     if size > LARGEST_BYTES:
-        raise FramingError(f"{size} bytes are more than {LARGEST_BYTES}")
+        raise SerializationError(f"{size} bytes are more than {LARGEST_BYTES}")
     reader = zlib.decompressobj()
     content = reader.decompress(body[8:], size + 1)
     if len(content) != size:
-        raise FramingError(f"{size} bytes were announced, not {len(content)}")
+        raise SerializationError(f"{size} bytes were announced, not {len(content)}")
     (length,) = struct.unpack_from("<I", content)
     document = json.loads(content[4 : 4 + length])
     arrays, at = {}, 4 + length
     for name, dtype, shape in document["arrays"]:
         if dtype not in DTYPES:
-            raise FramingError(f"array {name!r} is of type {dtype!r}")
+            raise SerializationError(f"array {name!r} is of type {dtype!r}")
         count = int(np.prod(shape, dtype=np.int64))
         array = np.frombuffer(content, dtype, count, at).reshape(shape).copy()
         arrays[name] = array

@@ -9,10 +9,10 @@ import numpy as np
 
 from tapestry.optimizer.archive.fronts import hypervolume, nondominated
 from tapestry.optimizer.placement.island import Statistics, new_statistics
-from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.plan import Budget, Progress
-from tapestry.optimizer.run.variants import Machine, Settings, Variant
+from tapestry.optimizer.run.variants import Settings, SubMesh, Variant
 from tapestry.optimizer.structure.search import StructuralSearch
 
 STALE_ROUNDS = 24
@@ -29,7 +29,7 @@ class SearchState:
     empty while it runs.
     """
 
-    machines: tuple[Machine, ...]
+    machines: tuple[SubMesh, ...]
     settings: Settings
     structural: StructuralSearch
     islands: int
@@ -52,9 +52,7 @@ class SearchState:
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self.first_stream = new_stream(
-            self.rng
-        )  # of the epochs that only load code; the rounds draw after it
+        self.first_stream = new_rng(self.rng)  # of the epochs that only load code; the rounds draw after it
 
     def all_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective values of all variants' fronts `(n, m)`, and the variant of each row."""

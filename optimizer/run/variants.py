@@ -17,7 +17,7 @@ from tapestry.costmodel.view import View
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.fronts import merge
-from tapestry.optimizer.placement.island import Goal, judge, offer_all, score
+from tapestry.optimizer.placement.island import Goal, insert_all, objective_values, score
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
 from tapestry.optimizer.placement.seeds import seed_plans, stored_seeds
 from tapestry.rewrites import Move
@@ -32,7 +32,7 @@ COARSER = 1.5
 
 
 @dataclass(frozen=True)
-class Machine:
+class SubMesh:
     """A submesh that a plan may use (`devices`, empty for the whole mesh), compiled for; `order` is the issue order."""
 
     devices: str
@@ -63,7 +63,7 @@ class Variant:
     """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it."""
 
     number: int
-    machine: Machine
+    machine: SubMesh
     graph: Graph
     moves: tuple[Move, ...]
     space: PlanSpace
@@ -88,7 +88,7 @@ def structure_of(graph: Graph) -> str:
 
 
 def new_variant(
-    number: int, machine: Machine, graph: Graph, moves: tuple[Move, ...], settings: Settings
+    number: int, machine: SubMesh, graph: Graph, moves: tuple[Move, ...], settings: Settings
 ) -> Variant:
     """Compile a variant with an empty archive."""
     space = PlanSpace(
@@ -108,17 +108,19 @@ def new_variant(
     return Variant(number, machine, graph, moves, space, search_space(space), archive)
 
 
-def plant_seeds(variant: Variant, limit: int | None) -> int:
+def insert_seeds(variant: Variant, limit: int | None) -> int:
     """Insert the seeds by propagation, at most `limit`; return how many plans were evaluated."""
-    return plant(variant, stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit])
+    return insert_plans(
+        variant, stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
+    )
 
 
-def plant(variant: Variant, strategies: np.ndarray) -> int:
+def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
     """Evaluate and insert plans given as strategy rows; return how many."""
     edges = variant.space.edge_count
     no_edges = np.zeros((len(strategies), edges), np.int8)
     space = variant.space
-    offer_all(
+    insert_all(
         space.space,
         space.state,
         variant.archive,
@@ -161,7 +163,7 @@ def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:
         regather.append(cut)
     if rows:
         arrays = (np.array(rows), np.array(prefetch), np.array(regather))
-        offer_all(child.space.space, child.space.state, child.archive, goal, *arrays)
+        insert_all(child.space.space, child.space.state, child.archive, goal, *arrays)
     return evaluated + len(rows)
 
 
@@ -215,7 +217,7 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
         for g in members:
             genes[g] = s
         evaluate(space, state, genes, prefetch, regather, raw)
-        found = score(goal, judge(goal, raw, value), value)
+        found = score(goal, objective_values(goal, raw, value), value)
         if found < least:
             best, least = np.int64(s), found
     for g in members:
@@ -223,7 +225,7 @@ def best_response(space, state, goal, genes, prefetch, regather, members):
     return count
 
 
-def make_room(variants: Sequence[Variant]) -> None:
+def coarsen_grids(variants: Sequence[Variant]) -> None:
     """Coarsen the epsilon grid of meshes with a nearly full archive, so that new plans fit.
 
     Variants of one mesh share its grid: all their archives are moved to the new one.

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tapestry.costmodel.layout_choices import Orders
+from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Genes
-from tapestry.optimizer.placement.island import judge, offer_all
+from tapestry.optimizer.placement.island import insert_all, objective_values
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import LARGEST_VARIANTS, Variant, new_variant, structure_of
 from tapestry.rewrites import PLACEMENT, Move, RuleError, StaleMove, replay
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy
 
 PLACED = frozenset({rule.name for rule in PLACEMENT} | {"set_option"})
@@ -69,7 +69,7 @@ def _machine(state: SearchState, plan: Plan) -> int:
     """Find the submesh and schedule order that a plan names, else the whole mesh in that order."""
     wanted = plan.placements
     machines = [(machine.devices, machine.order) for machine in state.machines]
-    likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, ORDERS[0]))
+    likely = ((wanted.devices, wanted.order), ("", wanted.order), (wanted.devices, SCHEDULE_ORDERS[0]))
     return next((machines.index(kind) for kind in likely if kind in machines), 0)
 
 
@@ -98,11 +98,11 @@ def _plant_plans(state: SearchState, variant: Variant, plans: Sequence[Plan]) ->
         np.array([genes.regather for genes in found]).astype(np.int8),
     )
     space, goal = variant.space, variant.machine.goal
-    offer_all(space.space, space.state, variant.archive, goal, *rows)
+    insert_all(space.space, space.state, variant.archive, goal, *rows)
     values = []
     for genes in found:
         value = np.zeros(len(goal.weights))
-        if judge(goal, space.evaluate(genes), value) == 0.0:
+        if objective_values(goal, space.evaluate(genes), value) == 0.0:
             values.append(value)
     known = [] if state.anchors is None else [state.anchors]
     state.anchors = np.concatenate([*known, np.array(values).reshape(-1, len(goal.weights))])
@@ -144,7 +144,7 @@ class _Fitting:
     def _orders(self, gene: int, placement: Placement) -> int:
         """Return the number of the placement's dimension orders here; 0 (the program's own) if unavailable."""
         orders = self.variant.space.families[gene].orders
-        wanted = Orders(
+        wanted = DimensionOrders(
             tuple(placement.read_layout_of(k) for k in range(len(orders[0].reads))),
             tuple(placement.layout_of(k) for k in range(len(orders[0].makes))),
         )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tapestry.costmodel.kernel_arrays import Space, State, new_state
+from tapestry.costmodel.kernel_arrays import CompiledSpace, EvaluationState, new_state
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.placement.island import SEEN_SIZE, Goal, Statistics, new_statistics, run_epoch
 from tapestry.optimizer.placement.search_space import SearchSpace
@@ -48,11 +48,11 @@ class EpochResult:
 
 T = TypeVar("T")
 
-_loaded: dict[str, tuple[Space, SearchSpace, State]] = {}
+_loaded: dict[str, tuple[CompiledSpace, SearchSpace, EvaluationState]] = {}
 LARGEST_SHELF = 6
 
 
-def write_variant(folder: Path, token: str, space: Space, search: SearchSpace) -> VariantFile:
+def write_variant(folder: Path, token: str, space: CompiledSpace, search: SearchSpace) -> VariantFile:
     """Write a variant's arrays to a file that worker processes on this host can read."""
     path = folder / f"{token}.pickle"
     with path.open("wb") as file:
@@ -60,13 +60,13 @@ def write_variant(folder: Path, token: str, space: Space, search: SearchSpace) -
     return VariantFile(token, str(path))
 
 
-def _arrays(variant: VariantFile) -> tuple[Space, SearchSpace, State]:
+def _arrays(variant: VariantFile) -> tuple[CompiledSpace, SearchSpace, EvaluationState]:
     if variant.token not in _loaded:
         while len(_loaded) >= LARGEST_SHELF:
             _loaded.pop(next(iter(_loaded)))
         with Path(variant.path).open("rb") as file:
             space, search = pickle.load(file)
-        loaded = Space(*space)
+        loaded = CompiledSpace(*space)
         _loaded[variant.token] = (loaded, SearchSpace(*search), new_state(loaded))
     return _loaded[variant.token]
 

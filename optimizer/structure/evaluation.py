@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapestry.costmodel.unsharded import UnshardedCost, UnshardedCosts, live_bytes
-from tapestry.rewrites import Changes, Move, Offers, Rule, Saturated
+from tapestry.rewrites import Changes, Move, Rule, Saturated, Worklist
 from tapestry.teg.graph import Definition, Graph
-from tapestry.teg.sharding.placement import ORDERS as ISSUE_ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
 
 # How much slower than the best so far, for its memory, a graph may be to be rewritten further.
 ALLOWANCE = 1.05
@@ -23,7 +23,7 @@ Rewrite = Callable[[Graph, Move], Saturated | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Sounded:
+class EvaluatedGraph:
     """An evaluated graph: the moves that lead to it, and its cost on one device in this issue order of its blocks.
 
     `live` are the bytes that live while its blocks work, most first. `origin` are the candidate moves of the graph
@@ -35,17 +35,17 @@ class Sounded:
     cost: UnshardedCost
     live: tuple[int, ...]
     order: str = ISSUE_ORDERS[0]
-    origin: Offers | None = None
+    origin: Worklist | None = None
     changes: Changes | None = None
 
-    def offers(self, rules: Sequence[Rule]) -> Offers:
+    def offers(self, rules: Sequence[Rule]) -> Worklist:
         """Return all candidate moves of this graph."""
         if self.origin is None or self.changes is None:
-            return Offers.of(self.graph, rules)
+            return Worklist.of(self.graph, rules)
         return self.origin.after(self.graph, self.changes)
 
 
-class Judge:
+class Evaluator:
     """An evaluator that rewrites graphs and keeps the non-dominated `front` in time and memory.
 
     At most `most` graphs are evaluated, none when `time.perf_counter()` is past `until_s`. `waiting` are those that
@@ -58,8 +58,8 @@ class Judge:
         self.costs, self.rules, self.rewrite = costs, tuple(rules), rewrite
         self.most, self.orders, self.until_s = most, tuple(orders), math.inf
         self.judged = 0
-        self.front: list[Sounded] = []
-        self.waiting: list[Sounded] = []
+        self.front: list[EvaluatedGraph] = []
+        self.waiting: list[EvaluatedGraph] = []
         self._seen: set[tuple[UnshardedCost, int]] = set()
         self._longest = 0
 
@@ -68,7 +68,7 @@ class Judge:
         """True if another graph may be evaluated."""
         return self.judged < self.most and time.perf_counter() < self.until_s
 
-    def start(self, graph: Graph, moves: tuple[Move, ...]) -> Sounded:
+    def start(self, graph: Graph, moves: tuple[Move, ...]) -> EvaluatedGraph:
         """Evaluate the graph that all others are derived from."""
         start = self._sounded(graph, moves, None, None, self.costs.time_ticks(graph))
         self._longest = SLOWEST * max(1, start.cost.time_ticks)
@@ -80,15 +80,17 @@ class Judge:
         self.judged += made is not None
         return made
 
-    def judge(self, parent: Sounded, move: Move, offers: Offers) -> Sounded | None:
+    def judge(self, parent: EvaluatedGraph, move: Move, offers: Worklist) -> EvaluatedGraph | None:
         """Evaluate the result of a move, if it fits and is new; add it to front and queue if it belongs there."""
         return self._child(parent, move, offers, None)
 
-    def judge_further(self, child: Sounded, move: Move) -> Sounded | None:
+    def judge_further(self, child: EvaluatedGraph, move: Move) -> EvaluatedGraph | None:
         """Apply another move of a child's origin to the child, and evaluate the result as `judge` does."""
         return None if child.origin is None else self._child(child, move, child.origin, child.changes)
 
-    def _child(self, parent: Sounded, move: Move, origin: Offers, before: Changes | None) -> Sounded | None:
+    def _child(
+        self, parent: EvaluatedGraph, move: Move, origin: Worklist, before: Changes | None
+    ) -> EvaluatedGraph | None:
         """Apply a move to a graph derived from `origin` by `before`, and evaluate the result; None unless it is new."""
         made = self.rewritten(parent.graph, move)
         if made is None:
@@ -98,7 +100,9 @@ class Judge:
         child = self.kept(made.graph, (*parent.moves, *made.moves), origin, changes)
         return child if len(self._seen) > known else None
 
-    def kept(self, graph: Graph, moves: tuple[Move, ...], origin: Offers, changes: Changes) -> Sounded | None:
+    def kept(
+        self, graph: Graph, moves: tuple[Move, ...], origin: Worklist, changes: Changes
+    ) -> EvaluatedGraph | None:
         """Evaluate a rewritten graph; where it is new, add it to the front and the queue if it belongs there.
 
         Returns None where it is slower than the limit.
@@ -116,16 +120,16 @@ class Judge:
         self,
         graph: Graph,
         moves: tuple[Move, ...],
-        origin: Offers | None,
+        origin: Worklist | None,
         changes: Changes | None,
         time_ticks: int,
-    ) -> Sounded:
+    ) -> EvaluatedGraph:
         lives = {order: live_bytes(graph, order) for order in self.orders}
         order = min(lives, key=lambda o: max(lives[o]))
         live = tuple(sorted(lives[order], reverse=True))
-        return Sounded(graph, moves, UnshardedCost(time_ticks, live[0]), live, order, origin, changes)
+        return EvaluatedGraph(graph, moves, UnshardedCost(time_ticks, live[0]), live, order, origin, changes)
 
-    def _kept(self, child: Sounded) -> Sounded:
+    def _kept(self, child: EvaluatedGraph) -> EvaluatedGraph:
         self._seen.add(_fingerprint(child))
         if not any(_is_as_good(other.cost, child.cost) for other in self.front):
             self.front = [other for other in self.front if not _is_as_good(child.cost, other.cost)]
@@ -134,7 +138,7 @@ class Judge:
             self.waiting.append(child)
         return child
 
-    def is_promising(self, sounded: Sounded) -> bool:
+    def is_promising(self, sounded: EvaluatedGraph) -> bool:
         """Return whether no graph of the front takes as little memory and is faster by more than the allowance."""
         return not any(
             other.cost.time_ticks * ALLOWANCE < sounded.cost.time_ticks
@@ -143,7 +147,7 @@ class Judge:
         )
 
 
-def _fingerprint(sounded: Sounded) -> tuple[UnshardedCost, int]:
+def _fingerprint(sounded: EvaluatedGraph) -> tuple[UnshardedCost, int]:
     """Return a key that is equal for graphs of the same cost and the same definitions: one of them is enough."""
     counts: dict[Definition, int] = {}
     for block in sounded.graph.blocks:

@@ -13,11 +13,11 @@ from tapestry.costmodel.block_cost import base_flops
 from tapestry.rewrites import (
     Changes,
     Move,
-    Offers,
     Rule,
     RuleError,
     Saturated,
     StaleMove,
+    Worklist,
     apply_all,
     saturate,
 )
@@ -34,14 +34,14 @@ def folding_rules() -> tuple[Rule, ...]:
     return (*FOLDING, rule_named("shift_through_conv"), rule_named("norm_affine_into_contract"))
 
 
-def left_for_every_run(graph: Graph) -> Left:
+def work_per_run(graph: Graph) -> Left:
     """Count the flops, then the blocks, that do not depend on parameters alone."""
     parts = prepared(graph)
     program = graph if parts is None else parts.program
     return base_flops(program), len(program.blocks)
 
 
-def folded(graph: Graph, rules: Sequence[Rule], simplifying: Sequence[Rule] = ()) -> Saturated:
+def fold_parameters(graph: Graph, rules: Sequence[Rule], simplifying: Sequence[Rule] = ()) -> Saturated:
     """Apply the moves of these rules that leave fewer flops and no more blocks for every run, best first at each
     place.
 
@@ -51,7 +51,7 @@ def folded(graph: Graph, rules: Sequence[Rule], simplifying: Sequence[Rule] = ()
     Raises:
         RuleError: a simplification fails or does not end.
     """
-    left, offers, moves = left_for_every_run(graph), Offers.of(graph, rules), list[Move]()
+    left, offers, moves = work_per_run(graph), Worklist.of(graph, rules), list[Move]()
     changes, tried = Changes(frozenset(), frozenset()), set[Move]()
     while True:
         offered = (move for move in offers.tied() if move not in tried)
@@ -76,7 +76,7 @@ def _first_better(
                 tried.add(move)
                 continue
             simple = saturate(applied.graph, simplifying, changes=applied.changes)
-            now = left_for_every_run(simple.graph)
+            now = work_per_run(simple.graph)
             if now[0] < left[0] and now[1] <= left[1]:
                 changes = applied.changes | simple.changes
                 found.append((now, Saturated(simple.graph, [move, *simple.moves], changes)))

@@ -17,11 +17,11 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tapestry.costmodel.unsharded import UnshardedCosts
-from tapestry.optimizer.structure.evaluation import Judge, Rewrite, Sounded
-from tapestry.optimizer.structure.rematerialization import Sweeps
+from tapestry.optimizer.structure.evaluation import EvaluatedGraph, Evaluator, Rewrite
+from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.rewrites import Move, Rule
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.placement import ORDERS as ISSUE_ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS as ISSUE_ORDERS
 
 # Rewritten graphs that a sounding may judge: so many blocks in all, at least and at most so many graphs.
 BLOCKS, FEWEST, MOST = 300_000, 64, 4096
@@ -31,15 +31,15 @@ QUIET = 4
 
 # By memory it counts where the program needs the most, then where it needs the second most, and so on: of equal
 # layers all must be improved before the peak is.
-Order = Callable[[Sounded], Any]
-ORDERS: tuple[Order, ...] = (
+Key = Callable[[EvaluatedGraph], Any]
+ORDERS: tuple[Key, ...] = (
     lambda s: s.cost.time_ticks,
     lambda s: math.log(s.cost.time_ticks + 1) + math.log(s.cost.peak_memory_bytes + 1),
     lambda s: (s.live, s.cost.time_ticks),
 )
 
 
-class Sounding:
+class Presearch:
     """A search over rewritten graphs.
 
     `rewrite` applies a move. At most `limit` graphs are evaluated, and no more than a share `effort` of the number
@@ -59,7 +59,7 @@ class Sounding:
     ) -> None:
         most = min(MOST, max(FEWEST, int(effort * BLOCKS) // max(1, len(graph.blocks))))
         self.most = most if limit is None else min(most, limit)
-        self.judge = Judge(costs, rules, rewrite, self.most, issue_orders)
+        self.judge = Evaluator(costs, rules, rewrite, self.most, issue_orders)
         self.judge.start(graph, moves)
 
     @property
@@ -67,7 +67,7 @@ class Sounding:
         """The number of rewritten graphs that were built."""
         return self.judge.judged
 
-    def run(self, until_s: float = math.inf) -> list[Sounded]:
+    def run(self, until_s: float = math.inf) -> list[EvaluatedGraph]:
         """Return the non-dominated graphs in time and memory, fastest first.
 
         The search stops when nothing promising is left, nothing new is found, the limit is reached, or
@@ -83,10 +83,10 @@ class Sounding:
             if judge.is_promising(best):
                 turn += 1
                 quiet = 0 if self._expand(best) else quiet + 1
-        Sweeps(judge).run()
+        Rematerialization(judge).run()
         return sorted(judge.front, key=lambda s: s.cost)
 
-    def _expand(self, parent: Sounded) -> bool:
+    def _expand(self, parent: EvaluatedGraph) -> bool:
         """Evaluate all single moves of a graph, combine those that help, and apply their rules repeatedly.
 
         Returns True if the front improved.
@@ -98,7 +98,7 @@ class Sounding:
             helping = [(m, c) for m, c in made if c is not None and order(c) < order(parent)]
             vain = {m for m, c in made if c is None or order(c) >= order(parent)}
             helping.sort(key=lambda found: order(found[1]))
-            best: dict[str, Sounded] = {}
+            best: dict[str, EvaluatedGraph] = {}
             for move, child in helping:
                 best.setdefault(move.rule, child)
             joined = self._joined(helping, order)
@@ -106,7 +106,7 @@ class Sounding:
                 self._pursue(child if joined is None else joined, rule, order, vain)
         return self.judge.front != before
 
-    def _joined(self, helping: Sequence[tuple[Move, Sounded]], order: Order) -> Sounded | None:
+    def _joined(self, helping: Sequence[tuple[Move, EvaluatedGraph]], order: Key) -> EvaluatedGraph | None:
         """Apply the moves that help one after the other, best first, as long as they do; None where only one does."""
         if len(helping) < 2:
             return None
@@ -117,7 +117,7 @@ class Sounding:
                 current = further
         return None if current is first else current
 
-    def _pursue(self, start: Sounded, rule: str, order: Order, vain: AbstractSet[Move]) -> None:
+    def _pursue(self, start: EvaluatedGraph, rule: str, order: Key, vain: AbstractSet[Move]) -> None:
         """Apply one rule repeatedly as long as it helps; moves that did not help once are not tried again."""
         tried = set(vain)
         while True:

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tapestry.optimizer.structure.evaluation import Judge, Sounded
-from tapestry.rewrites import Move, Offers
+from tapestry.optimizer.structure.evaluation import EvaluatedGraph, Evaluator
+from tapestry.rewrites import Move, Worklist
 from tapestry.teg.graph import Block, Graph
 
 # Bounds on memory that a program is swept under, from its own up.
 LEVELS = 6
 
 
-class Sweeps:
+class Rematerialization:
     """A runner of rematerialization passes over the graphs of a front."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Evaluator) -> None:
         self.judge = judge
         self.repeating = {rule.name for rule in judge.rules if rule.duplicates}
 
@@ -35,7 +35,7 @@ class Sweeps:
             for bound in sorted({least, *(b for b in met if b > least)})[:LEVELS] if met else ():
                 self._sweep(start, bound)
 
-    def _sweep(self, current: Sounded, bound: int | None) -> set[int]:
+    def _sweep(self, current: EvaluatedGraph, bound: int | None) -> set[int]:
         """Move shared blocks into their readers where that saves time and keeps the memory within the bound.
 
         Returns the peak memories of all faster graphs.
@@ -57,7 +57,7 @@ class Sweeps:
                 current, offers = child, None
         return met
 
-    def _shared(self, offers: Offers) -> Iterator[Block]:
+    def _shared(self, offers: Worklist) -> Iterator[Block]:
         """Yield the blocks, in program order, that each of their readers can absorb."""
         graph = offers.graph
         for block in graph.blocks:
@@ -65,10 +65,10 @@ class Sweeps:
             if len(readers) > 1 and all(self._repeats(offers, reader, block) for reader in readers):
                 yield block
 
-    def _repeats(self, offers: Offers, reader: Block, block: Block) -> bool:
+    def _repeats(self, offers: Worklist, reader: Block, block: Block) -> bool:
         return any(move.rule in self.repeating for move in _taking_in(offers, reader, block))
 
-    def _carried(self, start: Sounded, offers: Offers, block: Block) -> Sounded | None:
+    def _carried(self, start: EvaluatedGraph, offers: Worklist, block: Block) -> EvaluatedGraph | None:
         """Recompute a block in all its readers instead, and evaluate the graph; None where a reader cannot."""
         graph, moves, changes = start.graph, start.moves, None
         while block.site in graph.by_site:
@@ -88,7 +88,7 @@ def _readers(graph: Graph, block: Block) -> list[Block]:
     return list(dict.fromkeys(r for t in block.outputs if t in graph.readers for r, _ in graph.readers[t]))
 
 
-def _taking_in(offers: Offers, reader: Block, block: Block) -> Iterator[Move]:
+def _taking_in(offers: Worklist, reader: Block, block: Block) -> Iterator[Move]:
     """Yield the moves whose match consists of this reader and this block, according to the tensors it reads."""
     place = offers.places.get(reader.site)
     for offer in place.offers if place is not None else ():

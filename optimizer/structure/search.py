@@ -16,22 +16,22 @@ from tapestry.costmodel.block_cost import base_flops
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware.mesh import Device
 from tapestry.optimizer.run.variants import Settings, Variant, inherit, new_variant
-from tapestry.optimizer.structure.presearch import Sounding
+from tapestry.optimizer.structure.presearch import Presearch
 from tapestry.rewrites import (
     RECOMPOSITION,
     Changes,
     Move,
-    Offers,
     Rule,
     RuleError,
     Saturated,
     StaleMove,
+    Worklist,
     apply_all,
     find_tied,
     saturate,
 )
 from tapestry.teg.graph import Graph
-from tapestry.teg.sharding.placement import ORDERS
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 
 # How much larger than the given program a rewritten one may be: more is growth without bound, not a detour.
 # A contraction of many operands in the worst order takes easily a hundred thousand times the flops of the best.
@@ -58,7 +58,7 @@ class StructuralSearch:
         self.improved = {r.name: 0 for r in self.rules}
         self.refused: dict[str, str] = {}
         self.taken: dict[int, list[int]] = {}
-        self._offers: dict[int, Offers] = {}
+        self._offers: dict[int, Worklist] = {}
         self._left: dict[int, list[Move]] = {}
         self._origins: dict[int, tuple[Graph, int, Changes]] = {}
         self._most = (inf, inf)
@@ -95,8 +95,8 @@ class StructuralSearch:
         settings: Settings,
         limit: int | None,
         effort: float = 1.0,
-        orders: Sequence[str] = ORDERS[:1],
-    ) -> Sounding:
+        orders: Sequence[str] = SCHEDULE_ORDERS[:1],
+    ) -> Presearch:
         """Build a presearch over the graphs that rewriting alone derives on one device; pinned blocks stay.
 
         `effort` is the share of the evaluations that the program's size warrants, `orders` are the issue orders to
@@ -108,7 +108,7 @@ class StructuralSearch:
             return after if after is not None and settings.keeps_pins(after.graph) else None
 
         costs = UnshardedCosts(device, settings.compute_dtype)
-        return Sounding(graph, moves, costs, self.endless, rewrite, limit, effort, orders)
+        return Presearch(graph, moves, costs, self.endless, rewrite, limit, effort, orders)
 
     def propose(
         self, parent: Variant, number: int, rng: np.random.Generator
@@ -172,12 +172,12 @@ class StructuralSearch:
             self._offers[parent.number], self._left[parent.number] = known, offers
         return self._left[parent.number]
 
-    def _known_offers(self, parent: Variant) -> Offers:
+    def _known_offers(self, parent: Variant) -> Worklist:
         """Return the candidate moves of a variant, updated from those of its parent where they are known."""
         graph, origin, changes = self._origins.pop(parent.number, (None, 0, None))
         if graph is parent.graph and changes is not None and origin in self._offers:
             return self._offers[origin].after(graph, changes)
-        return Offers.of(parent.graph, self.endless)
+        return Worklist.of(parent.graph, self.endless)
 
     def start(self, given: Graph) -> None:
         """Set the limits on the size of a rewritten program, before the first move."""

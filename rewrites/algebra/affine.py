@@ -25,7 +25,7 @@ class Affine(NamedTuple):
     terms: tuple[Term, ...]
 
 
-class Part(NamedTuple):
+class AffinePart(NamedTuple):
     """An affine sub-expression: its text (which may occur several times), expression and form."""
 
     text: str
@@ -100,7 +100,9 @@ def _negated(inner: Affine) -> Affine:
 
 
 @lru_cache(maxsize=1 << 12)
-def affine_part(expr: Expression, k: int, fixed: frozenset[int], dtypes: tuple[str, ...]) -> Part | None:
+def affine_part(
+    expr: Expression, k: int, fixed: frozenset[int], dtypes: tuple[str, ...]
+) -> AffinePart | None:
     """Find the largest affine sub-expression through which alone the expression depends on input `k`, or None.
 
     Its element type, and that of all its terms, is the input's.
@@ -116,7 +118,7 @@ def affine_part(expr: Expression, k: int, fixed: frozenset[int], dtypes: tuple[s
         typed = [part, *(term for _, term in form.terms), *(() if form.scale is None else (form.scale,))]
         kinds = {element_type(e, dtypes) for e in typed}
         if {k for k in kinds if not k.startswith("weak ")} == {dtypes[k]}:
-            return Part(text, part, form)
+            return AffinePart(text, part, form)
     return None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, rest, tensor
 from tapestry.teg.graph import Definition, Graph
 
 X = tensor("x")
@@ -59,17 +59,17 @@ def _same_but_for_names(m: Match) -> bool:
     return a is not b and repr(without_names(a)) == repr(without_names(b))
 
 
-def _cells(b: Sketch, x: str) -> tuple[str, str]:
+def _cells(b: ExampleBuilder, x: str) -> tuple[str, str]:
     expr = ("exp", ("mul", ("input", 0), ("const", 0.5)))
     return b.cell(expr, {x: "pq"}), b.cell(expr, {x: "rs"})
 
 
-def _contractions(b: Sketch, x: str) -> tuple[str, str]:
+def _contractions(b: ExampleBuilder, x: str) -> tuple[str, str]:
     w = b.tensor("w", b.shape(x)[1], 5)
     return b.contract("mk,kn->mn", x, w), b.contract("ab,bc->ac", x, w)
 
 
-def _reductions(b: Sketch, x: str) -> tuple[str, str]:
+def _reductions(b: ExampleBuilder, x: str) -> tuple[str, str]:
     one, two = (
         b.op("reduce", x, monoid="sum", labels=tuple(names), output=(names[1],), keep=(0,))
         for names in ("pq", "rs")
@@ -77,11 +77,13 @@ def _reductions(b: Sketch, x: str) -> tuple[str, str]:
     return one, two
 
 
-def _example(name: str, twins: Callable[[Sketch, str], tuple[str, str]]) -> Callable[[Sizes], Graph]:
+def _example(
+    name: str, twins: Callable[[ExampleBuilder, str], tuple[str, str]]
+) -> Callable[[ExampleSizes], Graph]:
     """Return a builder of an example: two blocks with different names over one tensor."""
 
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         return b.result(*twins(b, b.tensor("x", size(3), size(4))))
 
     return example

@@ -10,10 +10,10 @@ from tapestry.rewrites.algebra.contraction_terms import EINSUM
 from tapestry.rewrites.cell_form import Labels
 from tapestry.rewrites.contraction_form import in_order, network_of
 from tapestry.rewrites.contraction_order import MEASURES, Cost, Network, Pair, best_tree, cost_of
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.regions import all_above
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op, rest
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Graph
 
 # So many contractions may lie inside each other.
@@ -73,7 +73,7 @@ def _associated(m: Match) -> Op:
     return in_order(sites, network, tree, m.result().dtype)
 
 
-def _is_inner(draft: Sight, block: Block, root: Block) -> bool:
+def _is_inner(draft: TrackedGraph, block: Block, root: Block) -> bool:
     """Return whether a contraction is read once, so that it may be computed in another way."""
     return all(len(draft.readers[t]) == 1 for t in block.outputs)
 
@@ -82,7 +82,7 @@ ALL_INSIDE = all_above("contract", ends=("contract",), most=DEEPEST, takes=_is_i
 TREE = op("contract", ALL_INSIDE, labels=attr("labels"), output=attr("output"))
 
 
-class Spread(NamedTuple):
+class FlatContraction(NamedTuple):
     """Nested contractions as one contraction of many operands, with their present cost."""
 
     sites: tuple[str, ...]
@@ -90,7 +90,7 @@ class Spread(NamedTuple):
     present: Cost
 
 
-def _spread(m: Match) -> Spread:
+def _spread(m: Match) -> FlatContraction:
     """Collect all operands of the matched contractions that none of these produces; rename inner names apart."""
     root, *inner = m.blocks
     makers = {b.outputs[0]: b for b in inner}
@@ -113,7 +113,7 @@ def _spread(m: Match) -> Spread:
     spaces = [b.definition.signature for b in m.blocks]
     products = sum(math.prod(s.index_range.shape) for s in spaces if s is not None)
     largest = max(math.prod(m.draft.tensors[t].shape) for t in makers)
-    return Spread(tuple(sites), network_of(labels, m["output"], types), Cost(products, largest))
+    return FlatContraction(tuple(sites), network_of(labels, m["output"], types), Cost(products, largest))
 
 
 def _is_inside(m: Match) -> bool:
@@ -143,9 +143,9 @@ def _in_best_order(m: Match) -> Op:
     return in_order(found.sites, found.network, best_tree(found.network, m.choice), m.result().dtype)
 
 
-def _tree_example(size: Sizes) -> Graph:
+def _tree_example(size: ExampleSizes) -> Graph:
     """Build an example: matrices multiplied by a vector, starting from the wrong end."""
-    b = Sketch("best_order_of_contracts")
+    b = ExampleBuilder("best_order_of_contracts")
     n = size(3, least=2)
     ones = [b.tensor(name, n, n) for name in "abcd"]
     vector = b.tensor("v", n)
@@ -154,16 +154,16 @@ def _tree_example(size: Sizes) -> Graph:
     return b.result(b.contract("ki,i->k", chain, vector))
 
 
-def _flatten_example(size: Sizes) -> Graph:
-    b = Sketch("flatten_contract")
+def _flatten_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("flatten_contract")
     a, d = b.tensor("a", size(3), size(4)), b.tensor("d", size(2), 5)
     c = b.tensor("c", b.shape(a)[1], 5)
     return b.result(b.contract("kj,ij->ik", d, b.contract("ik,kj->ij", a, c)))
 
 
-def _chain_example(size: Sizes) -> Graph:
+def _chain_example(size: ExampleSizes) -> Graph:
     """Build an example: a chain of three, and a contraction of three inside another."""
-    b = Sketch("associate_contract")
+    b = ExampleBuilder("associate_contract")
     a, c = b.tensor("a", size(3), size(4)), b.tensor("c", size(2), size(5))
     d = b.tensor("d", b.shape(a)[1], b.shape(c)[0])
     chain = b.contract("ij,jl->il", a, b.contract("jk,kl->jl", d, c))

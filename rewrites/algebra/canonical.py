@@ -15,7 +15,7 @@ from typing import Any, cast
 from tapestry.rewrites.cell_form import any_cell, cell, element_type
 from tapestry.rewrites.laws import changed_cell
 from tapestry.rewrites.patterns import COMMUTATIVE
-from tapestry.rewrites.rule import Rule, Sizes, rest
+from tapestry.rewrites.rule import ExampleSizes, Rule, rest
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Definition, Graph, TensorType
@@ -129,7 +129,7 @@ def _ways(definition: Definition, dtypes: tuple[str, ...]) -> tuple[Mapping[str,
     return () if repr(new) == repr(definition["expr"]) else ({"new": new},)
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: c + 2 (a b) 3 + a, with its terms in no order."""
     builder = GraphBuilder("canonical")
     shape = (size(3), size(4))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import NOTHING, Match, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import NOTHING, ExampleSizes, Match, Rule, attr, op, rest, tensor
 from tapestry.teg.graph import Graph
 
 
@@ -18,30 +18,30 @@ def _same_values(m: Match) -> bool:
     return a is b or a.tobytes() == b.tobytes()
 
 
-def _equal_example(size: Sizes) -> Graph:
-    b = Sketch("equal_blocks")
+def _equal_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("equal_blocks")
     x = b.tensor("x", size(3), size(4))
     one, two = (b.cell(("exp", INPUT), {x: "rc"}) for _ in range(2))
     return b.result(b.cell(("sub", ("input", 0), ("input", 1)), {one: "rc", two: "rc"}), two)
 
 
-def _constants_example(size: Sizes) -> Graph:
-    b = Sketch("equal_constants")
+def _constants_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("equal_constants")
     shape = (size(3), size(4))
     values = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
     one, two = (b.source(f"c{k}", shape, "float32", "constant", values.copy()) for k in range(2))
     return b.result(b.cell(("sub", ("input", 0), ("input", 1)), {one: "rc", two: "rc"}), two)
 
 
-def _dead_example(size: Sizes) -> Graph:
-    b = Sketch("dead_value")
+def _dead_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("dead_value")
     x = b.tensor("x", size(3), size(4))
     b.cell(("exp", INPUT), {x: "rc"}, site="unseen")
     return b.result(b.cell(("neg", INPUT), {x: "rc"}))
 
 
-def _dead_constant_example(size: Sizes) -> Graph:
-    b = Sketch("dead_constant")
+def _dead_constant_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("dead_constant")
     values = np.ones(size(3), np.float32)
     seen, _ = (b.source(n, values.shape, "float32", "constant", values) for n in ("seen", "unseen"))
     return b.result(b.cell(("neg", INPUT), {seen: "r"}))

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, op, rest
 from tapestry.teg.evaluate import run_block
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators import operator_named
@@ -52,9 +52,9 @@ def _constant() -> Op:
     return source.holding(_computed).named("constant")
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: a table times exponentials of another one, and a sum that reads an unknown value."""
-    b = Sketch("fold_constants")
+    b = ExampleBuilder("fold_constants")
     rows, columns = size(3), size(4)
     values = np.linspace(-1, 1, rows * columns, dtype=np.float32).reshape(rows, columns)
     table = b.source("table", (rows, columns), "float32", "constant", values)

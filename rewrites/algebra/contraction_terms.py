@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from tapestry.rewrites.cell_form import Labels
-from tapestry.rewrites.rule import Match, Op, Tensor, attr, op, tensor
+from tapestry.rewrites.rule import Match, Op, TensorPattern, attr, op, tensor
 
 X, Y, W, V = tensor("x"), tensor("y"), tensor("w"), tensor("v")
 EINSUM = "distributivity and associativity of sums of products (Einstein notation)"
 
 
-def contraction(name: str, labels: str, output: str, one: Tensor, other: Tensor) -> Op:
+def contraction(name: str, labels: str, output: str, one: TensorPattern, other: TensorPattern) -> Op:
     """Build the left-hand-side pattern of a contraction of two tensors, in either operand order."""
     return op("contract", one, other, labels=attr(labels), output=attr(output)).commutative().named(name)
 

@@ -7,8 +7,19 @@ from itertools import accumulate
 from typing import Any
 
 from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op, pick, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import (
+    ExampleSizes,
+    Match,
+    Op,
+    Rule,
+    TensorPattern,
+    attr,
+    computed,
+    op,
+    pick,
+    tensor,
+)
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced, view_attributes
 
@@ -17,7 +28,7 @@ TASO = "Jia et al., TASO, SOSP 2019, table 3 (convolutions that share an input; 
 LINEAR = "linearity of a convolution in its image and in its weights"
 
 
-def _conv(image: Tensor, weights: Tensor, pads: str = "pads") -> Op:
+def _conv(image: TensorPattern, weights: TensorPattern, pads: str = "pads") -> Op:
     """Build the left-side pattern of a convolution in one group; strides and dilations bind the same names."""
     return op(
         "conv",
@@ -63,7 +74,7 @@ def _may_merge(m: Match) -> bool:
     return m["w"] != m["v"] and m.dtype("w") == m.dtype("v") and _growth(m) is not None
 
 
-def _enlarged(weights: Tensor, taps: Sequence[int]) -> Tensor | Op:
+def _enlarged(weights: TensorPattern, taps: Sequence[int]) -> TensorPattern | Op:
     """Pad weights with zeros: a larger kernel with the same result."""
     rank = len(taps) // 2
     if not any(taps):
@@ -131,9 +142,9 @@ def _joins(m: Match) -> bool:
 PLAIN: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
 
 
-def _merge_example(size: Sizes) -> Graph:
+def _merge_example(size: ExampleSizes) -> Graph:
     """Build an example: a kernel of three by three next to one of one by one, and one of three by one."""
-    b = Sketch("merge_convs")
+    b = ExampleBuilder("merge_convs")
     x = b.tensor("x", size(2), size(3), 5, 6)
     kernels = {"w": (3, 3), "v": (1, 1), "u": (3, 1)}
     weights = {n: b.tensor(n, size(2), b.shape(x)[1], *k, role="parameter") for n, k in kernels.items()}
@@ -141,8 +152,8 @@ def _merge_example(size: Sizes) -> Graph:
     return b.result(*(b.op("conv", x, weights[n], pads=pads[n], **PLAIN) for n in kernels))
 
 
-def _all_example(size: Sizes) -> Graph:
-    b = Sketch("merge_all_convs")
+def _all_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("merge_all_convs")
     x = b.tensor("x", size(2), size(3), 5, 6)
     weights = [b.tensor(n, size(k), b.shape(x)[1], 3, 1, role="parameter") for k, n in enumerate("wvu", 1)]
     return b.result(
@@ -151,8 +162,8 @@ def _all_example(size: Sizes) -> Graph:
 
 
 def _sum_example(name: str, images: int) -> Any:
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         shape, out = (size(2), size(3), 5, 6), size(2)
         x = b.tensor("x", *shape)
         y = b.tensor("y", shape[0], size(2), *shape[2:]) if images == 2 else x

@@ -7,8 +7,8 @@ from typing import Any
 
 from tapestry.rewrites.algebra.contraction_terms import EINSUM, V, W, X, Y, agree, contraction
 from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch, replaced_at, sure
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, op, rest
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at, sure
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, TensorPattern, attr, op, rest
 from tapestry.teg.graph import Graph
 
 SUBTRACT = ADD_OR_SUBTRACT[1]
@@ -38,7 +38,7 @@ def _adds_in_order(m: Match) -> bool:
     return bool(m["labels"] == (names, names) and m.dtype("y1") == m["dtype"] == m.dtype("y2"))
 
 
-def _together(one: Tensor, two: Tensor, side: int) -> Op:
+def _together(one: TensorPattern, two: TensorPattern, side: int) -> Op:
     return op("concat", one, two, axis=lambda m: m["l1"][side].index(m.choice)).named("joined")
 
 
@@ -78,7 +78,7 @@ def _output(m: Match, k: int) -> Labels:
     return tuple(n for n in m["output"] if n not in lacking)
 
 
-def _part(k: int, term: Tensor) -> Op:
+def _part(k: int, term: TensorPattern) -> Op:
     return op(
         "contract",
         rest("before"),
@@ -96,8 +96,8 @@ def _summed_parts(m: Match) -> Mapping[str, Any]:
     return pointwise(m["expr"], labels, shape, dtype)
 
 
-def _join_example(size: Sizes) -> Graph:
-    b = Sketch("join_contracts")
+def _join_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("join_contracts")
     x = b.tensor("x", size(3), size(4))
     y = b.tensor("y", b.shape(x)[0], size(2))
     w, v = (b.tensor(n, b.shape(t)[1], 5, role="parameter") for n, t in (("w", x), ("v", y)))
@@ -105,8 +105,8 @@ def _join_example(size: Sizes) -> Graph:
     return b.result(b.cell(ADD, {one: "mn", two: "mn"}))
 
 
-def _distribute_example(size: Sizes) -> Graph:
-    b = Sketch("distribute_contract")
+def _distribute_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("distribute_contract")
     x = b.tensor("x", size(3), size(4))
     mean = b.tensor("mean", b.shape(x)[0])
     centred = b.cell(SUBTRACT, {x: "mk", mean: "m"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tapestry.rewrites.algebra.contraction_terms import EINSUM, V, W, X, agree, contraction
 from tapestry.rewrites.cell_form import ADD, ADD_OR_SUBTRACT, MULTIPLY, Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op
 from tapestry.teg.graph import Graph
 
 
@@ -31,8 +31,8 @@ def _product_names(m: Match, names: Labels) -> Labels:
     return tuple(m["cell_dims"][m["labels"].index(n)][0] for n in names)
 
 
-def _factor_example(size: Sizes) -> Graph:
-    b = Sketch("factor_contracts")
+def _factor_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("factor_contracts")
     x = b.tensor("x", size(3), size(4))
     w, v = (b.tensor(n, b.shape(x)[1], 5, role="parameter") for n in "wv")
     one, two = b.contract("mk,kn->mn", x, w), b.contract("ba,cb->ca", v, x)
@@ -44,8 +44,8 @@ def _factor_example(size: Sizes) -> Graph:
     return b.result(b.cell(ADD, {one: "mn", three: "mn"}), two, difference)
 
 
-def _product_example(size: Sizes) -> Graph:
-    b = Sketch("contract_of_product")
+def _product_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("contract_of_product")
     x = b.tensor("x", size(3), size(4))
     product = b.cell(MULTIPLY, {x: "mk", b.tensor("w", b.shape(x)[1], size(5)): "kn"})
     return b.result(b.op("reduce", product, monoid="sum", labels=("a", "b", "c"), output=("c", "a")))

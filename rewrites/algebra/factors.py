@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.algebra.affine import affine, factors, has_index, is_coefficient, multiplied, summed
-from tapestry.rewrites.cell_form import ADD, CellForm, Labels, Read, any_cell, cell, dim_labels, pointwise
+from tapestry.rewrites.cell_form import ADD, CellForm, CellRead, Labels, any_cell, cell, dim_labels, pointwise
 from tapestry.rewrites.equations import equation
-from tapestry.rewrites.example_builder import Sketch, sure
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder, sure
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, pick, rest, tensor
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of, substitute
@@ -61,14 +61,14 @@ def _weights_with_factor(m: Match) -> CellForm:
     used = inputs_of(factor)
     moved: Mapping[int, Expression] = {j: ("input", i + 1) for i, j in enumerate(used)}
     labels = [tuple(names[axes[n]] if n else "" for n in m["labels"][j]) for j in used]
-    reads = (Read(m["w"], names), *(Read(m["xs"][j], n) for j, n in zip(used, labels, strict=True)))
+    reads = (CellRead(m["w"], names), *(CellRead(m["xs"][j], n) for j, n in zip(used, labels, strict=True)))
     expr = ("mul", ("input", 0), substitute(factor, moved))
     return CellForm(reads, expr, tuple(zip(names, shape, strict=True)), m.dtype("w")).normal()
 
 
 def _without_factor(m: Match) -> CellForm:
     _, kept, _ = sure(_product_of(m))
-    reads = tuple(map(Read, m["xs"], m["labels"]))
+    reads = tuple(map(CellRead, m["xs"], m["labels"]))
     return CellForm(reads, kept, m["dims"], m["dtype"]).normal()
 
 
@@ -100,8 +100,8 @@ def _per_channel(m: Match, expr: Expression, sites: Sequence[str], names: Sequen
     """Build the cell of a per-channel expression of the image's cell, its inputs numbered after these reads."""
     (channel, size), used = m["dims"][1], inputs_of(expr)
     moved: Mapping[int, Expression] = {j: ("input", i + len(sites)) for i, j in enumerate(used)}
-    own = [Read(m["xs"][j], tuple("c" if n == channel else "" for n in m["labels"][j])) for j in used]
-    reads = (*map(Read, sites, names), *own)
+    own = [CellRead(m["xs"][j], tuple("c" if n == channel else "" for n in m["labels"][j])) for j in used]
+    reads = (*map(CellRead, sites, names), *own)
     return CellForm(reads, substitute(expr, moved), (("c", size),), m["dtype"])
 
 
@@ -118,7 +118,7 @@ def _shift_image(m: Match) -> CellForm:
     """Build the shift as one image; beyond its border it is zero."""
     names, sizes = dim_labels(len(m["dims"])), (1, *(size for _, size in m["dims"][1:]))
     form = _per_channel(m, sure(_normal(m)).shift, (), ())
-    reads = tuple(Read(r.site, tuple(names[1] if n else "" for n in r.labels)) for r in form.reads)
+    reads = tuple(CellRead(r.site, tuple(names[1] if n else "" for n in r.labels)) for r in form.reads)
     return replace(form, reads=reads, dims=tuple(zip(names, sizes, strict=True))).normal()
 
 
@@ -136,9 +136,9 @@ OPERAND = any_cell(rest("xs")).only_here()
 KEPT, SCALED = cell(_without_factor).named("rest"), cell(_weights_with_factor).named("weights")
 
 
-def _norm_example(size: Sizes) -> Graph:
+def _norm_example(size: ExampleSizes) -> Graph:
     """Build an example: a root-mean-square normalization, its scale per feature, a linear layer."""
-    b = Sketch("factor_into_contract")
+    b = ExampleBuilder("factor_into_contract")
     x = b.tensor("x", size(3), size(4))
     scale = b.tensor("scale", b.shape(x)[1], role="parameter")
     row = b.tensor("row", b.shape(x)[0])
@@ -147,9 +147,9 @@ def _norm_example(size: Sizes) -> Graph:
     return b.result(b.contract("nk,mk->mn", w, b.cell(expr, {x: "mk", scale: "k", row: "m"})))
 
 
-def _image_example(size: Sizes) -> Graph:
+def _image_example(size: ExampleSizes) -> Graph:
     """Build an example: a scale per channel, a convolution."""
-    b = Sketch("factor_into_conv")
+    b = ExampleBuilder("factor_into_conv")
     x = b.tensor("x", size(2), size(3), 6, 5)
     scale = b.tensor("scale", b.shape(x)[1], role="parameter")
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")
@@ -157,9 +157,9 @@ def _image_example(size: Sizes) -> Graph:
     return b.result(b.op("conv", y, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1))
 
 
-def _shifted_image_example(name: str, padding: int, size: Sizes) -> Graph:
+def _shifted_image_example(name: str, padding: int, size: ExampleSizes) -> Graph:
     """Build an example: a batch norm of stored statistics, a convolution padded by `padding` on three sides."""
-    b = Sketch(name)
+    b = ExampleBuilder(name)
     x = b.tensor("x", size(2), size(3), 6, 5)
     scale, mean, shift = (b.tensor(n, b.shape(x)[1], role="parameter") for n in ("scale", "mean", "shift"))
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")

@@ -16,10 +16,10 @@ from tapestry.rewrites.algebra.affine import (
     is_coefficient,
     summed,
 )
-from tapestry.rewrites.cell_form import CellForm, Labels, Read, any_cell, cell, dim_labels
-from tapestry.rewrites.example_builder import Sketch, sure
+from tapestry.rewrites.cell_form import CellForm, CellRead, Labels, any_cell, cell, dim_labels
+from tapestry.rewrites.example_builder import ExampleBuilder, sure
 from tapestry.rewrites.patterns import replaced
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, case, op, pick, rest, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, case, op, pick, rest, tensor
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of, substitute
@@ -126,7 +126,7 @@ def _scaled_weights(m: Match) -> CellForm:
     sites, labels, scale = _own(m, fold.scale or ("const", 1.0), tuple(fold.axes))
     renamed = tuple(tuple(names[fold.axes[n]] if n else "" for n in part) for part in labels)
     moved: Mapping[int, Expression] = {j: ("input", j + 1) for j in range(len(sites))}
-    reads = (Read(site, names), *map(Read, sites, renamed))
+    reads = (CellRead(site, names), *map(CellRead, sites, renamed))
     dims = tuple(zip(names, kind.shape, strict=True))
     return CellForm(reads, ("mul", ("input", 0), substitute(scale, moved)), dims, kind.dtype).normal()
 
@@ -144,7 +144,7 @@ def _shift_cell(m: Match) -> CellForm:
     names = _shift_names(m)
     sites, labels, expr = _own(m, shift, names)
     dims = tuple((n, size) for n, size in m["dims"] if n in names)
-    return CellForm(tuple(map(Read, sites, labels)), expr, dims, m.dtype("y"))
+    return CellForm(tuple(map(CellRead, sites, labels)), expr, dims, m.dtype("y"))
 
 
 def _is_apart(m: Match) -> bool:
@@ -201,11 +201,11 @@ def _choices(m: Match) -> list[str]:
     return [str(k) for k in range(len(m["xs"])) if _has_scale(replace(m, choice=str(k)))]
 
 
-def _conv_example(name: str) -> Callable[[Sizes], Graph]:
+def _conv_example(name: str) -> Callable[[ExampleSizes], Graph]:
     """Return a builder of an example: a convolution, its batch norm, another branch and a rectifier."""
 
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         x = b.tensor("x", size(2), size(3), 6, 5)
         w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")
         y = b.op("conv", x, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1)
@@ -224,9 +224,9 @@ def _conv_example(name: str) -> Callable[[Sizes], Graph]:
     return example
 
 
-def _contract_example(size: Sizes) -> Graph:
+def _contract_example(size: ExampleSizes) -> Graph:
     """Build an example: a linear layer, and a scale and a shift per feature, supplied as three tensors."""
-    b = Sketch("fold_into_contract")
+    b = ExampleBuilder("fold_into_contract")
     x = b.tensor("x", size(3), size(4))
     w = b.tensor("w", b.shape(x)[1], size(2), size(5), role="parameter")
     y = b.contract("mk,khd->hmd", x, w)

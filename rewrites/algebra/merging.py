@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any
 
 from tapestry.rewrites.algebra.contraction_terms import V, W, X, agree, contraction
-from tapestry.rewrites.example_builder import Sketch, replaced_at
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op, pick
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced, view_attributes
 
@@ -48,8 +48,8 @@ WIDE = op(
 ).named("wide")
 
 
-def _merge_example(size: Sizes) -> Graph:
-    b = Sketch("merge_contracts")
+def _merge_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("merge_contracts")
     x = b.tensor("x", size(2), size(3), size(4))
     width, heads = b.shape(x)[2], size(2)
     q = b.tensor("q", width, heads, size(3), role="parameter")
@@ -81,9 +81,9 @@ def _slice(wide: Op, full: tuple[int, ...], axis: int, start: int, shape: tuple[
     return op("view", wide, given=lambda _: dict(view_attributes(sliced(full, begin, end)))).named("part")
 
 
-def _all_example(size: Sizes) -> Graph:
+def _all_example(size: ExampleSizes) -> Graph:
     """Build an example: queries, keys and values of different widths; one more reads their results."""
-    b = Sketch("merge_all_contracts")
+    b = ExampleBuilder("merge_all_contracts")
     x = b.tensor("x", size(2), size(3), 4)
     heads = size(2)
     q, k, v = (b.tensor(n, 4, heads, size(d), role="parameter") for n, d in (("q", 3), ("k", 2), ("v", 4)))

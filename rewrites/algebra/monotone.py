@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import any_cell, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, tensor
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
@@ -61,8 +61,8 @@ def _of_winners(m: Match) -> Mapping[str, Any]:
     return pointwise(m["inner_expr"], (dim_labels(len(shape)),), shape, dtype)
 
 
-def _example(size: Sizes) -> Graph:
-    b = Sketch("reduce_of_rising_cell")
+def _example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reduce_of_rising_cell")
     x = b.tensor("x", size(3), size(4), size(2))
     scores = b.cell(("mul", ("exp", ("input", 0)), ("const", 0.125)), {x: "abc"})
     labels = ("a", "b", "c")

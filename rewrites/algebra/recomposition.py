@@ -16,8 +16,8 @@ from tapestry.rewrites.algebra.reductions import SQUARES
 from tapestry.rewrites.algebra.sinks import SINKS
 from tapestry.rewrites.algebra.units import SPELLED_UNITS
 from tapestry.rewrites.equations import equation
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Rule, Sizes
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 
@@ -75,16 +75,16 @@ def _is_exponential(m: Match) -> bool:
     return all(reader in m.blocks for reader, _ in m.draft.readers[m["e"]])
 
 
-def _exponentials_example(size: Sizes) -> Graph:
-    b = Sketch("softmax_of_exponentials")
+def _exponentials_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("softmax_of_exponentials")
     x = b.tensor("x", size(3, least=2), size(4, least=2))
     e = b.cell(("exp", ("mul", ("input", 0), ("const", 0.25))), {x: "mk"}, site="e")
     s = b.op("reduce", e, monoid="sum", labels=("m", "k"), output=("m",))
     return b.result(b.cell(("div", ("input", 0), ("input", 1)), {e: "mk", s: "m"}))
 
 
-def _reciprocal_example(size: Sizes) -> Graph:
-    b = Sketch("softmax_of_exponentials_by_reciprocal")
+def _reciprocal_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("softmax_of_exponentials_by_reciprocal")
     x = b.tensor("x", size(3, least=2), size(4, least=2))
     e = b.cell(("exp2", ("mul", ("input", 0), ("const", 0.25))), {x: "mk"}, site="e")
     s = b.op("reduce", e, monoid="sum", labels=("m", "k"), output=("m",))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
-from tapestry.rewrites.example_builder import Sketch, sure
+from tapestry.rewrites.example_builder import ExampleBuilder, sure
 from tapestry.rewrites.laws import Whole
 from tapestry.rewrites.patterns import K, chained, parts_of, replaced, terms_of
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, rest, tensor
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression, inputs_of
@@ -25,8 +25,8 @@ def _inner_names(m: Match, names: Labels) -> Labels:
     return tuple(m["inner_output"][m["labels"].index(n)] for n in names)
 
 
-def _one_step_example(size: Sizes) -> Graph:
-    b = Sketch("reduce_of_reduce")
+def _one_step_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reduce_of_reduce")
     x = b.tensor("x", size(3), size(4), size(2))
     rows = b.op("reduce", x, monoid="sum", labels=("a", "b", "c"), output=("c", "a"), scale=0.5)
     return b.result(
@@ -34,8 +34,8 @@ def _one_step_example(size: Sizes) -> Graph:
     )
 
 
-def _scaled_example(size: Sizes) -> Graph:
-    b = Sketch("scale_into_reduce")
+def _scaled_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("scale_into_reduce")
     y = b.op(
         "reduce", b.tensor("x", size(3), size(4)), monoid="sum", labels=("a", "b"), output=("a",), keep=(1,)
     )
@@ -62,8 +62,8 @@ def _rescaled(m: Match) -> tuple[float, Expression] | None:
     return None
 
 
-def _inside_example(size: Sizes) -> Graph:
-    b = Sketch("scale_inside_cell")
+def _inside_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("scale_inside_cell")
     x = b.tensor("x", size(3), size(4))
     y = b.op("reduce", x, monoid="sum", labels=("a", "b"), output=("a",), scale=0.5)
     z = b.tensor("z", b.shape(x)[0])
@@ -78,8 +78,8 @@ def _is_own_square(m: Match) -> bool:
     return bool(plain and len(m["output"]) < len(one) and m.dtype("x") not in HALF)
 
 
-def _square_example(size: Sizes) -> Graph:
-    b = Sketch("reduce_of_self_contract")
+def _square_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reduce_of_self_contract")
     x = b.tensor("x", size(3), size(4), size(2))
     return b.result(b.contract("abc,abc->ca", x, x))
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from tapestry.rewrites.algebra.contraction_terms import EINSUM, X
 from tapestry.rewrites.cell_form import INPUT, any_cell, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.laws import Whole
 from tapestry.rewrites.patterns import K
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, pick, rest
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 
@@ -29,15 +29,15 @@ def _scaled(m: Match, name: str) -> Mapping[str, Any]:
     return pointwise(expr, (dim_labels(len(kind.shape)),), kind.shape, kind.dtype)
 
 
-def _scale_out_example(size: Sizes) -> Graph:
-    b = Sketch("scale_out_of_contract")
+def _scale_out_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("scale_out_of_contract")
     x = b.tensor("x", size(3), size(4))
     half = b.cell(("mul", INPUT, ("const", 0.5)), {x: "mk"})
     return b.result(b.contract("mk,nk->mn", half, b.tensor("w", size(5), b.shape(x)[1])))
 
 
-def _scale_into_example(size: Sizes) -> Graph:
-    b = Sketch("scale_into_contract")
+def _scale_into_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("scale_into_contract")
     x = b.tensor("x", size(3), size(4))
     y = b.contract("mk,nk->mn", x, b.tensor("w", size(5), b.shape(x)[1]))
     return b.result(b.cell(("mul", INPUT, ("const", 0.125)), {y: "mn"}))

@@ -12,9 +12,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch, replaced_at
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.expansions.rows import DIFFERENCE
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.viewing import any_view, at, seen, view_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
@@ -125,9 +125,9 @@ def _apart(m: Match) -> Sequence[Op]:
     return [result]
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: scores of two heads with a sink each; a row of three parts, two of them read backwards."""
-    b = Sketch("softmax_of_part")
+    b = ExampleBuilder("softmax_of_part")
     scores, sink = b.tensor("scores", 2, size(3), size(4)), b.tensor("sink", 2, role="parameter")
     shape = b.shape(scores)
     column = (2, 1, 1)

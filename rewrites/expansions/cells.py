@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from tapestry.rewrites.algebra.affine import affine_part, has_index, is_coefficient, summed
 from tapestry.rewrites.cell_form import Labels, any_cell, element_type
-from tapestry.rewrites.example_builder import Sketch, sure
+from tapestry.rewrites.example_builder import ExampleBuilder, sure
 from tapestry.rewrites.patterns import parts_of, replaced
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, computed, op, pick, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, computed, op, pick, rest
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Definition, Graph
 from tapestry.teg.operators.expressions import Expression, cell_flops, inputs_of, substitute
@@ -136,7 +136,7 @@ def _coefficient(m: Match, expr: Expression, dtype: str, role: str) -> tuple[Op,
     return _part_cell(m, expr, names, dtype, role), names
 
 
-def batch_norm(b: Sketch, x: str, parameters: Sequence[str], letters: str) -> str:
+def batch_norm(b: ExampleBuilder, x: str, parameters: Sequence[str], letters: str) -> str:
     """Build an example's batch norm, as importers write it: scale, bias, mean and variance per channel."""
     spread = ("sqrt", ("add", ("input", 4), ("const", 1e-5)))
     centred = ("div", ("sub", ("input", 0), ("input", 3)), spread)
@@ -145,8 +145,8 @@ def batch_norm(b: Sketch, x: str, parameters: Sequence[str], letters: str) -> st
 
 
 def _example(name: str) -> Any:
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         x = b.tensor("x", size(2, least=2), size(3), size(4))
         names = ("scale", "bias", "mean")
         parameters = [b.tensor(n, b.shape(x)[1], role="parameter") for n in names]

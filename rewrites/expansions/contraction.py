@@ -10,8 +10,8 @@ from typing import Any
 from tapestry.rewrites.cell_form import INPUT, MULTIPLY, Labels, dim_labels, pointwise
 from tapestry.rewrites.contraction_form import in_order, network_of
 from tapestry.rewrites.contraction_order import MEASURES, best_tree
-from tapestry.rewrites.example_builder import Sketch, replaced_at
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, case, computed, op, pick, rest
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, case, computed, op, pick, rest
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.monoids import HALF, accumulation
 
@@ -100,30 +100,30 @@ def _own_names(m: Match) -> Labels:
     return tuple(n for n in m["labels"][k] if n in seen)
 
 
-def _product_example(size: Sizes) -> Graph:
-    b = Sketch("expand_contract")
+def _product_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("expand_contract")
     x = b.tensor("x", size(3), size(4))
     return b.result(b.contract("bk,k->b", x, b.tensor("w", b.shape(x)[1])))
 
 
-def _order_example(size: Sizes) -> Graph:
-    b = Sketch("order_contract")
+def _order_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("order_contract")
     a, c = b.tensor("a", size(3), size(2)), b.tensor("c", size(4), size(5))
     d = b.tensor("d", b.shape(a)[1], b.shape(c)[0])
     return b.result(b.contract("ij,kl,jk->li", a, c, d))
 
 
-def _best_example(size: Sizes) -> Graph:
+def _best_example(size: ExampleSizes) -> Graph:
     """Build an example: a batch name, a name of three operands, one summed at once, and an outer product."""
-    b = Sketch("best_order_of_contract")
+    b = ExampleBuilder("best_order_of_contract")
     a = b.tensor("a", size(2), size(3), size(4))
     c = b.tensor("c", b.shape(a)[0], b.shape(a)[2], size(5))
     d, e = b.tensor("d", b.shape(a)[2], size(2)), b.tensor("e", size(3))
     return b.result(b.contract("bij,bjk,jl,m->blim", a, c, d, e))
 
 
-def _lonely_example(size: Sizes) -> Graph:
-    b = Sketch("sum_before_contract")
+def _lonely_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("sum_before_contract")
     x = b.tensor("x", size(3), size(4), size(2))
     return b.result(b.contract("mks,kn->nm", x, b.tensor("w", b.shape(x)[1], size(5))))
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.images import W, X, image_names
 from tapestry.rewrites.expansions.windows import (
     MOST_TAPS,
-    Windows,
+    SlidingWindows,
     conv_windows,
     padded,
     view_of,
     window_settings,
     with_axis,
 )
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.monoids import HALF
@@ -146,7 +146,7 @@ def _only_channel(view: ViewMap) -> ViewMap:
     return view.then(selected(view.shape, 1, 0))
 
 
-def _channel_by_channel(m: Match, w: Windows) -> Op:
+def _channel_by_channel(m: Match, w: SlidingWindows) -> Op:
     """Build separate channels: one cell over all shifted images and the weights of all taps."""
     dtype, taps = m.dtype("x"), w.positions()
     image = padded(X, w)
@@ -195,23 +195,23 @@ def _columns(m: Match) -> Op:
     )
 
 
-def _pointwise_example(size: Sizes) -> Graph:
-    b = Sketch("contract_of_conv")
+def _pointwise_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("contract_of_conv")
     x = b.tensor("x", size(2), size(3), 7, 5)
     w = b.tensor("w", size(4), b.shape(x)[1], 1, 1, role="parameter")
     return b.result(*(b.op("conv", x, w, **window_settings(strides=(s, s), groups=1)) for s in (1, 2)))
 
 
-def _patch_example(size: Sizes) -> Graph:
-    b = Sketch("patches_of_conv")
+def _patch_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("patches_of_conv")
     x = b.tensor("x", size(2), size(3), 2 * size(3), 3 * size(2))
     w = b.tensor("w", size(4), b.shape(x)[1], 2, 3, role="parameter")
     return b.result(b.op("conv", x, w, **window_settings(strides=(2, 3), groups=1)))
 
 
-def _taps_example(size: Sizes) -> Graph:
+def _taps_example(size: ExampleSizes) -> Graph:
     """Build an example: a dense convolution, one in groups, one of single channels."""
-    b = Sketch("taps_of_conv")
+    b = ExampleBuilder("taps_of_conv")
     x = b.tensor("x", size(2), 4, 4 + size(3), 5 + size(2))
     dense = b.tensor("w", size(3), 4, 3, 2, role="parameter")
     grouped = b.tensor("v", 2 * size(3), 2, 2, 2, role="parameter")
@@ -224,8 +224,8 @@ def _taps_example(size: Sizes) -> Graph:
     )
 
 
-def _columns_example(size: Sizes) -> Graph:
-    b = Sketch("columns_of_conv")
+def _columns_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("columns_of_conv")
     x = b.tensor("x", size(2), size(3), 4 + size(3), 5 + size(2))
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 2, role="parameter")
     y = b.tensor("y", size(2), 4, 4 + size(3), 5 + size(2))

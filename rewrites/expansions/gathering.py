@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, dim_labels
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, tensor
 from tapestry.teg.graph import Graph
 
 TABLE, INDICES = tensor("table"), tensor("indices")
@@ -47,8 +47,8 @@ def _gathered_names(m: Match) -> Labels:
     return (*names[:axis], *_position_names(m), *names[axis + 1 :])
 
 
-def _gather_example(size: Sizes) -> Graph:
-    b = Sketch("contract_of_gather")
+def _gather_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("contract_of_gather")
     table = b.tensor("table", size(2), size(5), size(3), role="parameter")
     indices = b.tensor("indices", size(2), size(3), dtype="int64")
     return b.result(b.op("gather", table, indices, axis=1))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.rows import (
     DIFFERENCE,
     WIDE_X,
@@ -18,7 +18,7 @@ from tapestry.rewrites.expansions.rows import (
     row_cell,
     wide,
 )
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, rest
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 
@@ -38,8 +38,8 @@ def _normalised(m: Match) -> Mapping[str, Any]:
     return pointwise(expr, (names, kept, *(vector,) * len(m["affine"])), m.shape("x"), m.dtype("x"))
 
 
-def _layer_norm_example(size: Sizes) -> Graph:
-    b = Sketch("expand_layer_norm")
+def _layer_norm_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("expand_layer_norm")
     x = b.tensor("x", size(3), size(2), size(4))
     affine = [b.tensor(n, b.shape(x)[2], role="parameter") for n in ("scale", "bias")]
     results = [b.op("layer_norm", x, *affine[:k], axes=(2,), eps=1e-5) for k in range(3)]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.images import X, image_names, spatial_rank
 from tapestry.rewrites.expansions.windows import MOST_TAPS, padded, pool_windows, view_of, window_settings
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 from tapestry.teg.operators.monoids import HALF, accumulation, identity
@@ -120,8 +120,8 @@ def _weights(m: Match) -> Mapping[str, Any]:
     return pointwise(("const", 1.0 / math.prod(m["kernel"])), (), shape, m.dtype("x"))
 
 
-def _global_example(size: Sizes) -> Graph:
-    b = Sketch("reduce_of_pool")
+def _global_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reduce_of_pool")
     x = b.tensor("x", size(2), size(3), size(4), size(5))
     image = b.shape(x)[2:]
     shared: dict[str, Any] = {"kernel": image, "strides": image, "pads": (0,) * 4, "dilations": (1, 1)}
@@ -130,8 +130,8 @@ def _global_example(size: Sizes) -> Graph:
 
 
 def _window_example(name: str, *kinds: str) -> Any:
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         x = b.tensor("x", size(2), size(3), 5 + size(3), 4 + size(4))
         plain = window_settings(kernel=(3, 2), strides=(1, 1), pads=(1, 0, 1, 1))
         average = {**plain, "count_include_pad": True}
@@ -141,9 +141,9 @@ def _window_example(name: str, *kinds: str) -> Any:
     return example
 
 
-def _shifts_example(size: Sizes) -> Graph:
+def _shifts_example(size: ExampleSizes) -> Graph:
     """Build an example: a maximum, an average that counts the padding, one that does not."""
-    b = Sketch("shifts_of_pool")
+    b = ExampleBuilder("shifts_of_pool")
     x = b.tensor("x", size(2), size(3), 5 + size(3), 4 + size(4))
     plain = window_settings(kernel=(3, 2), strides=(2, 1), pads=(1, 0, 1, 1))
     average: dict[str, Any] = {"kind": "average", "size": b.shape(x)[2:], **plain}
@@ -151,9 +151,9 @@ def _shifts_example(size: Sizes) -> Graph:
     return b.result(b.op("pool", x, kind="max", **plain), counted, b.op("pool", x, **average))
 
 
-def _split_example(size: Sizes) -> Graph:
+def _split_example(size: ExampleSizes) -> Graph:
     """Build an example: an average that counts the image only, with and without dilation, and a maximum."""
-    b = Sketch("split_pool")
+    b = ExampleBuilder("split_pool")
     x = b.tensor("x", size(2), size(3), 5 + size(3), 4 + size(4))
     plain = window_settings(kernel=(3, 2), pads=(1, 0, 1, 1))
     apart = {**plain, "dilations": (2, 1), "count_include_pad": True}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.rows import X
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, op
 from tapestry.teg.graph import Graph
 
 
@@ -37,16 +37,16 @@ def _reduce(of: Term, monoid: Any, scale: Any) -> Op:
     )
 
 
-def _split_example(size: Sizes) -> Graph:
-    b = Sketch("split_reduce")
+def _split_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("split_reduce")
     x = b.tensor("x", size(3), size(4), size(2))
     means = b.op("reduce", x, monoid="sum", labels=("a", "b", "c"), output=("b",), keep=(0,), scale=0.125)
     peaks = b.op("reduce", x, monoid="max", labels=("a", "b", "c"), output=())
     return b.result(means, peaks)
 
 
-def _mean_example(size: Sizes) -> Graph:
-    b = Sketch("expand_mean")
+def _mean_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("expand_mean")
     x = b.tensor("x", size(3), size(4))
     mean = b.op("reduce", x, monoid="sum", labels=("a", "b"), output=("b",), keep=(1,), scale=0.25)
     return b.result(mean)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch, replaced_at
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.expansions.rows import X
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op
 from tapestry.rewrites.selectors.viewing import any_view, given, seen, view_of
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
@@ -150,8 +150,8 @@ def _triangle(m: Match) -> Mapping[str, Any]:
 
 
 def _example(name: str, *monoids: str) -> Any:
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         x = b.tensor("x", size(3), 4 * size(2), size(2))
         results = [b.op("scan", x, axis=1, monoid=kind) for kind in monoids]
         results.append(b.op("scan", x, axis=1, monoid="sum", exclusive=True, reverse=True))
@@ -160,8 +160,8 @@ def _example(name: str, *monoids: str) -> Any:
     return example
 
 
-def _end_example(size: Sizes) -> Graph:
-    b = Sketch("end_of_scan")
+def _end_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("end_of_scan")
     x = b.tensor("x", size(3), size(4, least=2), size(2))
     shape = b.shape(x)
     forward, back = (b.op("scan", x, axis=1, monoid="max", reverse=r) for r in (False, True))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.rows import DIFFERENCE, WIDE_X, X, reduce_rows, row_cell, wide
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
 
@@ -47,17 +47,17 @@ ROW_SUM = op(
 ).named("sum")
 
 
-def _example(name: str, operator: str) -> Callable[[Sizes], Graph]:
-    def example(size: Sizes) -> Graph:
-        b = Sketch(name)
+def _example(name: str, operator: str) -> Callable[[ExampleSizes], Graph]:
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(name)
         x = b.tensor("x", size(2), size(3), size(4))
         return b.result(b.op(operator, x, axes=(1, 2)))
 
     return example
 
 
-def _log_sum_exp_example(size: Sizes) -> Graph:
-    b = Sketch("expand_logsumexp")
+def _log_sum_exp_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("expand_logsumexp")
     x = b.tensor("x", size(3), size(4))
     labels: Labels = ("a", "b")
     return b.result(

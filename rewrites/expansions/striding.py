@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.images import W, X
 from tapestry.rewrites.expansions.windows import conv_windows, view_of, window_settings
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Tensor, attr, computed, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, TensorPattern, attr, computed, op
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
 
@@ -64,7 +64,7 @@ def _of_phases(m: Match) -> Op:
 
 
 def _apart(
-    term: Tensor,
+    term: TensorPattern,
     shape: Sequence[int],
     strides: Sequence[int],
     counts: Sequence[int],
@@ -75,7 +75,7 @@ def _apart(
     lead, spatial = tuple(shape[:2]), tuple(shape[2:])
     wanted = tuple(s * n for s, n in zip(strides, counts, strict=True))
     high = tuple(max(0, n - a - size) for n, a, size in zip(wanted, low, spatial, strict=True))
-    whole: Tensor | Op = term
+    whole: TensorPattern | Op = term
     if any((*low, *high)):
         whole = op("pad", term, low=(0, 0, *low), high=(0, 0, *high)).named(f"padded_{role}")
     full = tuple(a + size + b for a, size, b in zip(low, spatial, high, strict=True))
@@ -87,8 +87,8 @@ def _apart(
     return op("concat", *parts, axis=1).named(role)
 
 
-def _example(size: Sizes) -> Graph:
-    b = Sketch("dense_of_strided_conv")
+def _example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("dense_of_strided_conv")
     x = b.tensor("x", size(2), size(3), 7, 3 + size(4))
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 3, role="parameter")
     v = b.tensor("v", 2 * b.shape(x)[1], 1, 3, 2, role="parameter")

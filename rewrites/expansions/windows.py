@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tapestry.rewrites.rule import Match, Op, Tensor, op
+from tapestry.rewrites.rule import Match, Op, TensorPattern, op
 from tapestry.teg.operators.selectors import sliced, unsqueezed, view_attributes
 from tapestry.teg.views import ViewMap
 
@@ -19,7 +19,7 @@ MOST_TAPS = 25
 
 
 @dataclass(frozen=True)
-class Windows:
+class SlidingWindows:
     """The spatial dimensions of a convolution or pool: image, kernel and result, and the window steps."""
 
     image: Sizes
@@ -62,33 +62,33 @@ class Windows:
         return sliced((*lead, *self.padded), (*none, *starts), (*lead, *ends), (*whole, *self.strides))
 
 
-def windows_of(m: Match, kernel: Sizes) -> Windows:
+def windows_of(m: Match, kernel: Sizes) -> SlidingWindows:
     """Return the windows of a match that binds `x`, `strides`, `pads` and `dilations`."""
     rank = len(kernel)
     pads = m["pads"]
-    return Windows(
+    return SlidingWindows(
         m.shape("x")[2:], kernel, m.result().shape[2:], m["strides"], m["dilations"], pads[:rank], pads[rank:]
     )
 
 
-def conv_windows(m: Match) -> Windows:
+def conv_windows(m: Match) -> SlidingWindows:
     """Return the windows of a convolution with weights `w`."""
     return windows_of(m, m.shape("w")[2:])
 
 
-def pool_windows(m: Match) -> Windows:
+def pool_windows(m: Match) -> SlidingWindows:
     """Return the windows of a pool."""
     return windows_of(m, m["kernel"])
 
 
-def padded(x: Tensor, windows: Windows, value: float = 0) -> Tensor | Op:
+def padded(x: TensorPattern, windows: SlidingWindows, value: float = 0) -> TensorPattern | Op:
     """Pad the image explicitly, if it has any padding."""
     if not windows.is_padded:
         return x
     return op("pad", x, low=(0, 0, *windows.low), high=(0, 0, *windows.high), value=value).named("padded")
 
 
-def view_of(term: Tensor | Op, view: ViewMap, role: str) -> Op:
+def view_of(term: TensorPattern | Op, view: ViewMap, role: str) -> Op:
     """Build a view of a term."""
     return op("view", term, given=lambda _: dict(view_attributes(view))).named(role)
 

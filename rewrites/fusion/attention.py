@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import MULTIPLY
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.fusion.fitting import judged
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.fusion.fitting import estimated
 from tapestry.rewrites.patterns import functions_of
 from tapestry.rewrites.regions import above, fuse
-from tapestry.rewrites.rule import Match, Rule, Sizes, op, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, op, tensor
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.signature import PARALLEL
 
@@ -66,7 +66,7 @@ def _is_forward(m: Match) -> bool:
     """Return whether these are products of scores, which may be added up, with independent rows."""
     if not 2 <= _products(m) <= MOST_SCORES + 1 or not _softens(m) or not _are_scores(m):
         return False
-    found = judged(m, recomputes=True)
+    found = estimated(m, recomputes=True)
     return found is not None and found.streams and all(d.kind == PARALLEL for d in found.dims)
 
 
@@ -74,7 +74,7 @@ def _is_backward(m: Match) -> bool:
     """Return whether these are scores and the gradient of probabilities, for that of queries, keys, values."""
     if _products(m) < 3 or not _softens(m) or m.roots[0].site != _first_reader(m):
         return False
-    found = judged(m, recomputes=True, joined=RESULTS)
+    found = estimated(m, recomputes=True, joined=RESULTS)
     return found is not None and found.outputs > 1 and found.streams
 
 
@@ -93,9 +93,9 @@ _MASKED = (
 )
 
 
-def _attention_example(size: Sizes) -> Graph:
+def _attention_example(size: ExampleSizes) -> Graph:
     """Build an example: two query heads share one head of keys and values; a causal mask."""
-    b = Sketch("fuse_attention")
+    b = ExampleBuilder("fuse_attention")
     s, t, d = size(3, least=2), size(4), size(5)
     q, k, v = b.tensor("q", s, 2, 2, d), b.tensor("k", t, 2, d), b.tensor("v", t, 2, d)
     scores = b.contract("sghd,tgd->ghst", q, k)
@@ -103,9 +103,9 @@ def _attention_example(size: Sizes) -> Graph:
     return b.result(b.contract("ghst,tgd->sghd", weights, v))
 
 
-def _gradient_example(size: Sizes) -> Graph:
+def _gradient_example(size: ExampleSizes) -> Graph:
     """Build an example: gradients of queries, keys and values; the forward pass reads the probabilities too."""
-    b = Sketch("fuse_attention_gradient")
+    b = ExampleBuilder("fuse_attention_gradient")
     s, t, d = size(3), size(4), size(2)
     q, k, v = b.tensor("q", 2, s, d), b.tensor("k", 2, t, d), b.tensor("v", 2, t, d)
     weights = b.op("softmax", b.cell(_MASKED, {b.contract("hsd,htd->hst", q, k): "hst"}), axes=(2,))

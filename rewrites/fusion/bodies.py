@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.regions import SpellOut
-from tapestry.rewrites.rule import Rule, Sizes, op, rest
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.regions import ExpandFused
+from tapestry.rewrites.rule import ExampleSizes, Rule, op, rest
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.fused_body import FUSED
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: a parameter and its momentum from the gradient: two outputs, one also read inside."""
-    b = Sketch("expand_fused")
+    b = ExampleBuilder("expand_fused")
     shape = (size(4), size(3))
     p, g, v = b.tensor("p", *shape), b.tensor("g", *shape), b.tensor("v", *shape)
     names, dims = ("r", "c"), (("r", shape[0]), ("c", shape[1]))
@@ -30,7 +30,7 @@ BODIES: tuple[Rule, ...] = (
     Rule(
         name="expand_fused",
         left=op(FUSED, rest("xs")),
-        right=SpellOut(),
+        right=ExpandFused(),
         doc="""
         A fused block is spelled out as the blocks it does the work of.
 

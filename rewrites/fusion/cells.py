@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from tapestry.rewrites.cell_form import ADD, CellForm, any_cell, bound_cell, cell, flops_of
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.patterns import reads_of, size_of
-from tapestry.rewrites.rule import Match, Rule, Sizes, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, rest
 from tapestry.teg.graph import Graph
 
 SOURCE = "loop fusion (Kennedy and McKinley, Maximizing Loop Parallelism and Improving Data Locality, 1993)"
@@ -83,23 +83,23 @@ def _is_shared(m: Match) -> bool:
     return bool(m["ys"]) and not m.draft.is_private(m["y"], m.roots)
 
 
-def _chain_example(size: Sizes) -> Graph:
-    b = Sketch("fuse_cells")
+def _chain_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("fuse_cells")
     x = b.tensor("x", size(3), size(4))
     y = b.cell(("mul", ("tanh", ("input", 0)), ("const", 0.5)), {x: "rc"}, dtype="float64")
     z = b.tensor("z", b.shape(x)[1], b.shape(x)[0])
     return b.result(b.cell(("add", ("mul", ("input", 0), ("input", 0)), ("input", 1)), {y: "cr", z: "rc"}))
 
 
-def _broadcast_example(size: Sizes) -> Graph:
-    b = Sketch("fuse_broadcast_cell")
+def _broadcast_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("fuse_broadcast_cell")
     x = b.tensor("x", size(3, least=2), size(4))
     shift = b.cell(("neg", ("input", 0)), {b.tensor("v", 1, b.shape(x)[1]): "rc"})
     return b.result(b.cell(ADD, {x: "rc", shift: "-c"}))
 
 
-def _shared_example(size: Sizes) -> Graph:
-    b = Sketch("fuse_shared_cell")
+def _shared_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("fuse_shared_cell")
     x, y = b.tensor("x", size(3)), b.tensor("y", size(4))
     apart = b.cell(("sub", ("input", 0), ("input", 1)), {x: "r", y: "c"})
     squares = b.op("reduce", apart, monoid="sum", labels=("r", "c"), output=("r",))
@@ -109,8 +109,8 @@ def _shared_example(size: Sizes) -> Graph:
     return b.result(b.cell(("relu", ("input", 0)), {apart: "rc"}), squares, forward, backward)
 
 
-def _generator_example(size: Sizes) -> Graph:
-    b = Sketch("fuse_generator")
+def _generator_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("fuse_generator")
     rows = size(3)
     x = b.tensor("x", size(2), rows, rows)
     mask = ("where", ("ge", ("index", "r"), ("index", "c")), ("const", 0.0), ("const", -1e9))
@@ -119,8 +119,8 @@ def _generator_example(size: Sizes) -> Graph:
     return b.result(b.cell(ADD, {x: "bqk", shared: "qk"}), b.cell(ADD, {x: "bqk", shared: "kq"}))
 
 
-def _twice_example(size: Sizes) -> Graph:
-    b = Sketch("merge_reads")
+def _twice_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("merge_reads")
     x = b.tensor("x", size(3))
     two = ("mul", ("input", 0), ("input", 1))
     dims = (("r", b.shape(x)[0]),)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from tapestry.rewrites.cell_form import INPUT, any_cell, flops_of
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.fusion.fitting import judged
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.fusion.fitting import estimated
 from tapestry.rewrites.regions import fuse
-from tapestry.rewrites.rule import Match, Rule, Sizes, op, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, op, rest
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.fused_examples import EXAMPLES
 from tapestry.teg.signature import PARALLEL, IndexDim
@@ -24,7 +24,7 @@ PRECEDED = ("contract", "conv", "reduce", "softmax", "layer_norm")
 # Products compute a cell before an operand anew for every tile that reads it: cheap ones only.
 CHEAP_FLOPS = 8.0
 
-Example = Callable[[Sizes], Graph]
+Example = Callable[[ExampleSizes], Graph]
 
 
 def _own_dims(m: Match, site: str) -> tuple[IndexDim, ...]:
@@ -37,7 +37,7 @@ def _follows(m: Match) -> bool:
     """Return whether the cell follows the result element by element, and the result splits as before."""
     if math.prod(m.shape("y")) != math.prod(m.result().shape):
         return False
-    found, own = judged(m), _own_dims(m, m["y"])
+    found, own = estimated(m), _own_dims(m, m["y"])
     parallel = sum(d.kind == PARALLEL and d.size > 1 for d in own)
     return found is not None and found.parallel == parallel and (parallel == 0 or found.streams)
 
@@ -47,15 +47,15 @@ def _precedes(m: Match) -> bool:
     root = m.roots[0]
     if root.operator in ("contract", "conv") and flops_of(m.draft.producers[m["y"]].definition) > CHEAP_FLOPS:
         return False
-    found, own = judged(m), _own_dims(m, root.outputs[0])
+    found, own = estimated(m), _own_dims(m, root.outputs[0])
     return found is not None and [(d.size, d.kind) for d in found.dims] == [(d.size, d.kind) for d in own]
 
 
 def _following(operator: str) -> Example:
     """Return a builder of an example: a cell with a bias after the result of the operator."""
 
-    def example(size: Sizes) -> Graph:
-        b = Sketch(f"fuse_after_{operator}")
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(f"fuse_after_{operator}")
         y = _made(b, operator, size)
         letters = "abcd"[: len(b.shape(y))]
         bias = b.tensor("bias", b.shape(y)[-1])
@@ -65,7 +65,7 @@ def _following(operator: str) -> Example:
     return example
 
 
-def _made(b: Sketch, operator: str, size: Sizes) -> str:
+def _made(b: ExampleBuilder, operator: str, size: ExampleSizes) -> str:
     """Build a result of the operator."""
     if operator == "reduce":
         x = b.tensor("x", size(4), size(3, least=2), size(2))
@@ -83,8 +83,8 @@ def _made(b: Sketch, operator: str, size: Sizes) -> str:
 def _preceding(operator: str) -> Example:
     """Return a builder of an example: a cell that only one operator reads."""
 
-    def example(size: Sizes) -> Graph:
-        b = Sketch(f"fuse_before_{operator}")
+    def example(size: ExampleSizes) -> Graph:
+        b = ExampleBuilder(f"fuse_before_{operator}")
         half = ("mul", INPUT, ("const", 0.5))
         shape = (2, 3, size(5, least=3)) if operator == "conv" else (size(4, least=2), size(3, least=2))
         letters = "abc"[: len(shape)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.fused_form import Region, region
+from tapestry.rewrites.fused_form import FusedRegion, region
 from tapestry.rewrites.rule import Match
 from tapestry.teg.operators.fused_body import check_use
 from tapestry.teg.operators.fused_space import space_of
@@ -20,7 +20,7 @@ MOST_BETWEEN_BYTES = 1 << 20
 MOST_JUDGED = 1 << 14
 
 
-class Judgement(NamedTuple):
+class KernelEstimate(NamedTuple):
     """The evaluation of a fused block before it exists.
 
     It holds its index dimensions, the bytes that its smallest part keeps between steps, and the number of results.
@@ -41,10 +41,10 @@ class Judgement(NamedTuple):
         return self.parallel > 0 and self.between_bytes <= MOST_BETWEEN_BYTES
 
 
-_judged: dict[tuple[Any, ...], Judgement | None] = {}
+_judged: dict[tuple[Any, ...], KernelEstimate | None] = {}
 
 
-def judged(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> Judgement | None:
+def estimated(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> KernelEstimate | None:
     """Evaluate the matched blocks as one fused block; None if they cannot be one."""
     whole = region(m.draft, m.roots, m.blocks, recomputes, joined)
     key = whole.key
@@ -55,7 +55,7 @@ def judged(m: Match, recomputes: bool = False, joined: Sequence[str] = ()) -> Ju
     return _judged[key]
 
 
-def _judge(whole: Region) -> Judgement | None:
+def _judge(whole: FusedRegion) -> KernelEstimate | None:
     body = whole.body()
     if any(s.definition.signature is None or s.operator.meaningless for s in body.steps):
         return None
@@ -65,4 +65,4 @@ def _judge(whole: Region) -> Judgement | None:
         return None
     space = space_of(body)
     smallest = ZRange.of_shape([min(1, n) for n in space.index_range.shape])
-    return Judgement(space.signature.dims, between_bytes(body, space, smallest), len(body.outputs))
+    return KernelEstimate(space.signature.dims, between_bytes(body, space, smallest), len(body.outputs))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, MULTIPLY
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.fusion.fitting import judged
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.fusion.fitting import estimated
 from tapestry.rewrites.regions import all_above, fuse
-from tapestry.rewrites.rule import Match, Rule, Sizes, op
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, op
 from tapestry.teg.graph import Definition, Graph, TensorType
 
 ROWS = all_above("cell", "view", ends=("reduce",), most=4, private=("cell",))
@@ -33,13 +33,13 @@ def _is_normalisation(m: Match) -> bool:
     reductions = [b for b in m.blocks if b.operator == "reduce"]
     if any(math.prod(m.draft.tensors[b.outputs[0]].shape) >= widest for b in reductions):
         return False
-    found = judged(m)
+    found = estimated(m)
     return found is not None and found.streams
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: an RMS normalization with its scale; the inverse root is read elsewhere too."""
-    b = Sketch("fuse_normalisation")
+    b = ExampleBuilder("fuse_normalisation")
     rows, columns = size(3, least=2), size(4, least=2)
     x, scale = b.tensor("x", rows, columns), b.tensor("scale", columns)
     squares = b.cell(("square", INPUT), {x: "rc"})

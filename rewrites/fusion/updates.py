@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.regions import all_above, fuse
-from tapestry.rewrites.rule import Match, Rule, Sizes, op
-from tapestry.rewrites.tracked_graph import Sight
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, op
+from tapestry.rewrites.tracked_graph import TrackedGraph
 from tapestry.teg.graph import Block, Graph
 
 
-def _is_alongside(draft: Sight, block: Block, root: Block) -> bool:
+def _is_alongside(draft: TrackedGraph, block: Block, root: Block) -> bool:
     """Return whether a cell produces a tensor of the same shape as the root."""
     return draft.tensors[block.outputs[0]].shape == draft.tensors[root.outputs[0]].shape
 
@@ -33,12 +33,12 @@ def _is_update(m: Match) -> bool:
     return len(seen) > 1 and all(r.operator == "sink" for r in others)
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: Adam without its corrections, and a step whose length depends on its direction.
 
     Adam has two moments and the parameter.
     """
-    b = Sketch("fuse_update")
+    b = ExampleBuilder("fuse_update")
     shape = (size(4), size(3))
     p, g, m, v = (b.tensor(name, *shape) for name in "pgmv")
     both = {m: "rc", g: "rc"}

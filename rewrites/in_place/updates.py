@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import INPUT, Labels, any_cell, dim_labels, element_type, pointwise
-from tapestry.rewrites.example_builder import Sketch, replaced_at
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.pads import any_pad
 from tapestry.rewrites.selectors.viewing import any_view, at, seen
 from tapestry.teg.graph import Graph
@@ -125,8 +125,8 @@ def _with_row(m: Match) -> Sequence[Op]:
     return [op("cell", X, at(m["row"]), given=lambda _: given)]
 
 
-def _add_example(size: Sizes) -> Graph:
-    b = Sketch("add_to_part")
+def _add_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("add_to_part")
     rows, columns = size(3), size(4)
     changes = [b.op("pad", b.tensor(f"y{k}", rows, columns), low=(0, 2 * k), high=(0, 1)) for k in range(2)]
     wholes = [b.tensor(f"x{k}", *b.shape(c)) for k, c in enumerate(changes)]
@@ -136,17 +136,17 @@ def _add_example(size: Sizes) -> Graph:
     )
 
 
-def _concat_example(size: Sizes) -> Graph:
-    b = Sketch("update_of_part")
+def _concat_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("update_of_part")
     x = b.tensor("x", size(3), 6)
     shape = b.shape(x)
     first, middle, last = (b.view(x, _slice_along(shape, 1, *ends)) for ends in ((0, 1), (1, 4), (4, 6)))
     return b.result(b.op("concat", first, b.cell(("tanh", INPUT), {middle: "rc"}), last, axis=1))
 
 
-def _row_example(size: Sizes) -> Graph:
+def _row_example(size: ExampleSizes) -> Graph:
     """Build an example: a cache of keys with the row of this step, and one whose first row is new."""
-    b = Sketch("update_of_row")
+    b = ExampleBuilder("update_of_row")
     cache, last = b.tensor("cache", size(2), 6, size(3)), b.tensor("last", 4, size(3))
     shape, short = b.shape(cache), b.shape(last)
     key, row = b.tensor("key", shape[0], 1, shape[2]), b.tensor("row", 1, short[1])

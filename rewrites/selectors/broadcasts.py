@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, any_cell
-from tapestry.rewrites.example_builder import Sketch, replaced_at
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
@@ -94,8 +94,8 @@ def _computed_once(m: Match) -> Sequence[Op]:
     return [op("view", once, given=lambda _: given(view))]
 
 
-def _reduce_example(size: Sizes) -> Graph:
-    b = Sketch("reduce_of_broadcast")
+def _reduce_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reduce_of_broadcast")
     x = b.tensor("x", size(3), 1)
     wide = b.view(x, broadcast(b.shape(x), (size(2), b.shape(x)[0], 4)))
     labels = ("a", "b", "c")
@@ -103,16 +103,16 @@ def _reduce_example(size: Sizes) -> Graph:
     return b.result(total, b.op("reduce", wide, monoid="max", labels=labels, output=("c", "b")))
 
 
-def _contract_example(size: Sizes) -> Graph:
-    b = Sketch("contract_of_broadcast")
+def _contract_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("contract_of_broadcast")
     w = b.tensor("w", size(3), size(4), role="parameter")
     wide = b.view(w, broadcast(b.shape(w), (size(2), *b.shape(w))))
     x = b.tensor("x", b.shape(wide)[0], size(3), b.shape(w)[0])
     return b.result(b.contract("bmk,bkn->bmn", x, wide))
 
 
-def _cell_example(size: Sizes) -> Graph:
-    b = Sketch("broadcast_of_cell")
+def _cell_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("broadcast_of_cell")
     x = b.tensor("x", size(3))
     dims = (("b", 2), ("r", b.shape(x)[0]), ("c", 4))
     expr = ("add", ("tanh", ("input", 0)), ("cast", "float32", ("index", "b")))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.cell_form import CellForm, Labels, Read, any_cell, bound_cell, cell
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, op, parts, rest
+from tapestry.rewrites.cell_form import CellForm, CellRead, Labels, any_cell, bound_cell, cell
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, op, parts, rest
 from tapestry.rewrites.selectors.viewing import X, any_view, at, cut_like, is_whole, origins, seen, view_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.expressions import Expression
@@ -99,7 +99,7 @@ def _reordered_cell(m: Match) -> CellForm:
     longest = max(map(len, names), default=0)
     shown = (names[k] if k >= 0 else f"one{j}".ljust(longest + 1, "_") for j, k in enumerate(origins(view)))
     gone = {names[k] for k, d in enumerate(view.dims) if d.dim < 0}
-    reads = tuple(Read(r.site, tuple("" if n in gone else n for n in r.labels)) for r in form.reads)
+    reads = tuple(CellRead(r.site, tuple("" if n in gone else n for n in r.labels)) for r in form.reads)
     dims = tuple(zip(shown, view.shape, strict=True))
     return CellForm(reads, _moved(form.expr, names, view), dims, form.dtype).normal()
 
@@ -140,8 +140,8 @@ def _reorders_reduce(m: Match) -> bool:
     return only_reorders(m) and all(d.dim >= 0 or not name for d, name in pairs)
 
 
-def _cell_graph(name: str, size: Sizes, cuts: bool) -> Graph:
-    b = Sketch(name)
+def _cell_graph(name: str, size: ExampleSizes, cuts: bool) -> Graph:
+    b = ExampleBuilder(name)
     x, bias = b.tensor("x", size(3), size(4, least=3)), b.tensor("bias", size(2), 1)
     scaled = ("mul", ("input", 0), ("cast", "float32", ("index", "c")))
     dims = (("r", b.shape(x)[0]), ("one", 1), ("c", b.shape(x)[1]), ("s", b.shape(bias)[0]))
@@ -154,16 +154,16 @@ def _cell_graph(name: str, size: Sizes, cuts: bool) -> Graph:
     return b.result(b.view(y, selected(shape, 1, 0).then(permuted((shape[0], *shape[2:]), (2, 0, 1)))))
 
 
-def _contract_graph(name: str, size: Sizes, cuts: bool) -> Graph:
-    b = Sketch(name)
+def _contract_graph(name: str, size: ExampleSizes, cuts: bool) -> Graph:
+    b = ExampleBuilder(name)
     x = b.tensor("x", size(2), size(4, least=2), size(3))
     y = b.contract("bmk,kn->bmn", x, b.tensor("w", b.shape(x)[2], size(5), role="parameter"))
     shape = b.shape(y)
     return b.result(b.view(y, sliced(shape, (0, 1, 0), shape) if cuts else permuted(shape, (2, 0, 1))))
 
 
-def _reduce_graph(name: str, size: Sizes, cuts: bool) -> Graph:
-    b = Sketch(name)
+def _reduce_graph(name: str, size: ExampleSizes, cuts: bool) -> Graph:
+    b = ExampleBuilder(name)
     x = b.tensor("x", size(3, least=2), size(4), size(2))
     y = b.op("reduce", x, monoid="sum", labels=("a", "b", "c"), output=("c", "a"), keep=(1,), scale=0.5)
     shape = b.shape(y)

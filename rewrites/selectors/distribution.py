@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import Labels, any_cell, pointwise
-from tapestry.rewrites.example_builder import Sketch, replaced_at
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.cuts import Cut, cut_cell, cut_of
 from tapestry.rewrites.selectors.viewing import at
 from tapestry.teg.graph import Graph
@@ -31,7 +31,7 @@ CONCAT = op("concat", rest("parts"), axis=attr("axis")).only_here().named("y")
 SOURCE = "definition of concatenation; linearity of sums"
 
 
-class Piece(NamedTuple):
+class CutPiece(NamedTuple):
     """A part of the concatenation: its tensor, and its start and end along the concatenated dimension."""
 
     site: str
@@ -39,12 +39,12 @@ class Piece(NamedTuple):
     end: int
 
 
-def pieces(m: Match) -> list[Piece]:
+def pieces(m: Match) -> list[CutPiece]:
     """List the nonempty parts of the matched concatenation."""
     axis = m["axis"]
     sizes = [t.shape[axis] for t in m.types("parts")]
     ends = accumulate(sizes)
-    found = (Piece(s, e - n, e) for s, n, e in zip(m["parts"], sizes, ends, strict=True))
+    found = (CutPiece(s, e - n, e) for s, n, e in zip(m["parts"], sizes, ends, strict=True))
     return [p for p in found if p.end > p.start]
 
 
@@ -61,7 +61,7 @@ def _is_read_once(m: Match) -> bool:
     return _operands(m).count(m["y"]) == 1 and 2 <= len(pieces(m)) <= MOST_PARTS
 
 
-def _slice_along(sizes: Mapping[str, int], name: str, piece: Piece) -> ViewMap:
+def _slice_along(sizes: Mapping[str, int], name: str, piece: CutPiece) -> ViewMap:
     """Build the view of a part along one of the named dimensions."""
     names, shape = list(sizes), tuple(sizes.values())
     start = replaced_at((0,) * len(shape), names.index(name), piece.start)
@@ -143,29 +143,29 @@ def _may_reduce(m: Match) -> bool:
     return 2 <= len(pieces(m)) <= MOST_PARTS and (not summed or m["monoid"] in COMBINED)
 
 
-def _joined(b: Sketch, size: Sizes) -> str:
+def _joined(b: ExampleBuilder, size: ExampleSizes) -> str:
     rows = size(3)
     return b.op("concat", *(b.tensor(f"x{k}", rows, size(k + 2)) for k in range(3)), axis=1)
 
 
-def _cell_example(size: Sizes) -> Graph:
-    b = Sketch("cell_of_concat")
+def _cell_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cell_of_concat")
     whole = _joined(b, size)
     bias = b.tensor("bias", b.shape(whole)[1])
     scaled = ("mul", ("input", 0), ("cast", "float32", ("index", "c")))
     return b.result(b.cell(("add", scaled, ("input", 1)), {whole: "rc", bias: "c"}))
 
 
-def _contract_example(size: Sizes) -> Graph:
-    b = Sketch("contract_of_concat")
+def _contract_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("contract_of_concat")
     summed, free = _joined(b, size), b.op("concat", b.tensor("y0", 2, 3), b.tensor("y1", size(2), 3), axis=0)
     w = b.tensor("w", b.shape(summed)[1], size(4), role="parameter")
     v = b.tensor("v", 3, size(2), role="parameter")
     return b.result(b.contract("mk,kn->mn", summed, w), b.contract("kn,mk->nm", v, free))
 
 
-def _reduce_example(size: Sizes) -> Graph:
-    b = Sketch("reduce_of_concat")
+def _reduce_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reduce_of_concat")
     wholes = [b.op("concat", *(b.tensor(f"{n}{k}", 3, size(k + 2)) for k in range(2)), axis=1) for n in "xy"]
     total = b.op("reduce", wholes[0], monoid="sum", labels=("r", "c"), output=("r",), keep=(1,), scale=0.5)
     return b.result(

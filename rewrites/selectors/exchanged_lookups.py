@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels, any_cell
-from tapestry.rewrites.example_builder import Sketch, replaced_at
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.patterns import parts_of
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, rest, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import given
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
@@ -142,8 +142,8 @@ def _lookup(made: Op, axis: Any) -> Op:
     )
 
 
-def _one_hot_example(size: Sizes) -> Graph:
-    b = Sketch("gather_of_one_hot")
+def _one_hot_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("gather_of_one_hot")
     table, rows = (
         b.tensor("table", size(5), size(3), role="parameter"),
         b.tensor("rows", size(2), 3, dtype="int64"),
@@ -154,22 +154,22 @@ def _one_hot_example(size: Sizes) -> Graph:
     return b.result(b.contract("abv,vc->acb", hot, table))
 
 
-def _positions_of(b: Sketch, entries: int, count: int) -> str:
+def _positions_of(b: ExampleBuilder, entries: int, count: int) -> str:
     """Build positions that lie within a table."""
     expr = ("mod", ("index", "a"), ("const", entries))
     return b.op("cell", expr=expr, labels=(), dims=(("a", count),), dtype="int64", site="positions")
 
 
-def _contract_example(size: Sizes) -> Graph:
-    b = Sketch("gather_of_contract")
+def _contract_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("gather_of_contract")
     table = b.tensor("table", 2, 3, size(4), role="parameter")
     found = b.op("gather", table, _positions_of(b, 3, 3 + size(3)), axis=1)
     w = b.tensor("w", b.shape(table)[2], size(5), role="parameter")
     return b.result(b.contract("kn,bsk->bsn", w, found))
 
 
-def _cell_example(size: Sizes) -> Graph:
-    b = Sketch("gather_of_cell")
+def _cell_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("gather_of_cell")
     table = b.tensor("table", 3, size(4), role="parameter")
     found = b.op("gather", table, _positions_of(b, 3, 3 + size(3)), axis=0)
     bias = b.tensor("bias", b.shape(table)[1], role="parameter")

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import Labels, any_cell
-from tapestry.rewrites.example_builder import Sketch, replaced_at, sure
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, pick, rest
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at, sure
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, pick, rest
 from tapestry.rewrites.selectors.distribution import MOST_PARTS
 from tapestry.rewrites.selectors.viewing import X, any_view, at, given, is_whole, seen, view_of
 from tapestry.teg.graph import Block, Graph
@@ -160,8 +160,8 @@ def _dealt_part(m: Match) -> tuple[int, ViewMap] | None:
     return d.offset % count, ViewMap(dims, view.shape)
 
 
-def _looks_example(size: Sizes) -> Graph:
-    b = Sketch("view_of_parts")
+def _looks_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("view_of_parts")
     rows = size(3)
     whole = b.op("concat", *(b.tensor(f"x{k}", rows, size(k + 2, least=2)) for k in range(3)), axis=1)
     shape = b.shape(whole)
@@ -169,16 +169,16 @@ def _looks_example(size: Sizes) -> Graph:
     return b.result(b.view(whole, sliced(shape, (0, 1), shape)), b.view(whole, turned))
 
 
-def _alike_example(size: Sizes) -> Graph:
-    b = Sketch("cell_of_parts")
+def _alike_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cell_of_parts")
     rows, scale = size(3), b.tensor("scale", 1)
     shifted = ("add", ("mul", ("tanh", ("input", 0)), ("input", 1)), ("cast", "float32", ("index", "r")))
     cells = [b.cell(shifted, {b.tensor(f"x{k}", rows, size(k + 2)): "rc", scale: "-"}) for k in range(3)]
     return b.result(b.op("concat", *cells, axis=1))
 
 
-def _views_example(size: Sizes) -> Graph:
-    b = Sketch("concat_of_views")
+def _views_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("concat_of_views")
     rows = size(3, least=2)
     xs = [b.tensor(f"x{k}", rows, size(k + 2)) for k in range(3)]
     shapes = [b.shape(x) for x in xs]
@@ -187,16 +187,16 @@ def _views_example(size: Sizes) -> Graph:
     return b.result(b.op("concat", *turned, axis=0))
 
 
-def _dealt_example(size: Sizes) -> Graph:
-    b = Sketch("interleave_of_steps")
+def _dealt_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("interleave_of_steps")
     x = b.tensor("x", size(3), 2 * size(3))
     shape = b.shape(x)
     even, odd = (b.view(x, sliced(shape, (0, k), shape, (1, 2))) for k in range(2))
     return b.result(b.op("interleave", even, odd, axis=1))
 
 
-def _part_example(size: Sizes) -> Graph:
-    b = Sketch("step_of_interleave")
+def _part_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("step_of_interleave")
     shape = (size(3), size(4))
     whole = b.op("interleave", *(b.tensor(f"x{k}", *shape) for k in range(3)), axis=1)
     wide = b.shape(whole)

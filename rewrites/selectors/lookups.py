@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import (
     X,
     any_view,
@@ -45,8 +45,8 @@ def _fewer_rows(operator: str) -> Any:
     return computed(made)
 
 
-def _rows_example(operator: str, size: Sizes) -> Graph:
-    b = Sketch(f"cut_{operator}")
+def _rows_example(operator: str, size: ExampleSizes) -> Graph:
+    b = ExampleBuilder(f"cut_{operator}")
     x = b.tensor("x", size(3, least=2), size(2), size(4))
     shape = b.shape(x)
     others = [b.tensor(n, shape[2], role="parameter") for n in ("scale", "bias") if operator == "layer_norm"]
@@ -93,8 +93,8 @@ def _looks_up_positions(m: Match) -> bool:
     return bool(plain and first <= m["outer_axis"] < first + len(m.shape("indices")))
 
 
-def _gather_example(size: Sizes) -> Graph:
-    b = Sketch("cut_gather")
+def _gather_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cut_gather")
     table = b.tensor("table", size(2, least=2), 2, size(3, least=2), role="parameter")
     indices = b.op(
         "cell", expr=("mod", ("index", "a"), ("const", 2)), labels=(), dims=(("a", 4),), dtype="int64"
@@ -105,8 +105,8 @@ def _gather_example(size: Sizes) -> Graph:
     return b.result(rows, b.view(y, selected(shape, 1, 2)))
 
 
-def _gathers_example(size: Sizes) -> Graph:
-    b = Sketch("gather_of_gather")
+def _gathers_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("gather_of_gather")
     table = b.tensor("table", size(3), 4, size(2), role="parameter")
     inner, outer = (
         b.op("cell", expr=("mod", ("index", "a"), ("const", n)), labels=(), dims=(("a", 5),), dtype="int64")

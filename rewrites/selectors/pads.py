@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tapestry.rewrites.cell_form import CellForm, Read, any_cell, bound_cell
-from tapestry.rewrites.example_builder import Sketch, replaced_at
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.cell_form import CellForm, CellRead, any_cell, bound_cell
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import X, any_view, at, given, view_of
 from tapestry.teg.dtypes import numpy_dtype
 from tapestry.teg.graph import Graph
@@ -136,7 +136,7 @@ def _join_beside(m: Match) -> list[Op]:
         both = op("pad", both, low=low, high=high)
     p, q = len(m["before"]), len(m["before"]) + 1 + len(m["between"])
     form = bound_cell(m, (*m["before"], "x", *m["between"], "y", *m["after"]))
-    reads = tuple(Read(f"{k}", r.labels) for k, r in enumerate(form.reads))
+    reads = tuple(CellRead(f"{k}", r.labels) for k, r in enumerate(form.reads))
     new = CellForm(reads, m["expr_of_both"], form.dims, form.dtype).normal()
     sites = dict(enumerate((*m["before"], "", *m["between"], "", *m["after"])))
     terms: list[Term] = [both if int(r.site) in (p, q) else at(sites[int(r.site)]) for r in new.reads]
@@ -153,19 +153,19 @@ def _step(m: Match) -> Mapping[str, Any] | None:
     return {"view": ViewMap(replaced_at(view.dims, axis, new), view.shape)}
 
 
-def _pad_example(size: Sizes) -> Graph:
-    b = Sketch("pad_of_pad")
+def _pad_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("pad_of_pad")
     x = b.op("pad", b.tensor("x", size(3), size(4)), low=(1, 0), high=(0, 2), value=1.5)
     return b.result(b.op("pad", x, low=(0, 1), high=(3, 0), value=1.5))
 
 
-def _empty_example(size: Sizes) -> Graph:
-    b = Sketch("empty_pad")
+def _empty_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("empty_pad")
     return b.result(b.op("pad", b.tensor("x", size(3), size(4)), low=(0, 0), high=(0, 0), value=2.0))
 
 
-def _inside_example(size: Sizes) -> Graph:
-    b = Sketch("slice_of_pad")
+def _inside_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("slice_of_pad")
     x = b.tensor("x", size(3), size(4))
     whole = b.op("pad", x, low=(1, 2), high=(0, 1))
     rows, columns = b.shape(x)
@@ -173,24 +173,24 @@ def _inside_example(size: Sizes) -> Graph:
     return b.result(b.view(whole, turned))
 
 
-def _partly_example(size: Sizes) -> Graph:
-    b = Sketch("cut_pad")
+def _partly_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cut_pad")
     whole = b.op("pad", b.tensor("x", size(3), size(4, least=2)), low=(2, 2), high=(0, 1), value=-1.0)
     shape = b.shape(whole)
     cut = sliced(shape, (1, 3), shape)
     return b.result(b.view(whole, cut.then(permuted(cut.shape, (1, 0)))))
 
 
-def _cell_example(size: Sizes) -> Graph:
-    b = Sketch("cell_of_pad")
+def _cell_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cell_of_pad")
     whole = b.op("pad", b.tensor("x", size(3), size(4)), low=(1, 0), high=(0, 2), value=0.5)
     expr = ("add", ("mul", ("input", 0), ("input", 0)), ("const", 1))
     dims = (("c", b.shape(whole)[1]), ("r", b.shape(whole)[0]))
     return b.result(b.op("cell", whole, expr=expr, labels=(("r", "c"),), dims=dims, dtype="float32"))
 
 
-def _beside_example(size: Sizes) -> Graph:
-    b = Sketch("add_of_pads")
+def _beside_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("add_of_pads")
     rows, one, two = size(3), size(4), size(2)
     x = b.op("pad", b.tensor("x", rows, one), low=(0, 1), high=(0, two))
     y = b.op("pad", b.tensor("y", rows, two), low=(0, one + 1), high=(0, 0))
@@ -199,8 +199,8 @@ def _beside_example(size: Sizes) -> Graph:
     return b.result(b.cell(sum_of_both, {y: "rc", z: "rc", x: "rc"}))
 
 
-def _dilate_example(size: Sizes) -> Graph:
-    b = Sketch("step_of_dilate")
+def _dilate_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("step_of_dilate")
     whole = b.op("dilate", b.tensor("x", size(3), size(4)), axis=1, factor=3)
     shape = b.shape(whole)
     return b.result(b.view(whole, sliced(shape, (0, 0), shape, (1, 6))))

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tapestry.rewrites.cell_form import Labels, any_cell
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest
 from tapestry.rewrites.selectors.reshapes import ROW_MAJOR, parts_of
 from tapestry.rewrites.selectors.viewing import X, at
 from tapestry.teg.graph import Graph
@@ -155,8 +155,8 @@ def _shaped(m: Match) -> Sequence[Op]:
     return [op("reshape", m["made"], shape=m.result().shape)]
 
 
-def _cell_graph(name: str, size: Sizes, after: bool) -> Graph:
-    b = Sketch(name)
+def _cell_graph(name: str, size: ExampleSizes, after: bool) -> Graph:
+    b = ExampleBuilder(name)
     x, bias = b.tensor("x", size(3), 6 if after else 2, *(() if after else (3,))), b.tensor("bias", 1)
     rows = b.shape(x)[0]
     read = x if after else b.op("reshape", x, shape=(rows, 6))
@@ -164,8 +164,8 @@ def _cell_graph(name: str, size: Sizes, after: bool) -> Graph:
     return b.result(b.op("reshape", y, shape=(rows, 3, 2)) if after else y)
 
 
-def _contract_graph(name: str, size: Sizes, after: bool) -> Graph:
-    b = Sketch(name)
+def _contract_graph(name: str, size: ExampleSizes, after: bool) -> Graph:
+    b = ExampleBuilder(name)
     heads, width = size(2, least=2), size(3, least=2)
     x = b.tensor("x", 4, 3) if after else b.tensor("x", 2, 2, 3)
     w = b.tensor("w", 3, heads * width, role="parameter")

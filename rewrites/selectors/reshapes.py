@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op
 from tapestry.rewrites.selectors.viewing import X, any_view, given, is_whole, origins, view_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.reshaping import groups
@@ -16,7 +16,7 @@ from tapestry.teg.views import ViewDim, ViewMap
 ROW_MAJOR = "a reshape keeps the row-major order of elements"
 
 
-class Part(NamedTuple):
+class ReshapePart(NamedTuple):
     """Neighboring dimensions before and after a reshape that hold the same elements; `same`: one, unchanged."""
 
     before: range
@@ -24,12 +24,12 @@ class Part(NamedTuple):
     same: bool
 
 
-def parts_of(shape: Sequence[int], wanted: Sequence[int]) -> tuple[Part, ...]:
+def parts_of(shape: Sequence[int], wanted: Sequence[int]) -> tuple[ReshapePart, ...]:
     """Split a reshape into the smallest independent parts; none if it holds no elements."""
     if 0 in shape:
         return ()
     found = [(range(*g.inputs), range(*g.outputs)) for g in groups(shape, wanted)]
-    return tuple(Part(a, b, (len(a), len(b)) == (1, 1)) for a, b in found)
+    return tuple(ReshapePart(a, b, (len(a), len(b)) == (1, 1)) for a, b in found)
 
 
 def _squeezing(m: Match) -> Mapping[str, Any] | None:
@@ -75,28 +75,28 @@ def _view_first(m: Match) -> Mapping[str, Any] | None:
     return {"first": ViewMap(tuple(dims[k] for k in range(len(shape))), tuple(shown))}
 
 
-def _twice_example(size: Sizes) -> Graph:
-    b = Sketch("reshape_of_reshape")
+def _twice_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reshape_of_reshape")
     n = size(3)
     flat = b.op("reshape", b.tensor("x", n, 4, 5, dtype="int32"), shape=(20 * n,))
     return b.result(b.op("reshape", flat, shape=(2, 10 * n)))
 
 
-def _same_example(size: Sizes) -> Graph:
-    b = Sketch("identity_reshape")
+def _same_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("identity_reshape")
     x = b.tensor("x", size(3), size(4))
     return b.result(b.op("reshape", x, shape=b.shape(x)))
 
 
-def _squeeze_example(size: Sizes) -> Graph:
-    b = Sketch("reshape_to_view")
+def _squeeze_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("reshape_to_view")
     x = b.tensor("x", size(3), 1, size(4, least=2))
     rows, _, columns = b.shape(x)
     return b.result(b.op("reshape", x, shape=(1, rows, columns, 1)))
 
 
-def _cut_example(size: Sizes) -> Graph:
-    b = Sketch("cut_reshape")
+def _cut_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cut_reshape")
     x = b.tensor("x", size(3, least=2), 4, 6, size(2))
     rows, *_, last = b.shape(x)
     v = b.op("reshape", x, shape=(rows, 24, last))

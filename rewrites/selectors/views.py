@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tapestry.rewrites.cell_form import INPUT, CellForm, Labels, Read, any_cell, bound_cell, cell
-from tapestry.rewrites.example_builder import Sketch, replaced_at, sure
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, pick, rest
+from tapestry.rewrites.cell_form import INPUT, CellForm, CellRead, Labels, any_cell, bound_cell, cell
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at, sure
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, pick, rest
 from tapestry.rewrites.selectors.viewing import X, any_view, given, relabelled, view_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import broadcast, permuted, sliced
@@ -21,7 +21,7 @@ def _through_view(m: Match) -> CellForm | None:
         labels = relabelled(view_of(m), m.shape("x"), read.labels) if read.site == m["v"] else read.labels
         if labels is None:
             return None
-        reads.append(Read(m["x"] if read.site == m["v"] else read.site, labels))
+        reads.append(CellRead(m["x"] if read.site == m["v"] else read.site, labels))
     return replace(form, reads=tuple(reads)).normal()
 
 
@@ -79,68 +79,68 @@ def _with_permuted(m: Match, position: int) -> tuple[Labels, ...]:
     return replaced_at(labels, position, _permuted_labels(m, labels[position]))
 
 
-def _view_of_view_example(size: Sizes) -> Graph:
-    b = Sketch("view_of_view")
+def _view_of_view_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("view_of_view")
     x = b.tensor("x", size(3), size(6, least=3), size(4))
     v = b.view(x, permuted(b.shape(x), (2, 0, 1)))
     return b.result(b.view(v, sliced(b.shape(v), (0, 0, 1), b.shape(v), (1, 1, 2))))
 
 
-def _identity_example(size: Sizes) -> Graph:
-    b = Sketch("identity_view")
+def _identity_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("identity_view")
     x = b.tensor("x", size(3), size(4), dtype="int32")
     return b.result(b.view(x, identity(b.shape(x))))
 
 
-def _copy_example(size: Sizes) -> Graph:
-    b = Sketch("cell_to_view")
+def _copy_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cell_to_view")
     x = b.tensor("x", size(4), 1)
     dims = (("row", size(3)), ("column", b.shape(x)[0]))
     return b.result(b.op("cell", x, expr=INPUT, labels=(("column", ""),), dims=dims, dtype="float32"))
 
 
-def _cell_through_example(size: Sizes) -> Graph:
-    b = Sketch("view_into_cell")
+def _cell_through_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("view_into_cell")
     rows, columns = size(3), size(4)
     turned = b.view(b.tensor("x", columns, rows), permuted((columns, rows), (1, 0)))
     spread = b.view(b.tensor("b", columns), broadcast((columns,), (rows, columns)))
     return b.result(b.cell(("sub", ("input", 0), ("input", 1)), {turned: "rc", spread: "rc"}))
 
 
-def _contract_through_example(size: Sizes) -> Graph:
-    b = Sketch("view_into_contract")
+def _contract_through_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("view_into_contract")
     x = b.tensor("x", size(3), size(4))
     w = b.tensor("w", size(5), b.shape(x)[1], role="parameter")
     return b.result(b.contract("mk,kn->mn", x, b.view(w, permuted(b.shape(w), (1, 0)))))
 
 
-def _reduce_through_example(size: Sizes) -> Graph:
-    b = Sketch("view_into_reduce")
+def _reduce_through_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("view_into_reduce")
     x = b.tensor("x", size(3), size(4), size(2), dtype="int64")
     v = b.view(x, permuted(b.shape(x), (1, 2, 0)))
     return b.result(b.op("reduce", v, monoid="max", labels=("a", "b", "c"), output=("c", "a")))
 
 
-def _slice_example(size: Sizes) -> Graph:
-    b = Sketch("slice_of_concat")
+def _slice_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("slice_of_concat")
     rows, one, two = size(3), size(4), size(5, least=2)
     whole = b.op("concat", *(b.tensor(f"x{k}", rows, n) for k, n in enumerate((one, two, 2))), axis=1)
     return b.result(b.view(whole, sliced(b.shape(whole), (0, one + 1), (rows, one + two))))
 
 
-def _concat_concat_example(size: Sizes) -> Graph:
-    b = Sketch("concat_of_concat")
+def _concat_concat_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("concat_of_concat")
     one, two, three = (b.tensor(f"x{k}", size(k + 2), 4) for k in range(3))
     return b.result(b.op("concat", one, b.op("concat", two, three, axis=0), axis=0))
 
 
-def _single_example(size: Sizes) -> Graph:
-    b = Sketch("concat_of_one")
+def _single_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("concat_of_one")
     return b.result(b.op("concat", b.tensor("x", size(3), size(2)), axis=0))
 
 
-def _joined_example(size: Sizes) -> Graph:
-    b = Sketch("concat_of_slices")
+def _joined_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("concat_of_slices")
     x = b.tensor("x", size(3), size(6, least=3))
     rows, columns = b.shape(x)
     left = b.view(x, sliced(b.shape(x), (0, 0), (rows, 2)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tapestry.rewrites.example_builder import Sketch, replaced_at
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.expansions.windows import window_settings
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op, tensor
 from tapestry.rewrites.selectors.viewing import X, any_view, cut_like, keeps_order, origins, seen, view_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import selected, sliced
@@ -22,7 +22,7 @@ SCAN: dict[str, Any] = {n: attr(n) for n in ("axis", "monoid", "exclusive", "rev
 HALO = "tiling of stencils with their halo (Holewinski, Pouchet and Sadayappan, ICS 2012)"
 
 
-class Span(NamedTuple):
+class StridedRange(NamedTuple):
     """Positions along a dimension: `length` of them from `first` on, `step` apart."""
 
     first: int
@@ -48,15 +48,17 @@ class CutWindows(NamedTuple):
     pads: tuple[int, ...]
 
 
-def spans_of(view: ViewMap, shape: Sequence[int]) -> tuple[Span, ...] | None:
+def spans_of(view: ViewMap, shape: Sequence[int]) -> tuple[StridedRange, ...] | None:
     """Find the positions of each dimension in a view; None if it permutes, repeats, reverses, or is empty."""
     if not keeps_order(view) or 0 in view.shape or 0 in shape:
         return None
-    found = [Span(d.offset, max(1, d.stride), 1 if d.dim < 0 else view.shape[d.dim]) for d in view.dims]
+    found = [
+        StridedRange(d.offset, max(1, d.stride), 1 if d.dim < 0 else view.shape[d.dim]) for d in view.dims
+    ]
     return None if any(d.dim >= 0 and d.stride < 1 for d in view.dims) else tuple(found)
 
 
-def cut_windows(m: Match, kernel: Sequence[int], spans: Sequence[Span]) -> CutWindows | None:
+def cut_windows(m: Match, kernel: Sequence[int], spans: Sequence[StridedRange]) -> CutWindows | None:
     """Slice the windows at these positions, of the images `spans[0]`; None if one is all padding.
 
     All channels are kept.
@@ -110,7 +112,7 @@ def _shown(m: Match, made: Op) -> Sequence[Op]:
     return [found]
 
 
-def _channels(span: Span, shape: Sequence[int], axis: int) -> ViewMap:
+def _channels(span: StridedRange, shape: Sequence[int], axis: int) -> ViewMap:
     """Build the view of some positions of one dimension of a tensor."""
     end = span.first + span.step * (span.length - 1) + 1
     starts, ends = replaced_at((0,) * len(shape), axis, span.first), replaced_at(shape, axis, end)
@@ -166,9 +168,9 @@ def _shorter_scan(m: Match) -> Sequence[Op]:
     return [op("scan", seen(X, m["looked"], m.shape("x")), axis=m["new_axis"], monoid=m["monoid"], **given)]
 
 
-def _conv_example(size: Sizes) -> Graph:
+def _conv_example(size: ExampleSizes) -> Graph:
     """Build an example: some channels of every second row; the middle of a padded result."""
-    b = Sketch("cut_conv")
+    b = ExampleBuilder("cut_conv")
     x = b.tensor("x", size(2), size(3), 8, 7)
     w = b.tensor("w", 4, b.shape(x)[1], 3, 2, role="parameter")
     y = b.op("conv", x, w, **window_settings(pads=(1, 0, 1, 1), strides=(1, 2), groups=1))
@@ -177,8 +179,8 @@ def _conv_example(size: Sizes) -> Graph:
     return b.result(b.view(y, sliced(shape, (0, 1, 0, 0), shape, (1, 1, 2, 1))), b.view(y, inner))
 
 
-def _pool_example(size: Sizes) -> Graph:
-    b = Sketch("cut_pool")
+def _pool_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cut_pool")
     x = b.tensor("x", size(2), 2 * size(2), 8, 7)
     plain = window_settings(kernel=(3, 2), pads=(1, 0, 1, 1))
     largest = b.op("pool", x, kind="max", **plain)
@@ -188,8 +190,8 @@ def _pool_example(size: Sizes) -> Graph:
     return b.result(b.view(largest, rows), b.view(mean, selected(shape, 1, 1)))
 
 
-def _scan_example(size: Sizes) -> Graph:
-    b = Sketch("cut_scan")
+def _scan_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("cut_scan")
     x = b.tensor("x", size(3, least=2), 4 + size(2))
     forward, back = (b.op("scan", x, axis=1, monoid="sum", reverse=r, exclusive=r) for r in (False, True))
     rows, length = b.shape(x)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.expansions.windows import window_settings
-from tapestry.rewrites.rule import Match, Rule, Sizes, attr, op, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Rule, attr, op, tensor
 from tapestry.rewrites.selectors.pads import any_pad
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
@@ -29,16 +29,16 @@ def _pads(m: Match) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(m["pads"], (*m["low"][2:], *m["high"][2:]), strict=True))
 
 
-def _conv_example(size: Sizes) -> Graph:
-    b = Sketch("pad_into_conv")
+def _conv_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("pad_into_conv")
     x = b.tensor("x", size(2), size(3), 5, 6)
     w = b.tensor("w", size(4), b.shape(x)[1], 3, 2, role="parameter")
     wide = b.op("pad", x, low=(0, 0, 1, 0), high=(0, 0, 2, 1))
     return b.result(b.op("conv", wide, w, **window_settings(pads=(1, 0, 0, 1), strides=(2, 1), groups=1)))
 
 
-def _pool_example(size: Sizes) -> Graph:
-    b = Sketch("pad_into_pool")
+def _pool_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("pad_into_pool")
     x = b.tensor("x", size(2), size(3), 5, 6)
     wide = b.op("pad", x, low=(0, 0, 1, 0), high=(0, 0, 1, 1), value=-float("inf"))
     return b.result(b.op("pool", wide, kind="max", **window_settings(kernel=(3, 2), strides=(2, 1))))

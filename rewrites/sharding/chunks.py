@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from tapestry.rewrites.cell_form import Labels
-from tapestry.rewrites.example_builder import Sketch, replaced_at
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.expansions.images import W, X
 from tapestry.rewrites.expansions.windows import view_of, window_settings
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, rest
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op, rest
 from tapestry.rewrites.selectors.cuts import cut_of
-from tapestry.rewrites.selectors.window_cuts import CutWindows, Span, cut_windows
+from tapestry.rewrites.selectors.window_cuts import CutWindows, StridedRange, cut_windows
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
 from tapestry.teg.views import ViewMap
@@ -75,7 +75,8 @@ def _cut_places(m: Match) -> dict[str, list[CutWindows]]:
         if axis == 1:
             continue
         spans = (
-            replaced_at([Span(0, 1, n) for n in shape], axis, part) for part in _parts(shape[axis], count)
+            replaced_at([StridedRange(0, 1, n) for n in shape], axis, part)
+            for part in _parts(shape[axis], count)
         )
         pieces = [cut_windows(m, m.shape("w")[2:], s) for s in spans]
         if None not in pieces:
@@ -83,9 +84,9 @@ def _cut_places(m: Match) -> dict[str, list[CutWindows]]:
     return found
 
 
-def _parts(size: int, count: int) -> Iterator[Span]:
+def _parts(size: int, count: int) -> Iterator[StridedRange]:
     for start, end in pairwise([size * k // count for k in range(count + 1)]):
-        yield Span(start, 1, end - start)
+        yield StridedRange(start, 1, end - start)
 
 
 def _conv_choices(m: Match) -> list[str]:
@@ -110,17 +111,17 @@ def _conv_pieces(m: Match) -> Sequence[Op]:
     return [op("concat", *pieces, axis=axis)]
 
 
-def _example(size: Sizes) -> Graph:
+def _example(size: ExampleSizes) -> Graph:
     """Build an example: a product of two operands, and one of three."""
-    b = Sketch("chunk")
+    b = ExampleBuilder("chunk")
     x = b.tensor("x", size(4, least=4), size(3))
     w = b.tensor("w", b.shape(x)[1], size(4), role="parameter")
     v = b.tensor("v", b.shape(w)[1], 2)
     return b.result(b.contract("mk,kn->mn", x, w), b.contract("mk,kn,nj->jm", x, w, v))
 
 
-def _conv_example(size: Sizes) -> Graph:
-    b = Sketch("chunk_conv")
+def _conv_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("chunk_conv")
     x = b.tensor("x", size(4, least=4), size(3), 5, 6)
     w = b.tensor("w", size(5, least=4), b.shape(x)[1], 3, 2, role="parameter")
     return b.result(b.op("conv", x, w, **window_settings(pads=(1, 0, 1, 1), strides=(2, 1), groups=1)))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.cell_form import ADD, Labels, any_cell, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch, replaced_at
+from tapestry.rewrites.example_builder import ExampleBuilder, replaced_at
 from tapestry.rewrites.laws import Whole
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, Term, attr, computed, op, rest, tensor
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, Term, attr, computed, op, rest, tensor
 from tapestry.rewrites.selectors.viewing import at
 from tapestry.teg.graph import Graph
 
@@ -168,52 +168,52 @@ def _contract_names(m: Match) -> Labels:
     return tuple(m["inner_output"][m["labels"].index(n)] for n in m["output"])
 
 
-def _split_example(size: Sizes) -> Graph:
-    b = Sketch("split_contraction")
+def _split_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("split_contraction")
     width = 4 * size(2)
     w = b.tensor("w", width, size(4), role="parameter")
     return b.result(b.contract("mk,kn->mn", b.tensor("x", size(3), width), w))
 
 
-def _split_reduce_example(size: Sizes) -> Graph:
-    b = Sketch("split_reduction")
+def _split_reduce_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("split_reduction")
     x = b.tensor("x", size(3), 4 * size(2))
     return b.result(b.op("reduce", x, monoid="sum", labels=("r", "c"), output=("r",), keep=(1,), scale=0.5))
 
 
-def _sum(b: Sketch, x: str) -> str:
+def _sum(b: ExampleBuilder, x: str) -> str:
     return b.op("reduce", x, monoid="sum", labels=("p", "m", "n"), output=("n", "m"))
 
 
-def _add_of_sums_example(size: Sizes) -> Graph:
-    b = Sketch("add_of_sums")
+def _add_of_sums_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("add_of_sums")
     shape = (size(4), size(3), size(2))
     one, two = (_sum(b, b.tensor(n, *shape)) for n in "xy")
     return b.result(b.cell(ADD, {one: "nm", two: "nm"}))
 
 
-def _sum_of_adds_example(size: Sizes) -> Graph:
-    b = Sketch("sum_of_adds")
+def _sum_of_adds_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("sum_of_adds")
     shape = (size(4), size(3), size(2))
     return b.result(_sum(b, b.cell(ADD, {b.tensor("x", *shape): "pmn", b.tensor("y", *shape): "pmn"})))
 
 
-def _into_example(size: Sizes) -> Graph:
-    b = Sketch("sum_into_contract")
+def _into_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("sum_into_contract")
     x = b.tensor("x", size(4), size(3), size(2))
     w = b.tensor("w", b.shape(x)[2], size(5), role="parameter")
     return b.result(b.contract("km,kp->mp", _sum(b, x), w))
 
 
-def _out_example(size: Sizes) -> Graph:
-    b = Sketch("sum_out_of_contract")
+def _out_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("sum_out_of_contract")
     x = b.tensor("x", size(4), size(3), size(2))
     w = b.tensor("w", b.shape(x)[2], size(5), role="parameter")
     return b.result(b.contract("pmk,kn->mn", x, w))
 
 
-def _of_contract_example(size: Sizes) -> Graph:
-    b = Sketch("sum_of_contract")
+def _of_contract_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("sum_of_contract")
     x = b.tensor("x", size(4), size(3), size(2))
     w = b.tensor("w", size(5), b.shape(x)[2], role="parameter")
     return b.result(_sum(b, b.contract("pmk,nk->pmn", x, w)))

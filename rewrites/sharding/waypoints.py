@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, computed, op, pick, rest, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, computed, op, pick, rest, tensor
 from tapestry.teg.graph import Graph
 from tapestry.teg.signature import PARALLEL
 
@@ -33,14 +33,14 @@ def _through(m: Match) -> Sequence[Op]:
     return [op("waypoint", made)]
 
 
-def _made_example(size: Sizes) -> Graph:
-    b = Sketch("waypoint")
+def _made_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("waypoint")
     y = b.contract("mk,kn->mn", b.tensor("x", size(4), 6), b.tensor("w", 6, size(5), role="parameter"))
     return b.result(b.cell(("tanh", ("input", 0)), {y: "mn"}))
 
 
-def _removed_example(size: Sizes) -> Graph:
-    b = Sketch("remove_waypoint")
+def _removed_example(size: ExampleSizes) -> Graph:
+    b = ExampleBuilder("remove_waypoint")
     stop = b.op("waypoint", b.tensor("x", size(4), size(3)))
     return b.result(b.cell(("tanh", ("input", 0)), {stop: "mn"}))
 

@@ -24,14 +24,14 @@ from tapestry.service.api import (
 )
 from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
-from tapestry.service.api.event_feed import Feed
+from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.health import Metrics, metrics_router
-from tapestry.service.api.instrumentation import Measured
+from tapestry.service.api.instrumentation import Instrumentation
 from tapestry.service.api.keys import KeyRequired
 from tapestry.service.api.limits import BodyLimit
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.problems import add_handlers
-from tapestry.service.api.task_pool import Desk
+from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.dashboard import STATIC, error_page
 from tapestry.service.dashboard import router as dashboard
 from tapestry.service.settings import ServiceSettings
@@ -51,7 +51,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         StoreError: the database cannot be used.
     """
     store = Store(settings.database_url)
-    context = Context(store, settings, Desk(), Feed(store))
+    context = Context(store, settings, TaskPool(), EventFeed(store))
     metrics = Metrics(context)
     app = FastAPI(
         title="Tapestry",
@@ -83,7 +83,7 @@ def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]
     key = [] if settings.api_key is None else [Middleware(KeyRequired, key=settings.api_key)]
     return [
         Middleware(SafeHeaders),
-        Middleware(Measured, metrics=metrics),
+        Middleware(Instrumentation, metrics=metrics),
         Middleware(SameOrigin, hosts=_hosts(settings)),
         *key,
         Middleware(BodyLimit, limits=settings.limits),

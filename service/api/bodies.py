@@ -31,20 +31,20 @@ def _figure(description: str, **schema: float) -> Any:
     return Field(None, description=description, json_schema_extra={**schema})
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """A request body: unknown members are errors, and `1` is no text."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class BudgetBody(Body):
+class BudgetBody(RequestBody):
     """The budget of a search, which ends at the first limit reached. Without any, after ten seconds."""
 
     seconds: float | None = _figure("seconds of searching", exclusiveMinimum=0)
     evaluations: int | None = _figure("plans to evaluate", minimum=1)
 
 
-class RunBody(Body):
+class RunBody(RequestBody):
     """A request for a search."""
 
     graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
@@ -93,7 +93,7 @@ class RunBody(Body):
     )
 
 
-class ExecutionBody(Body):
+class ExecutionBody(RequestBody):
     """A request to run a plan on the device simulator."""
 
     backend: Literal["numpy"] = Field("numpy", description="what computes")
@@ -104,7 +104,7 @@ class ExecutionBody(Body):
 LayoutText = Annotated[str, Field(max_length=20_000)]
 
 
-class DrawingBody(Body):
+class DrawingBody(RequestBody):
     """A request to draw a layout."""
 
     text: LayoutText = Field(description="a layout in any notation", examples=["f32[3,5]{1,0:T(2,2)}"])
@@ -125,7 +125,7 @@ class LayoutBody(DrawingBody):
 Place = Annotated[str, Field(max_length=20_000)]
 
 
-class MoveBody(Body):
+class MoveBody(RequestBody):
     """A rule at a place, or at several tied places, with a choice, as in a list of moves."""
 
     rule: Text
@@ -133,7 +133,7 @@ class MoveBody(Body):
     choice: Text = ""
 
 
-class RewriteBody(Body):
+class RewriteBody(RequestBody):
     """A request to rewrite a program. With no members, it is simplified by all rules that end by themselves."""
 
     rules: list[Text] | None = Field(

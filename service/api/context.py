@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from tapestry.service.api.event_feed import Feed
-from tapestry.service.api.task_pool import Desk
+from tapestry.service.api.event_feed import EventFeed
+from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
 
@@ -19,8 +19,8 @@ class Context:
 
     store: Store
     settings: ServiceSettings
-    desk: Desk
-    feed: Feed
+    desk: TaskPool
+    feed: EventFeed
 
     def close(self) -> None:
         """Release all resources: end the event streams and the pool's processes, close the connections."""

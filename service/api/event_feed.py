@@ -53,7 +53,7 @@ class _Channel:
         self.news = asyncio.Event()
 
 
-class Feed:
+class EventFeed:
     """The events of runs as they are recorded, for any number of viewers."""
 
     def __init__(self, store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapestry.costmodel.objectives import OBJECTIVES
-from tapestry.service.layouts import described, read_layout
+from tapestry.service.layouts import describe, read_layout
 from tapestry.service.presentation import objective_document
 
 GRAPH_ID = "cce335828c20a0d57a49e48fce077c75"
@@ -138,7 +138,7 @@ _EXECUTION = {
         "trace": f"/v1/executions/{EXECUTION_ID}/trace",
     },
 }
-_LAYOUT = described(read_layout("f32[3,5]{1,0:T(2,2)}"), at=(2, 3), offset=23)
+_LAYOUT = describe(read_layout("f32[3,5]{1,0:T(2,2)}"), at=(2, 3), offset=23)
 
 _MOVE = {"rule": "fuse_after_contract", "place": "active", "choice": ""}
 _RULE = {

@@ -163,7 +163,7 @@ def _brief(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "summary": kept or None}
 
 
-def _answer(parts: Context, saved: tasks.Saved) -> Response:
+def _answer(parts: Context, saved: tasks.SaveResult) -> Response:
     if saved.faults:
         status, code = (413, "too_large") if saved.is_too_large else (422, "invalid_graph")
         raise Problem(status, code, f"this is no program: {saved.faults[0].detail}", saved.faults)

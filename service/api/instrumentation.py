@@ -20,7 +20,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 log = logging.getLogger("tapestry.api")
 
 
-class Measured:
+class Instrumentation:
     """Middleware that gives each request an id, a measurement and a log line; unhandled exceptions become a 500."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

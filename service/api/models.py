@@ -79,7 +79,7 @@ class RuleAnswer(Answer):
     summary: str
 
 
-class OffersAnswer(Answer):
+class CandidateMovesAnswer(Answer):
     """A page of the candidate moves of a program."""
 
     graph_id: str
@@ -278,7 +278,7 @@ class ExplainedStep(Answer):
     )
 
 
-class StoryAnswer(Answer):
+class BlockHistoryAnswer(Answer):
     """The origin of one block."""
 
     events: list[int] = Field(description="places in `events`, counted from 0")
@@ -300,7 +300,7 @@ class ExplanationAnswer(Answer):
     )
     rules: dict[str, str] = Field(description="what each rule does, in a line")
     events: list[dict[str, Any]] = Field(description="what one move did to one block")
-    blocks: dict[str, StoryAnswer]
+    blocks: dict[str, BlockHistoryAnswer]
 
 
 class CatalogueAnswer(Answer):
@@ -309,7 +309,7 @@ class CatalogueAnswer(Answer):
     items: list[dict[str, Any]]
 
 
-class LyingAnswer(Answer):
+class ElementPositionAnswer(Answer):
     """An element, or padding, at its place in a layout."""
 
     coordinates: list[int] | None = Field(description="null where there is padding")
@@ -337,8 +337,8 @@ class LayoutAnswer(Answer):
     size_bytes: int
     padding_bytes: int
     padding_share: float
-    element: LyingAnswer | None = Field(description="where the element at the coordinates lies")
-    slot: LyingAnswer | None = Field(description="what lies at the offset")
+    element: ElementPositionAnswer | None = Field(description="where the element at the coordinates lies")
+    slot: ElementPositionAnswer | None = Field(description="what lies at the offset")
 
 
 class HealthAnswer(Answer):

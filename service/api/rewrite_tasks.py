@@ -11,13 +11,13 @@ from tapestry.rewrites.preparation import prepared
 from tapestry.service.api.tasks import store_at
 from tapestry.service.graphs import graph_flops, summarise
 from tapestry.service.requests import Fault, InvalidRequest
-from tapestry.service.rewriting import Asked, listing, rewritten, stage_documents
+from tapestry.service.rewriting import RewriteRequest, listing, rewritten, stage_documents
 from tapestry.service.store import Rewriting
 from tapestry.teg.graph import Graph
 
 
 @dataclass(frozen=True)
-class Made:
+class RewriteResult:
     """The result of a rewrite: ids of the programs, with a report; or the reasons why nothing was done."""
 
     id: str = ""
@@ -29,7 +29,7 @@ class Made:
 
 
 def list_moves(
-    graph_id: str, asked: Asked, first: int, limit: int, url: str
+    graph_id: str, asked: RewriteRequest, first: int, limit: int, url: str
 ) -> tuple[dict[str, Any], tuple[Fault, ...]]:
     """Return a page of the candidate moves of a program, or the reasons why there is none."""
     try:
@@ -38,17 +38,19 @@ def list_moves(
         return {}, error.faults
 
 
-def rewrite(graph_id: str, asked: Asked, name: str | None, url: str, most_blocks: int) -> Made:
+def rewrite(
+    graph_id: str, asked: RewriteRequest, name: str | None, url: str, most_blocks: int
+) -> RewriteResult:
     """Rewrite a program and store the result with its derivation."""
     store = store_at(url)
     given = store.graphs.load(graph_id)
     try:
         done = rewritten(given, asked)
     except InvalidRequest as error:
-        return Made(faults=error.faults)
+        return RewriteResult(faults=error.faults)
     if len(done.graph.blocks) > most_blocks:
         said = f"the rewritten program has {len(done.graph.blocks):,} blocks; at most {most_blocks:,} are kept here"
-        return Made(faults=(Fault("", said),), is_too_large=True)
+        return RewriteResult(faults=(Fault("", said),), is_too_large=True)
     graph = done.graph if name is None else replace(done.graph, name=name)
     moves = [move.to_json() for move in done.moves]
     now = datetime.now(UTC)
@@ -67,4 +69,4 @@ def rewrite(graph_id: str, asked: Asked, name: str | None, url: str, most_blocks
         "flops": {"before": graph_flops(given), "after": graph_flops(after)},
         "stages": stage_documents(done),
     }
-    return Made(kept, before, is_new, report)
+    return RewriteResult(kept, before, is_new, report)

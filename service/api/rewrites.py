@@ -17,11 +17,11 @@ from tapestry.service.api.bodies import RewriteBody
 from tapestry.service.api.context import Parts
 from tapestry.service.api.graphs import graph_document
 from tapestry.service.api.limits import body_of
-from tapestry.service.api.models import GraphHistoryAnswer, OffersAnswer, RewriteAnswer
+from tapestry.service.api.models import CandidateMovesAnswer, GraphHistoryAnswer, RewriteAnswer
 from tapestry.service.api.openapi_parts import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.requests import Fault
-from tapestry.service.rewriting import KINDS, Asked
+from tapestry.service.rewriting import KINDS, RewriteRequest
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
@@ -36,7 +36,9 @@ SAVED: Answers = {
 Names = Annotated[str, Field(max_length=2000, pattern=r"^[A-Za-z0-9_., -]*$")]
 
 
-@router.get("/{graph_id}/rewrites", response_model=OffersAnswer, responses=KEPT | problems(404, 422, 503))
+@router.get(
+    "/{graph_id}/rewrites", response_model=CandidateMovesAnswer, responses=KEPT | problems(404, 422, 503)
+)
 def list_offers(
     graph_id: GraphId,
     request: Request,
@@ -61,7 +63,7 @@ def list_offers(
     it stands: by `POST` with it among `moves`.
     """
     summary = parts.store.graphs.get(graph_id)
-    asked = Asked(_names("rules", rules), _names("families", families), kind)
+    asked = RewriteRequest(_names("rules", rules), _names("families", families), kind)
     url = parts.settings.database_url
     told, faults = parts.desk.do(rewrite_tasks.list_moves, graph_id, asked, after, limit, url)
     _refuse([replace(f, pointer=f"#query{f.pointer}") for f in faults])
@@ -83,7 +85,9 @@ def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Respons
     """
     parts.store.graphs.get(graph_id)
     moves = None if body.moves is None else [move.model_dump() for move in body.moves]
-    asked = Asked(body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare)
+    asked = RewriteRequest(
+        body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare
+    )
     url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
     made = parts.desk.do(rewrite_tasks.rewrite, graph_id, asked, body.name, url, most)
     if made.is_too_large:

@@ -27,7 +27,7 @@ from tapestry.service.api.openapi_parts import (
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import objective_document, shown_plan_document
-from tapestry.service.requests import Asked, Fault, InvalidRequest, check_request
+from tapestry.service.requests import CheckedRequest, Fault, InvalidRequest, check_request
 from tapestry.service.store import RunRequest, RunSummary, UnknownId
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -164,7 +164,7 @@ def _links(run_id: str) -> dict[str, str]:
 def _checked(body: RunBody, parts: Context) -> RunRequest:
     """Check that a request can be carried out (names, bounds, references) and return it."""
     fields = body.model_dump(exclude={"budget"})
-    asked = Asked(**fields, seconds=body.budget.seconds, evaluations=body.budget.evaluations)
+    asked = CheckedRequest(**fields, seconds=body.budget.seconds, evaluations=body.budget.evaluations)
     faults = list(_references(body, parts))
     try:
         request = check_request(asked, parts.settings.limits)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 log = logging.getLogger("tapestry.desk")
 
 
-class Desk:
+class TaskPool:
     """A pool of worker processes that run tasks; `do` may be called from any thread, and waits."""
 
     def __init__(self, seats: int = SEATS, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE) -> None:

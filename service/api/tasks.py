@@ -14,12 +14,13 @@ from typing import Any
 
 from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.layouts.drawing import svg_of
-from tapestry.optimizer import StaleHistory, explain, searched
+from tapestry.optimizer import StaleHistory, canonicalize, explain
 from tapestry.optimizer.run.optimize import check_pins, compile_pinned
 from tapestry.rewrites import Provenance
-from tapestry.service.explaining import explanation_document, moves_of, stories_document
+from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.graphs import PYTORCH, STABLEHLO, summarise
-from tapestry.service.layouts import LayoutFaults, described, drawn, read_layout
+from tapestry.service.layouts import LayoutFaults, describe, read_layout
+from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.requests import Fault, escape
 from tapestry.service.store import Store, mesh_of
 from tapestry.teg.document import DocumentError, dumps
@@ -29,9 +30,9 @@ from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_sta
 from tapestry.teg.importers.failure import ExternalDataError
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import materialise
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.validate import InvalidGraph
+from tapestry.teg.validate import InvalidGraphError
 
 MOST_FAULTS = 100
 LONGEST_NAME = 200
@@ -41,7 +42,7 @@ DOT_BLOCKS = 2000
 
 
 @dataclass(frozen=True)
-class Saved:
+class SaveResult:
     """The result of storing an uploaded program: its id, or the faults for which it was refused."""
 
     id: str = ""
@@ -56,12 +57,12 @@ def store_at(url: str) -> Store:
     return Store(url)
 
 
-def save_document(path: str, url: str, blocks: int, size: int) -> Saved:
+def save_document(path: str, url: str, blocks: int, size: int) -> SaveResult:
     """Store the program of a TEG document in a private file."""
     return _save(lambda: _document(Path(path), size), url, blocks, "")
 
 
-def save_file(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> Saved:
+def save_file(path: str, url: str, blocks: int, dims: Mapping[str, int], name: str) -> SaveResult:
     """Store the program in a private file, whose suffix specifies its format; no other file is read."""
     return _save(lambda: _program(Path(path), dims, name), url, blocks, "/file")
 
@@ -84,34 +85,34 @@ def _document(path: Path, size: int) -> Graph:
     return from_json(path.read_bytes(), max_bytes=size)
 
 
-def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> Saved:
+def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveResult:
     """Store a program. Input from outside may break its reader in any way: each failure is a fault of the input."""
     try:
         graph = read()
         if len(graph.blocks) > most:
             said = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
-            return Saved(faults=(Fault(where, said),), is_too_large=True)
+            return SaveResult(faults=(Fault(where, said),), is_too_large=True)
         if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
             said = f"its name is not printable, or has more than {LONGEST_NAME} characters"
-            return Saved(faults=(Fault(where or "/name", said),))
+            return SaveResult(faults=(Fault(where or "/name", said),))
         summary = summarise(graph).to_json()
-    except (DocumentError, InvalidGraph, InvalidLoom) as error:
+    except (DocumentError, InvalidGraphError, InvalidLoom) as error:
         found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
-        return Saved(faults=tuple(found))
+        return SaveResult(faults=tuple(found))
     except ExternalDataError as error:
         said = (
             f"the data of {error.where} lies in another file, which is not read here; put it into the program"
         )
-        return Saved(faults=(Fault(where, said),))
+        return SaveResult(faults=(Fault(where, said),))
     except ImportFailure as error:
         # The importer speaks to people at a command line.
         said = " ".join(str(error).split()).replace("--dim ", "-F dims=")
-        return Saved(faults=(Fault(where, said),))
+        return SaveResult(faults=(Fault(where, said),))
     except Exception as error:
         said = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
-        return Saved(faults=(Fault(where, " ".join(said.split())),))
+        return SaveResult(faults=(Fault(where, " ".join(said.split())),))
     saved = store_at(url).graphs.save(graph, datetime.now(UTC), summary)
-    return Saved(saved.id, saved.is_new)
+    return SaveResult(saved.id, saved.is_new)
 
 
 def pointer_of(path: str) -> str:
@@ -138,7 +139,7 @@ def faults_of_pins(
     graph_id: str, pins: Mapping[str, str], mesh: Mapping[str, Any], url: str
 ) -> tuple[Fault, ...]:
     """Find the pins that name no site of the program, or that no strategy on this mesh leads to."""
-    graph = searched(store_at(url).graphs.load(graph_id))
+    graph = canonicalize(store_at(url).graphs.load(graph_id))
     faults = []
     for site, spec in pins.items():
         try:
@@ -165,7 +166,7 @@ def render_explicit(key: int, run_id: str, url: str, limit: int) -> str:
     plan = store.plans.load(key)
     try:
         explicit = expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))
-        graph = materialise(explicit, limit).graph
+        graph = materialize(explicit, limit).graph
     except ValueError as error:
         return " ".join(str(error).split())
     store.plans.save_artifact(
@@ -179,7 +180,7 @@ def render_explanation(plan_id: str, url: str) -> str:
     store = store_at(url)
     plan = store.plans.get(plan_id)
     request = store.runs.request(plan.run_id)
-    graph, moves = searched(store.graphs.load(request.graph_id)), moves_of(plan.moves)
+    graph, moves = canonicalize(store.graphs.load(request.graph_id)), moves_of(plan.moves)
     try:
         told = explain(
             graph, moves, mesh_of(request.mesh), compute_dtype=request.compute_dtype, ablation=True
@@ -189,7 +190,7 @@ def render_explanation(plan_id: str, url: str) -> str:
     document = {
         "plan": plan.public_id,
         **explanation_document(told, request.objectives, plan.cost),
-        **stories_document(Provenance(graph, moves)),
+        **block_histories_document(Provenance(graph, moves)),
     }
     content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
     store.plans.save_artifact(plan.key, EXPLANATION, gzip.compress(content, 6, mtime=0), datetime.now(UTC))
@@ -206,7 +207,7 @@ def describe_layout(
 ) -> tuple[dict[str, Any], tuple[Fault, ...]]:
     """Return the description of a layout, or the faults of its text."""
     try:
-        return described(read_layout(text, dtype), at, offset), ()
+        return describe(read_layout(text, dtype), at, offset), ()
     except LayoutFaults as error:
         return {}, tuple(Fault(*fault) for fault in error.faults)
 
@@ -214,6 +215,6 @@ def describe_layout(
 def draw_layout(text: str, dtype: str | None) -> tuple[str, tuple[Fault, ...]]:
     """Draw a layout as SVG, or return the faults for which there is no picture of it."""
     try:
-        return svg_of(drawn(read_layout(text, dtype))), ()
+        return svg_of(diagram_of(read_layout(text, dtype))), ()
     except LayoutFaults as error:
         return "", tuple(Fault(*fault) for fault in error.faults)

@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Event:
+class ServerEvent:
     """One event of a run, with the number that the service gives it."""
 
     number: int
@@ -67,7 +67,7 @@ class Client:
     def plan(self, plan_id: str) -> dict[str, Any]:
         return self._json("GET", f"/v1/plans/{plan_id}")
 
-    def events(self, run_id: str, after: int = 0) -> Iterator[Event]:
+    def events(self, run_id: str, after: int = 0) -> Iterator[ServerEvent]:
         """Yield the events of a run until it ends; a lost connection is resumed after the last event received."""
         lost_s = 0.0
         while True:
@@ -82,7 +82,7 @@ class Client:
                     raise CommandError(f"the service does not answer any more: {error}", INTERNAL) from error
                 time.sleep(RETRY_S)
 
-    def _stream(self, run_id: str, after: int) -> Iterator[Event]:
+    def _stream(self, run_id: str, after: int) -> Iterator[ServerEvent]:
         headers = {"Last-Event-ID": str(after)}
         with self._http.stream("GET", f"/v1/runs/{run_id}/events", headers=headers) as response:
             if response.is_error:
@@ -94,7 +94,9 @@ class Client:
                 if line and name:
                     fields[name] = value.removeprefix(" ")
                 elif not line and "data" in fields:
-                    yield Event(int(fields["id"]), fields.get("event", "message"), json.loads(fields["data"]))
+                    yield ServerEvent(
+                        int(fields["id"]), fields.get("event", "message"), json.loads(fields["data"])
+                    )
                     fields = {}
 
     def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:

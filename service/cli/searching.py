@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tapestry.hardware import CatalogueError, Mesh, load_mesh
+from tapestry.hardware import CatalogError, Mesh, load_mesh
 from tapestry.optimizer import Budget, Plan, ProcessIslands, Result, optimize
-from tapestry.service.checking import Checked, check_frontier
+from tapestry.service.checking import CheckResults, check_frontier
 from tapestry.service.cli.errors import INTERNAL, INTERRUPTED, CommandError
 from tapestry.service.cli.interrupts import stop_on_interrupt
 from tapestry.service.cli.progress import Reporter
@@ -55,7 +55,7 @@ class Outcome:
 
     request: Request
     result: Result
-    checked: Checked
+    checked: CheckResults
     created_at: datetime
 
     @property
@@ -83,7 +83,7 @@ def read_mesh(name_or_path: str) -> Mesh:
     """Load a mesh by name or file."""
     try:
         return load_mesh(name_or_path)
-    except CatalogueError as error:
+    except CatalogError as error:
         raise CommandError(str(error)) from error
 
 

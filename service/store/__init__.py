@@ -4,11 +4,11 @@ from tapestry.service.store.codec import mesh_of, mesh_to_document
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import (
     Cursor,
-    Execution,
     FinishedRun,
     GraphSummary,
     Idempotency,
     Job,
+    NewExecution,
     Rewriting,
     RunEvent,
     RunRequest,
@@ -19,7 +19,7 @@ from tapestry.service.store.records import (
     StoredPlan,
     StoredRun,
     Submitted,
-    WorkerBeat,
+    WorkerHeartbeat,
 )
 from tapestry.service.store.sessions import (
     AlreadyEnded,
@@ -34,13 +34,13 @@ from tapestry.service.store.store import Store
 __all__ = [
     "AlreadyEnded",
     "Cursor",
-    "Execution",
     "FinishedRun",
     "GraphSummary",
     "Idempotency",
     "Job",
     "KeyReused",
     "LeaseLost",
+    "NewExecution",
     "QueueFull",
     "Rewriting",
     "RunEvent",
@@ -56,7 +56,7 @@ __all__ = [
     "Submitted",
     "UnknownId",
     "Unreadable",
-    "WorkerBeat",
+    "WorkerHeartbeat",
     "mesh_of",
     "mesh_to_document",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from tapestry.hardware import Mesh, mesh_from_dict
-from tapestry.optimizer import Plan, searched
+from tapestry.optimizer import Plan, canonicalize
 from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import OPTIONS, RunRequest, RunSummary, StoredPlan
@@ -120,7 +120,7 @@ def plan_of(
     """
     history = tuple(Move.from_json(move) for move in moves)
     try:
-        rewritten = replay(searched(graph), [move for move in history if is_structural(move)])
+        rewritten = replay(canonicalize(graph), [move for move in history if is_structural(move)])
     except (StaleMove, RuleError) as error:
         raise Unreadable(f"the stored plan cannot be made again here: {error}; {LACKING}") from error
     return Plan(rewritten, placements_from_document(placements), history, dict(cost), feasible)

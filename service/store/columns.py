@@ -23,7 +23,7 @@ def json_text(value: Any) -> str:
         raise NotJson(str(error)) from error
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcDateTime(TypeDecorator[datetime]):
     """A timestamp in UTC; SQLite stores no time zones, so the zone is added again on reading."""
 
     impl = DateTime(timezone=True)
@@ -38,7 +38,7 @@ class Moment(TypeDecorator[datetime]):
         return None if value is None else value.replace(tzinfo=UTC) if value.tzinfo is None else value
 
 
-class PackedJson(TypeDecorator[Any]):
+class CompressedJson(TypeDecorator[Any]):
     """A JSON value stored as gzipped text: placements and traces are repetitive."""
 
     impl = LargeBinary

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, LargeBinary, Row, insert, select, type_coerce
 
 from tapestry.service.store.queue import submit
-from tapestry.service.store.records import Execution, Idempotency, StoredExecution, Submitted
+from tapestry.service.store.records import Idempotency, NewExecution, StoredExecution, Submitted
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionRow, PlanRow
 
@@ -82,7 +82,7 @@ class Executions:
                 idempotency=idempotency,
             )
 
-    def save(self, plan_key: int, execution: Execution) -> str:
+    def save(self, plan_key: int, execution: NewExecution) -> str:
         """Store the results of an execution of a stored plan; return its id."""
         row = ended_values(plan_key, execution)
         with self._database.writing() as connection:
@@ -128,7 +128,7 @@ def _put(connection: Connection, row: Mapping[str, Any]) -> None:
     connection.execute(insert(ExecutionRow).values(row))
 
 
-def ended_values(plan_key: int, execution: Execution) -> dict[str, Any]:
+def ended_values(plan_key: int, execution: NewExecution) -> dict[str, Any]:
     """Build the row of an execution that has ended."""
     return {
         "id": secrets.token_hex(6),
@@ -140,7 +140,7 @@ def ended_values(plan_key: int, execution: Execution) -> dict[str, Any]:
     }
 
 
-def outcome_values(execution: Execution) -> dict[str, Any]:
+def outcome_values(execution: NewExecution) -> dict[str, Any]:
     """Build the columns of an execution's row that hold its results."""
     return {
         "backend": execution.backend,

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
-from tapestry.service.lifecycle import Event, Status, step
+from tapestry.service.lifecycle import Event, Status, next_status
 from tapestry.service.store.codec import plan_values
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.queue import append_event, append_status, waiting
-from tapestry.service.store.records import Execution, Job, Kind, RunUpdate
+from tapestry.service.store.records import Job, Kind, NewExecution, RunUpdate
 from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
 from tapestry.service.store.tables import (
     CheckpointRow,
@@ -126,7 +126,7 @@ class Jobs:
         lease_s: float,
         plan_id: str,
         verified: Mapping[str, Any],
-        execution: Execution | None,
+        execution: NewExecution | None,
     ) -> None:
         """Store the results of the checks of a plan, and the execution by which it was checked."""
         with self._fenced(job, now, lease_s, barren=0) as connection:
@@ -170,7 +170,7 @@ class Jobs:
         now: datetime,
         event: Event,
         *,
-        execution: Execution | None = None,
+        execution: NewExecution | None = None,
         problem: Mapping[str, Any] | None = None,
         verified: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -240,7 +240,7 @@ def _move(connection: Connection, job: Job, event: Event, now: datetime, phase: 
     """Set the next status of a job, by its life cycle; for a run also write an event."""
     table: type[RunRow] | type[ExecutionRow] = RunRow if job.kind == "run" else ExecutionRow
     status = cast(Status, connection.scalar(select(table.status).where(table.id == job.subject)))
-    changes: dict[str, Any] = {"status": step(status, event)}
+    changes: dict[str, Any] = {"status": next_status(status, event)}
     if job.kind == "run" and phase is not None:
         changes["phase"] = phase
     connection.execute(update(table).where(table.id == job.subject).values(changes))

@@ -66,7 +66,7 @@ class SavedGraph:
 
 
 @dataclass(frozen=True)
-class Execution:
+class NewExecution:
     """An execution of a plan on the simulator: `counts` and `verified` as JSON, `trace` in Perfetto's format."""
 
     backend: str
@@ -90,7 +90,7 @@ class FinishedRun:
     versions: Mapping[str, str]
     host: Mapping[str, Any]
     verified: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    executions: Mapping[str, Execution] = field(default_factory=dict)
+    executions: Mapping[str, NewExecution] = field(default_factory=dict)
     rules: Sequence[str] | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
     compute_dtype: str | None = None
@@ -261,7 +261,7 @@ class RunUpdate:
 
 
 @dataclass(frozen=True)
-class WorkerBeat:
+class WorkerHeartbeat:
     """A heartbeat of a worker."""
 
     name: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, delete, insert, select, update
 
-from tapestry.service.lifecycle import is_ended, step
+from tapestry.service.lifecycle import is_ended, next_status
 from tapestry.service.store.codec import graph_values, run_summary, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.finished import put_finished, requested_values
@@ -223,7 +223,7 @@ class Runs:
             before = _one(connection, run_id)
             if is_ended(before.status):
                 raise AlreadyEnded(f"run {run_id} has ended ({before.status}); there is nothing to cancel")
-            after = step(before.status, "cancel_requested")
+            after = next_status(before.status, "cancel_requested")
             if is_ended(after):
                 ended = {"status": after, "phase": "done", "stopped": "cancelled", "ended_at": now}
                 connection.execute(update(RunRow).where(RunRow.id == run_id).values(ended))

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tapestry.service.lifecycle import STATUSES
-from tapestry.service.store.columns import Moment, PackedJson
+from tapestry.service.store.columns import CompressedJson, UtcDateTime
 
 CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -60,7 +60,7 @@ class GraphRow(Base):
     lacks_values: Mapped[bool]
     is_given: Mapped[bool]
     summary: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
     __table_args__ = (Index(None, "created_at", "id"),)
 
@@ -73,8 +73,8 @@ class RewriteRow(Base):
     graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"), primary_key=True)
     source_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"), primary_key=True)
     part: Mapped[str] = mapped_column(String(16), primary_key=True)
-    moves: Mapped[list[dict[str, Any]]] = mapped_column(PackedJson)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    moves: Mapped[list[dict[str, Any]]] = mapped_column(CompressedJson)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class RunRow(Base):
@@ -115,9 +115,9 @@ class RunRow(Base):
     versions: Mapped[dict[str, str]] = mapped_column(JSON)
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
     last_event: Mapped[int] = mapped_column(Integer)
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    started_at: Mapped[datetime | None] = mapped_column(Moment)
-    ended_at: Mapped[datetime | None] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),
@@ -144,8 +144,8 @@ class PlanRow(Base):
     cost: Mapped[dict[str, float]] = mapped_column(JSON)
     devices: Mapped[str] = mapped_column(Text)
     move_count: Mapped[int] = mapped_column(Integer)
-    moves: Mapped[list[dict[str, Any]]] = mapped_column(PackedJson)
-    placements: Mapped[dict[str, Any]] = mapped_column(PackedJson)
+    moves: Mapped[list[dict[str, Any]]] = mapped_column(CompressedJson)
+    placements: Mapped[dict[str, Any]] = mapped_column(CompressedJson)
     verified: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
     __table_args__ = (UniqueConstraint("run_id", "plan_id"), Index(None, "run_id", "on_frontier"))
@@ -184,7 +184,7 @@ class EventRow(Base):
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     kind: Mapped[str] = mapped_column(String(16))
     data: Mapped[Any] = mapped_column(JSON)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ExecutionRow(Base):
@@ -201,9 +201,9 @@ class ExecutionRow(Base):
     counts: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     verified: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    trace: Mapped[dict[str, Any] | None] = mapped_column(PackedJson)
-    created_at: Mapped[datetime] = mapped_column(Moment)
-    ended_at: Mapped[datetime | None] = mapped_column(Moment)
+    trace: Mapped[dict[str, Any] | None] = mapped_column(CompressedJson)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     __table_args__ = (CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),)
 
@@ -223,7 +223,7 @@ class LeaseRow(Base):
     attempt: Mapped[int] = mapped_column(Integer)
     barren: Mapped[int] = mapped_column(Integer)
     cancel_requested: Mapped[bool]
-    expires_at: Mapped[datetime | None] = mapped_column(Moment)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class CheckpointRow(Base):
@@ -233,7 +233,7 @@ class CheckpointRow(Base):
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     saved: Mapped[bytes] = mapped_column(LargeBinary)
-    updated_at: Mapped[datetime] = mapped_column(Moment)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class IdempotencyRow(Base):
@@ -245,7 +245,7 @@ class IdempotencyRow(Base):
     key: Mapped[str] = mapped_column(String(255), primary_key=True)
     fingerprint: Mapped[str] = mapped_column(String(64))
     subject: Mapped[str] = mapped_column(String(32))
-    created_at: Mapped[datetime] = mapped_column(Moment, index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 
 class ArtifactRow(Base):
@@ -256,7 +256,7 @@ class ArtifactRow(Base):
     plan_key: Mapped[int] = mapped_column(ForeignKey("plans.key", ondelete="CASCADE"), primary_key=True)
     kind: Mapped[str] = mapped_column(String(32), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
-    created_at: Mapped[datetime] = mapped_column(Moment)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class WorkerRow(Base):
@@ -269,4 +269,4 @@ class WorkerRow(Base):
     pid: Mapped[int] = mapped_column(Integer)
     status: Mapped[str] = mapped_column(String(16))
     subject: Mapped[str | None] = mapped_column(String(16))
-    seen_at: Mapped[datetime] = mapped_column(Moment)
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)

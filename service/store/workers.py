@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import delete, insert, select, update
 
-from tapestry.service.store.records import WorkerBeat
+from tapestry.service.store.records import WorkerHeartbeat
 from tapestry.service.store.sessions import Database
 from tapestry.service.store.tables import WorkerRow
 
@@ -36,11 +36,11 @@ class Workers:
             if connection.execute(again).rowcount == 0:
                 connection.execute(insert(WorkerRow).values(name=name, **said))
 
-    def alive(self, since: datetime) -> tuple[WorkerBeat, ...]:
+    def alive(self, since: datetime) -> tuple[WorkerHeartbeat, ...]:
         """Return the workers that have sent a heartbeat since then."""
         query = select(*_COLUMNS).where(WorkerRow.seen_at >= since).order_by(WorkerRow.name)
         with self._database.reading() as connection:
-            return tuple(WorkerBeat(*row) for row in connection.execute(query))
+            return tuple(WorkerHeartbeat(*row) for row in connection.execute(query))
 
     def gone(self, name: str) -> None:
         """Remove a worker that has ended."""

@@ -13,16 +13,16 @@ from typing import Any
 from tapestry.hardware import Mesh
 from tapestry.optimizer import Plan, ProcessIslands
 from tapestry.service.checking import execute_plan, fits_in_memory, reference_values
-from tapestry.service.store import Execution, Store, StoredExecution, mesh_of
+from tapestry.service.store import NewExecution, Store, StoredExecution, mesh_of
 from tapestry.service.verdicts import is_refuted, with_suspects
-from tapestry.service.worker.heartbeat import Drained, Held
+from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.teg.graph import Graph
 
 POLL_S = 0.25
 LONGEST_S = 600.0
 
 
-class Refused(ValueError):
+class ExecutionRefused(ValueError):
     """Error raised when the execution cannot be done here; the message contains the reason and the remedy."""
 
 
@@ -31,7 +31,7 @@ class Cancelled(Exception):
 
 
 @dataclass(frozen=True)
-class Order:
+class ExecutionRequest:
     """A requested execution: a plan of a program on a mesh, with seeded values or counting alone."""
 
     plan: Plan
@@ -42,7 +42,7 @@ class Order:
     seed: int
 
 
-def carry_out(order: Order) -> Execution:
+def carry_out(order: ExecutionRequest) -> NewExecution:
     """Run the plan and compare with the reference; a pure function, for a process of its own."""
     inputs = reference = None
     if order.values:
@@ -53,7 +53,7 @@ def carry_out(order: Order) -> Execution:
     return record
 
 
-def execute(order: Order, held: Held) -> Execution:
+def execute(order: ExecutionRequest, held: ClaimedJob) -> NewExecution:
     """Execute a request in a process of its own, which ends early if the result is no longer wanted.
 
     Raises:
@@ -61,7 +61,7 @@ def execute(order: Order, held: Held) -> Execution:
         Refused: it does not fit into this machine's memory, or takes too long.
     """
     if order.values and not fits_in_memory([order.plan]):
-        raise Refused(
+        raise ExecutionRefused(
             f"the plan's devices hold {order.plan.cost['total_memory_bytes']:,} B in all, more than half of this "
             'machine\'s memory; count without values instead ("values": false)'
         )
@@ -72,16 +72,16 @@ def execute(order: Order, held: Held) -> Execution:
         said = (
             "executing the plan ended its process, perhaps for want of memory; count without values instead"
         )
-        raise Refused(said) from None
+        raise ExecutionRefused(said) from None
     finally:
         process.abandon()
 
 
-def do_execution(store: Store, held: Held) -> None:
+def do_execution(store: Store, held: ClaimedJob) -> None:
     """Execute the plan that the job names and store the results; raises as `execute`."""
     execution = store.executions.get(held.job.subject)
     request = store.runs.request(execution.run_id)
-    order = Order(
+    order = ExecutionRequest(
         store.plans.load(execution.plan_key),
         store.graphs.load(request.graph_id),
         mesh_of(request.mesh),
@@ -94,7 +94,7 @@ def do_execution(store: Store, held: Held) -> None:
     store.jobs.end_execution(held.job, datetime.now(UTC), "finished", execution=record, verified=verified)
 
 
-def _marks(store: Store, execution: StoredExecution, record: Execution) -> dict[int, Mapping[str, Any]]:
+def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> dict[int, Mapping[str, Any]]:
     """Collect the check results, by key, of the refuted plan and of those of its run that share suspects with it."""
     shown = {plan.id: plan for plan in store.runs.frontier(execution.run_id)}
     keys = {plan.id: plan.key for plan in shown.values()} | {execution.plan_id: execution.plan_key}
@@ -106,7 +106,7 @@ def _marks(store: Store, execution: StoredExecution, record: Execution) -> dict[
     return {keys[plan_id]: said for plan_id, said in marks.items()}
 
 
-def _wait(future: Future[Execution], held: Held) -> Execution:
+def _wait(future: Future[NewExecution], held: ClaimedJob) -> NewExecution:
     until = time.monotonic() + LONGEST_S
     while not wait([future], timeout=POLL_S).done:
         held.check()
@@ -115,5 +115,7 @@ def _wait(future: Future[Execution], held: Held) -> Execution:
         if held.is_cancelled:
             raise Cancelled
         if time.monotonic() > until:
-            raise Refused(f"executing the plan took more than {LONGEST_S:g} s; count without values instead")
+            raise ExecutionRefused(
+                f"executing the plan took more than {LONGEST_S:g} s; count without values instead"
+            )
     return future.result()

@@ -19,7 +19,7 @@ class Drained(Exception):
     """Error raised when the worker was requested to end: its current job goes back to the queue."""
 
 
-class Held:
+class ClaimedJob:
     """A claimed job, with flags for its cancellation by the user and for the loss of its lease to another worker."""
 
     def __init__(self, job: Job, lease_s: float, draining: threading.Event) -> None:
@@ -44,7 +44,7 @@ class Held:
             raise LeaseLost(f"{self.job.kind} {self.job.subject} belongs to another worker by now")
 
 
-class Heart:
+class Heartbeat:
     """A heartbeat every `beat_s` seconds until `stop()`; `draining` is set when the worker is to end."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Heart:
     ) -> None:
         self._store, self._name, self._draining = store, name, draining
         self._lease_s, self._beat_s = lease_s, beat_s
-        self._held: list[Held] = []
+        self._held: list[ClaimedJob] = []
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heart", daemon=True)
@@ -71,9 +71,9 @@ class Heart:
             log.warning("could not sign off: %s", error)
 
     @contextmanager
-    def hold(self, job: Job) -> Iterator[Held]:
+    def hold(self, job: Job) -> Iterator[ClaimedJob]:
         """Keep a job's lease alive while the block runs."""
-        held = Held(job, self._lease_s, self._draining)
+        held = ClaimedJob(job, self._lease_s, self._draining)
         with self._lock:
             self._held.append(held)
         try:

@@ -18,7 +18,7 @@ from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, Store, StoreError, Unreadable
 from tapestry.service.worker.executing import Cancelled, do_execution
-from tapestry.service.worker.heartbeat import Drained, Heart, Held
+from tapestry.service.worker.heartbeat import ClaimedJob, Drained, Heartbeat
 from tapestry.service.worker.searching import SearchJob
 
 log = logging.getLogger("tapestry.worker")
@@ -48,15 +48,15 @@ class WorkerSettings:
 
 def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> None:
     """Carry out jobs until `draining` is set; the current job then goes back to the queue."""
-    heart = Heart(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
+    heart = Heartbeat(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
     heart.start()
     log.info("worker %s: %d islands", settings.name, settings.islands)
     islands = ProcessIslands(settings.islands)
 
-    def search(held: Held) -> None:
+    def search(held: ClaimedJob) -> None:
         SearchJob(store, held, islands, settings.islands, settings.checkpoint_s).do()
 
-    def execute(held: Held) -> None:
+    def execute(held: ClaimedJob) -> None:
         do_execution(store, held)
 
     runs = _Lane("run", search, store, settings, heart, draining)
@@ -83,10 +83,10 @@ class _Lane:
     def __init__(
         self,
         kind: Literal["run", "execution"],
-        do: Callable[[Held], None],
+        do: Callable[[ClaimedJob], None],
         store: Store,
         settings: WorkerSettings,
-        heart: Heart,
+        heart: Heartbeat,
         draining: threading.Event,
     ) -> None:
         self._kind, self._do, self._store, self._settings = kind, do, store, settings
@@ -111,7 +111,7 @@ class _Lane:
             log.warning("cannot look for work: %s", error)
             return None
 
-    def _attempt(self, held: Held) -> None:
+    def _attempt(self, held: ClaimedJob) -> None:
         """Do a job until it ends, and record how it ended."""
         job = held.job
         log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=_ids(job))

@@ -30,10 +30,10 @@ from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.provenance import host, versions
 from tapestry.service.refusals import refusal_documents
-from tapestry.service.store import Execution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
+from tapestry.service.store import NewExecution, RunRequest, RunUpdate, Store, StoredPlan, mesh_of
 from tapestry.service.verdicts import is_refuted, problem_of, with_suspects
-from tapestry.service.worker.executing import Cancelled, Order, Refused, execute
-from tapestry.service.worker.heartbeat import Drained, Held
+from tapestry.service.worker.executing import Cancelled, ExecutionRefused, ExecutionRequest, execute
+from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.teg.graph import Graph
 
 log = logging.getLogger("tapestry.worker")
@@ -43,7 +43,7 @@ UNCHECKED = {"values": {"executed": False}}
 
 
 @dataclass(frozen=True)
-class Task:
+class SearchInput:
     """The input of a run's job: the request, the program and the mesh."""
 
     request: RunRequest
@@ -53,7 +53,7 @@ class Task:
     islands: int
 
 
-class Shown:
+class PublishedFrontier:
     """The published frontier of a run: the stored plans, as values for the next decision and as plans."""
 
     def __init__(self, store: Store, run_id: str, objectives: Sequence[Objective]) -> None:
@@ -98,18 +98,20 @@ class Shown:
 class SearchJob:
     """One attempt at a run. `do()` returns when the run has ended; every write of it is fenced by the lease."""
 
-    def __init__(self, store: Store, held: Held, pool: Executor, islands: int, checkpoint_s: float) -> None:
+    def __init__(
+        self, store: Store, held: ClaimedJob, pool: Executor, islands: int, checkpoint_s: float
+    ) -> None:
         self._store, self._held, self._pool = store, held, pool
         self._job = held.job
         self._checkpoint_s = checkpoint_s
         self._phase = ""
         self._task = self._read(islands)
-        self._shown = Shown(store, self._job.subject, self._task.objectives)
+        self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
 
-    def _read(self, islands: int) -> Task:
+    def _read(self, islands: int) -> SearchInput:
         request = self._store.runs.request(self._job.subject)
         mesh = mesh_of(request.mesh)
-        return Task(
+        return SearchInput(
             request,
             self._store.graphs.load(request.graph_id),
             mesh,
@@ -264,7 +266,7 @@ class SearchJob:
                 record = execute(self._order(plan), self._held)
             except Cancelled:
                 return
-            except Refused as error:
+            except ExecutionRefused as error:
                 log.warning("run %s: plan %s is only counted: %s", self._job.subject, plan.id, error)
                 counted.append(plan)
             else:
@@ -283,11 +285,13 @@ class SearchJob:
             for plan_id, said in with_suspects(histories, verified).items():
                 self._keep(plan_id, said, None)
 
-    def _order(self, plan: Plan) -> Order:
+    def _order(self, plan: Plan) -> ExecutionRequest:
         task = self._task
-        return Order(plan, task.graph, task.mesh, task.request.compute_dtype, True, task.request.seed)
+        return ExecutionRequest(
+            plan, task.graph, task.mesh, task.request.compute_dtype, True, task.request.seed
+        )
 
-    def _keep(self, plan_id: str, verified: Mapping[str, Any], execution: Execution | None) -> None:
+    def _keep(self, plan_id: str, verified: Mapping[str, Any], execution: NewExecution | None) -> None:
         """Store the check results of a plan; then return the run to the queue if the worker is to end."""
         self._held.check()
         now = datetime.now(UTC)

@@ -14,7 +14,7 @@ from tapestry.teg.encoding import encode_value
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.importers.loom.model import NODES, TAGS, IpfSignature, range_json, signature_json
 from tapestry.teg.issues import listing
-from tapestry.teg.sharding.external_graphs import is_explicit, understand
+from tapestry.teg.sharding.external_graphs import is_explicit, verify_external
 from tapestry.teg.signature import PARALLEL
 from tapestry.teg.zspace import ZRange
 
@@ -33,7 +33,7 @@ def to_loom(graph: Graph) -> dict[str, Any]:
     """
     if not is_explicit(graph):
         return _Writing(graph, {}).run()
-    found = understand(graph)
+    found = verify_external(graph)
     if found.abstract is None:
         raise ValueError(listing(f"the shards of graph {graph.name!r} do not verify", found.issues))
     return _Writing(found.abstract, found.indices).run()

@@ -13,7 +13,7 @@ from tapestry.teg.importers.absorbing import absorb_transpositions
 from tapestry.teg.importers.factoring import Factoring
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.lowering.lower import lower
-from tapestry.teg.importers.torch.annotations import told
+from tapestry.teg.importers.torch.annotations import apply_annotations
 from tapestry.teg.importers.torch.archive import read_archive
 from tapestry.teg.importers.torch.dumps import read_dump
 from tapestry.teg.importers.torch.listing import Listing
@@ -34,7 +34,7 @@ def import_torch(
 ) -> Graph:
     """Import a PyTorch program as a graph; see `teg.importers.from_torch`."""
     listing = read_listing(source, example, name, dims)
-    program = translate(told(listing, roles or {}, carries or {}))
+    program = translate(apply_annotations(listing, roles or {}, carries or {}))
     program = absorb_transpositions(program)
     return lower(program, Factoring(program))
 

@@ -11,7 +11,7 @@ from tapestry.teg.operators.cells import CELLS
 from tapestry.teg.operators.contraction import CONTRACTION
 from tapestry.teg.operators.external import EXTERNALS
 from tapestry.teg.operators.factorizations import FACTORISATIONS
-from tapestry.teg.operators.fused_body import FUSED, Body, read_body
+from tapestry.teg.operators.fused_body import FUSED, FusedBody, read_body
 from tapestry.teg.operators.fusing import fused_operator
 from tapestry.teg.operators.gathering import GATHERING
 from tapestry.teg.operators.joining import JOINING
@@ -71,7 +71,7 @@ def catalogue() -> dict[str, Operator]:
     return known | {FUSED: fused_operator(known)}  # the steps of fused blocks may be those of plug-ins
 
 
-def body_of(definition: Definition) -> Body:
+def body_of(definition: Definition) -> FusedBody:
     """Read the body of a fused block.
 
     Raises:

@@ -19,7 +19,7 @@ Arrays = tuple[np.ndarray, ...]
 REAL = {"complex64": "float32", "complex128": "float64"}
 
 
-class Factorisation(NamedTuple):
+class Factorization(NamedTuple):
     """A function of stacks of matrices `(..., m, n)` with several results.
 
     `results`: their shapes and element types. `option`: a name that may be true or false. `cubic` times m n min(m, n)
@@ -99,12 +99,12 @@ def _svd_types(given: Mapping[str, bool], value: TensorType) -> tuple[TensorType
     )
 
 
-FUNCTIONS: Mapping[str, Factorisation] = {
-    "lu": Factorisation(_lu, ("value",), _lu_types, "", 2 / 3),
-    "qr": Factorisation(_qr, ("value",), _qr_types, "", 4 / 3),
-    "reflect": Factorisation(_reflect, ("reflectors", "scales"), lambda _, v: (v,), "", 4 / 3),
-    "eigh": Factorisation(_eigh, ("value",), _eigh_types, "lower", 9.0),
-    "svd": Factorisation(_svd, ("value",), _svd_types, "full", 12.0),
+FUNCTIONS: Mapping[str, Factorization] = {
+    "lu": Factorization(_lu, ("value",), _lu_types, "", 2 / 3),
+    "qr": Factorization(_qr, ("value",), _qr_types, "", 4 / 3),
+    "reflect": Factorization(_reflect, ("reflectors", "scales"), lambda _, v: (v,), "", 4 / 3),
+    "eigh": Factorization(_eigh, ("value",), _eigh_types, "lower", 9.0),
+    "svd": Factorization(_svd, ("value",), _svd_types, "full", 12.0),
 }
 
 

@@ -24,7 +24,7 @@ class Step(NamedTuple):
     makes: tuple[int, ...]
 
 
-class Body(NamedTuple):
+class FusedBody(NamedTuple):
     """The computation of a fused block: `types` of all values, steps in order, the numbers of its outputs."""
 
     inputs: tuple[TensorType, ...]
@@ -37,7 +37,7 @@ class Body(NamedTuple):
         return {v: (s, k) for s, step in enumerate(self.steps) for k, v in enumerate(step.makes)}
 
 
-def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
+def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> FusedBody:
     """Parse the body from the attributes of a fused block; `known` are the operators it may use.
 
     Raises:
@@ -52,7 +52,7 @@ def read_body(attrs: Attributes, known: Mapping[str, Operator]) -> Body:
         step, made = _step(k, told, types, known)
         steps.append(step)
         types += made
-    body = Body(inputs, tuple(types), tuple(steps), _outputs(given["results"], len(inputs), len(types)))
+    body = FusedBody(inputs, tuple(types), tuple(steps), _outputs(given["results"], len(inputs), len(types)))
     check_use(body)
     return body
 
@@ -101,7 +101,7 @@ def _outputs(told: Any, inputs: int, count: int) -> tuple[int, ...]:
     return tuple(told)
 
 
-def check_use(body: Body) -> None:
+def check_use(body: FusedBody) -> None:
     """Check that every input is read and that every step is needed.
 
     Raises:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tapestry.teg.operators.fused_body import Body, Step
+from tapestry.teg.operators.fused_body import FusedBody, Step
 from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection, rows_of
 from tapestry.teg.zspace import ZRange
 
@@ -21,7 +21,7 @@ from tapestry.teg.zspace import ZRange
 Place = tuple[int, int]
 
 
-class Space(NamedTuple):
+class FusedIndexSpace(NamedTuple):
     """The block's signature, its loops, and for each step the one that each own dimension runs along (-1: whole).
 
     The loops are counted after the dimensions of the signature; their kind is the monoid of those that reduce.
@@ -49,7 +49,7 @@ class Space(NamedTuple):
         return ZRange(start, end)
 
 
-def space_of(body: Body) -> Space:
+def space_of(body: FusedBody) -> FusedIndexSpace:
     """Derive the index space of the block with this body."""
     classes = _Classes(body)
     for v, (s, k) in body.makers().items():
@@ -71,13 +71,13 @@ def space_of(body: Body) -> Space:
     inputs = [_input_rows(body, split, v) for v in range(len(body.inputs))]
     outputs = [_output_rows(body, split, v) for v in body.outputs]
     sides = (tuple(projection(rows, len(dims)) for rows in side) for side in (inputs, outputs))
-    return Space(Signature(dims, *sides), tuple(d for d, is_loop in both if is_loop), along)
+    return FusedIndexSpace(Signature(dims, *sides), tuple(d for d, is_loop in both if is_loop), along)
 
 
 class _Classes:
     """Disjoint sets of index dimensions of steps; `blocked` ones must stay whole."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: FusedBody) -> None:
         self.above: dict[Place, Place] = {
             (s, i): (s, i) for s, step in enumerate(body.steps) for i in range(len(_dims(step)))
         }
@@ -111,7 +111,7 @@ def _dims(step: Step) -> Sequence[IndexDim]:
     return signature.dims
 
 
-def _size(body: Body, place: Place) -> int:
+def _size(body: FusedBody, place: Place) -> int:
     return _dims(body.steps[place[0]])[place[1]].size
 
 
@@ -125,7 +125,7 @@ def _is_dense(row: Row | None) -> bool:
     return row is not None and row.dim >= 0 and row[1:] == (1, 0, 1)
 
 
-def _reads(body: Body, v: int) -> Iterator[tuple[int, tuple[Row | None, ...]]]:
+def _reads(body: FusedBody, v: int) -> Iterator[tuple[int, tuple[Row | None, ...]]]:
     """Yield every read of a value: the step and its rows."""
     for s, step in enumerate(body.steps):
         for k, read in enumerate(step.reads):
@@ -133,7 +133,7 @@ def _reads(body: Body, v: int) -> Iterator[tuple[int, tuple[Row | None, ...]]]:
                 yield s, _rows(step, "read", k)
 
 
-def _join_value(classes: _Classes, body: Body, v: int, s: int, k: int) -> None:
+def _join_value(classes: _Classes, body: FusedBody, v: int, s: int, k: int) -> None:
     """Join producer and readers along an inner value, or block dimensions so that the producer computes all of it."""
     maker = body.steps[s]
     for d, made in enumerate(_rows(maker, "made", k)):
@@ -153,7 +153,7 @@ def _join_value(classes: _Classes, body: Body, v: int, s: int, k: int) -> None:
                 classes.blocked.add(place)
 
 
-def _join_input(classes: _Classes, body: Body, v: int, d: int) -> None:
+def _join_input(classes: _Classes, body: FusedBody, v: int, d: int) -> None:
     """Join the readers of an input along it, unless that would let one step run along it twice."""
     groups: dict[tuple[int, ...], list[Place]] = {}
     for s, rows in _reads(body, v):
@@ -166,7 +166,7 @@ def _join_input(classes: _Classes, body: Body, v: int, d: int) -> None:
                 classes.join(first, other)
 
 
-def _kind(classes: _Classes, body: Body, root: Place) -> tuple[str, bool] | None:
+def _kind(classes: _Classes, body: FusedBody, root: Place) -> tuple[str, bool] | None:
     """Determine the kind of the dimension that a class makes, and whether it is a loop; None where it makes none."""
     members = classes.members(root)
     steps = [s for s, _ in members]
@@ -187,19 +187,19 @@ def _kind(classes: _Classes, body: Body, root: Place) -> tuple[str, bool] | None
     return next(iter(monoids), PARALLEL), len(found) > 1
 
 
-def _is_product(body: Body, step: Step) -> bool:
+def _is_product(body: FusedBody, step: Step) -> bool:
     """Return whether a step is work for matrix units, too much for every part to repeat."""
     types = [body.types[v] for v in step.reads], [body.types[v] for v in step.makes]
     return step.operator.work(step.definition, *types).contracts
 
 
-def _standing(classes: _Classes, body: Body, root: Place) -> tuple[int, int]:
+def _standing(classes: _Classes, body: FusedBody, root: Place) -> tuple[int, int]:
     """Return the sort key of a class: its dimension's position in the step of the first output."""
     last = body.makers()[body.outputs[0]][0]
     return next((0, i) for s, i in classes.members(root) if s == last)
 
 
-def _names(classes: _Classes, body: Body, roots: Sequence[Place]) -> list[str]:
+def _names(classes: _Classes, body: FusedBody, roots: Sequence[Place]) -> list[str]:
     """Return the dimensions' names in the step of the first output, which differ."""
     last = body.makers()[body.outputs[0]][0]
     places = [next(p for p in classes.members(root) if p[0] == last) for root in roots]
@@ -210,7 +210,7 @@ def _position(order: Sequence[Place], root: Place) -> int:
     return order.index(root) if root in order else -1
 
 
-def _input_rows(body: Body, along: Sequence[Sequence[int]], v: int) -> list[Row]:
+def _input_rows(body: FusedBody, along: Sequence[Sequence[int]], v: int) -> list[Row]:
     """Build the rows by which the block reads an input: as all its readers do, or whole."""
     rows = []
     for d, size in enumerate(body.inputs[v].shape):
@@ -232,7 +232,7 @@ def _covers(row: Row, steps: int, size: int) -> bool:
     return min(ends) <= 0 and max(ends) + row.extent >= size
 
 
-def _output_rows(body: Body, along: Sequence[Sequence[int]], v: int) -> list[Row]:
+def _output_rows(body: FusedBody, along: Sequence[Sequence[int]], v: int) -> list[Row]:
     s, k = body.makers()[v]
     rows = []
     for row, size in zip(_rows(body.steps[s], "made", k), body.types[v].shape, strict=True):

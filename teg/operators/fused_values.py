@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tapestry.teg.dtypes import item_bytes, numpy_dtype
-from tapestry.teg.operators.fused_body import Body, Step
-from tapestry.teg.operators.fused_space import Space
+from tapestry.teg.operators.fused_body import FusedBody, Step
+from tapestry.teg.operators.fused_space import FusedIndexSpace
 from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import Operand
 from tapestry.teg.operators.running import run_part
@@ -23,7 +23,9 @@ from tapestry.teg.zspace import ZRange
 CHUNK_BYTES = 1 << 20
 
 
-def run_body(body: Body, space: Space, index: ZRange, operands: Sequence[Operand]) -> tuple[np.ndarray, ...]:
+def run_body(
+    body: FusedBody, space: FusedIndexSpace, index: ZRange, operands: Sequence[Operand]
+) -> tuple[np.ndarray, ...]:
     """Compute the block's outputs on a part of its index space, from operands that hold what it reads."""
     index = index.cross(ZRange.of_shape([d.size for d in space.loops]))
     parts = list(chunks(body, space, index))
@@ -49,7 +51,7 @@ class _Result:
         self.done = np.zeros(array.shape, bool) if monoid else None
 
     @staticmethod
-    def of(body: Body, space: Space, v: int, index: ZRange) -> _Result:
+    def of(body: FusedBody, space: FusedIndexSpace, v: int, index: ZRange) -> _Result:
         s, k = body.makers()[v]
         step = body.steps[s]
         box = _made(step, space.part(s, _own(step), index))[k]
@@ -71,7 +73,7 @@ class _Result:
             self.done[at] = True
 
 
-def chunks(body: Body, space: Space, index: ZRange) -> Iterator[ZRange]:
+def chunks(body: FusedBody, space: FusedIndexSpace, index: ZRange) -> Iterator[ZRange]:
     """Yield parts of the index range with small values between steps: split dimensions first, then what is reduced."""
     live = between_bytes(body, space, index)
     if live > CHUNK_BYTES:
@@ -85,7 +87,7 @@ def chunks(body: Body, space: Space, index: ZRange) -> Iterator[ZRange]:
     yield index
 
 
-def between_bytes(body: Body, space: Space, index: ZRange) -> int:
+def between_bytes(body: FusedBody, space: FusedIndexSpace, index: ZRange) -> int:
     """Count the bytes of all values that steps pass to each other on a part of the index space."""
     total = 0
     for s, step in enumerate(body.steps):
@@ -106,8 +108,8 @@ def _made(step: Step, index: ZRange) -> list[ZRange]:
 
 
 def _run(
-    body: Body,
-    space: Space,
+    body: FusedBody,
+    space: FusedIndexSpace,
     index: ZRange,
     operands: Sequence[Operand],
     kept: dict[int, tuple[ZRange, tuple[Operand, ...]]],
@@ -134,7 +136,7 @@ def _run(
     return [values[v] for v in body.outputs]
 
 
-def _apply(body: Body, step: Step, index: ZRange, values: dict[int, Operand]) -> tuple[Operand, ...]:
+def _apply(body: FusedBody, step: Step, index: ZRange, values: dict[int, Operand]) -> tuple[Operand, ...]:
     """Apply one step on a part of its own index space."""
     signature = step.definition.signature
     assert signature is not None

@@ -18,17 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tapestry.teg.graph import Attributes, Definition, TensorType
-from tapestry.teg.operators.fused_body import FUSED, Body, Step, read_body
+from tapestry.teg.operators.fused_body import FUSED, FusedBody, Step, read_body
 from tapestry.teg.operators.fused_examples import EXAMPLES
-from tapestry.teg.operators.fused_space import Space, space_of
+from tapestry.teg.operators.fused_space import FusedIndexSpace, space_of
 from tapestry.teg.operators.fused_values import run_body
 from tapestry.teg.operators.operator import Inferred, Operand, Operator, Part, Work, work_dtype
 from tapestry.teg.zspace import ZRange
 
 
 class _Plan(NamedTuple):
-    body: Body
-    space: Space
+    body: FusedBody
+    space: FusedIndexSpace
 
 
 class _Fusing:
@@ -62,7 +62,7 @@ class _Fusing:
         return tuple(shape for shape, _ in definition["types"])
 
 
-def _work(body: Body, space: Space) -> Work:
+def _work(body: FusedBody, space: FusedIndexSpace) -> Work:
     """Collect the steps' work, done one after the other; memory sees the block's inputs and outputs only."""
     parts, reads = [], dict[int, tuple[str, ...]]()
     total = 0.0
@@ -83,7 +83,7 @@ def _points(step: Step) -> int:
     return step.definition.signature.index_range.size
 
 
-def _part(step: Step, along: Sequence[int], space: Space, work: Work, dtype: str) -> Part:
+def _part(step: Step, along: Sequence[int], space: FusedIndexSpace, work: Work, dtype: str) -> Part:
     """Compute a step's work per point of the block's dimensions that it has; the others are factors."""
     assert step.definition.signature is not None
     outer = [d.name for d in space.signature.dims]
@@ -100,7 +100,7 @@ def _part(step: Step, along: Sequence[int], space: Space, work: Work, dtype: str
     return Part(work.kind, flops, tuple(outer[k] for k in along if k >= 0), dtype, roles, whole)
 
 
-def _counted(body: Body, s: int, space: Space, work: Work) -> dict[int, tuple[str, ...]]:
+def _counted(body: FusedBody, s: int, space: FusedIndexSpace, work: Work) -> dict[int, tuple[str, ...]]:
     """Find inputs of which one step alone reads less than their box, counted by the block's dimensions."""
     step, found = body.steps[s], dict[int, tuple[str, ...]]()
     assert step.definition.signature is not None

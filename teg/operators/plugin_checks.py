@@ -9,14 +9,14 @@ from typing import Any
 
 from tapestry.teg.graph import TensorType
 from tapestry.teg.operators.operator import Inferred, Operator, OperatorExample
-from tapestry.teg.plugins import Group, Refused, require, require_name, sequence_of
+from tapestry.teg.plugins import Group, PlugInError, require, require_name, sequence_of
 from tapestry.teg.signature import Signature
 
 GROUP = "tapestry.operators"
 FUNCTIONS = ("infer", "evaluate", "work")
 
 
-def examined(offered: Any) -> Operator:
+def checked_operator(offered: Any) -> Operator:
     """Return the operator, if it is one and its shape rule accepts its examples.
 
     Raises:
@@ -26,9 +26,9 @@ def examined(offered: Any) -> Operator:
     require_name(operator.name)
     missing = [name for name in FUNCTIONS if not callable(getattr(operator, name))]
     if missing:
-        raise Refused(f"{missing[0]} is no function", "see teg.operators.operator.Operator")
+        raise PlugInError(f"{missing[0]} is no function", "see teg.operators.operator.Operator")
     if not operator.examples:
-        raise Refused("it has no examples", "give at least one: the contract is tested on them")
+        raise PlugInError("it has no examples", "give at least one: the contract is tested on them")
     for k, example in enumerate(operator.examples):
         _examine(operator, k, require(example, OperatorExample))
     return operator
@@ -39,9 +39,9 @@ def _examine(operator: Operator, k: int, example: OperatorExample) -> None:
     try:
         inferred: Any = operator.infer(example.attributes, example.inputs)
     except Exception as error:
-        raise Refused(f"infer fails on examples[{k}]: {type(error).__name__}: {error}", cure) from error
+        raise PlugInError(f"infer fails on examples[{k}]: {type(error).__name__}: {error}", cure) from error
     if not isinstance(inferred, Inferred) or not _are_types(inferred.outputs, inferred.signature):
-        raise Refused(f"infer gives {inferred!r:.80} for examples[{k}], no Inferred of TensorTypes", cure)
+        raise PlugInError(f"infer gives {inferred!r:.80} for examples[{k}], no Inferred of TensorTypes", cure)
 
 
 def _are_types(outputs: Any, signature: Any) -> bool:
@@ -49,4 +49,6 @@ def _are_types(outputs: Any, signature: Any) -> bool:
     return kinds and isinstance(signature, Signature | None)
 
 
-OPERATOR_GROUP = Group(GROUP, "operator", sequence_of(Operator), examined, lambda operator: (operator.name,))
+OPERATOR_GROUP = Group(
+    GROUP, "operator", sequence_of(Operator), checked_operator, lambda operator: (operator.name,)
+)

@@ -37,11 +37,11 @@ TOLERANCE = 1e-5
 NO_VALUES = ("comes from outside", "is defined elsewhere")
 
 
-class BrokenPromise(AssertionError):
+class OperatorContractError(AssertionError):
     """Error raised when an operator does not keep a promise; the message names operator and example."""
 
 
-def broken_promises(operator: Operator, rng: np.random.Generator) -> tuple[str, ...]:
+def contract_violations(operator: Operator, rng: np.random.Generator) -> tuple[str, ...]:
     """Return the broken promises of an operator, one text per example and promise; empty for a good one.
 
     Functions of the operator that raise where they should not count as broken promises.
@@ -70,7 +70,7 @@ def strange_attributes_refused(operator: Operator, example: OperatorExample, _: 
     except ValueError as error:
         _expect("does not know 'misspelt'" in str(error), f"the refusal is no help: {error}")
     else:
-        raise BrokenPromise(
+        raise OperatorContractError(
             "infer takes an attribute 'misspelt'; read attributes by teg.operators.reading.settings"
         )
 
@@ -123,7 +123,7 @@ def values_typed(operator: Operator, example: OperatorExample, rng: np.random.Ge
         except ValueError as error:
             _expect(any(text in str(error) for text in NO_VALUES), f"the refusal does not say why: {error}")
             return
-        raise BrokenPromise("it is meaningless and has values all the same")
+        raise OperatorContractError("it is meaningless and has values all the same")
     made = run_block(definition, None, inputs, outputs)
     _expect(all(isinstance(a, np.ndarray) for a in made), f"values are {[type(a).__name__ for a in made]}")
     got, wanted = [(a.shape, a.dtype) for a in made], [(t.shape, numpy_dtype(t.dtype)) for t in outputs]
@@ -251,7 +251,7 @@ def assert_same(got: np.ndarray, wanted: np.ndarray) -> None:
 
 def _expect(holds: bool, message: str) -> None:
     if not holds:
-        raise BrokenPromise(message)
+        raise OperatorContractError(message)
 
 
 def _cut(end: int, rng: np.random.Generator) -> Sequence[tuple[int, int]]:

@@ -18,7 +18,7 @@ LARGEST_EXPRESSION = 10_000
 DEEPEST_EXPRESSION = 200
 
 
-class Scene(NamedTuple):
+class CellContext(NamedTuple):
     """The context of the cells of one expression: element types of the inputs, labels of the dimensions."""
 
     dtypes: tuple[str, ...]
@@ -37,7 +37,7 @@ class Cell(Elementwise):
     ramp: float64[row=8, column=6]
     """
 
-    scene: Scene
+    scene: CellContext
     expression: Expression
     size: int = 1
     depth: int = 1

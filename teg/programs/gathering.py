@@ -17,7 +17,7 @@ Positions: TypeAlias = "TensorBase | np.ndarray | Sequence[int]"
 COMBINED_BY = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
-class Plan(NamedTuple):
+class GatherPlan(NamedTuple):
     """The addressing of one dimension by positions: labels of table, positions, result, and the result's dimensions."""
 
     table: Labels
@@ -61,11 +61,11 @@ class Gathering(Movement, Elementwise):
             raise ProgramError(f"the positions {index!r} must have the shape of {self!r} but along {dim!r}")
         labels = self.labels
         result = tuple("place" if k == axis else d for k, d in enumerate(labels))
-        plan = Plan(labels, result, result, index.shape, self.names)
+        plan = GatherPlan(labels, result, result, index.shape, self.names)
         self._check_positions(index)
         return self._gathered(index, plan)
 
-    def _gathered(self, index: TensorBase, plan: Plan) -> Self:
+    def _gathered(self, index: TensorBase, plan: GatherPlan) -> Self:
         (axis_label,) = set(plan.table) - set(plan.result)
         return self.compute(
             "gather",
@@ -121,7 +121,7 @@ class Gathering(Movement, Elementwise):
         if index.writer is not self.writer:
             raise ProgramError(f"{index!r} belongs to program {index.writer.program.name!r}")
 
-    def _plan(self, index: TensorBase, dim: Dim) -> Plan:
+    def _plan(self, index: TensorBase, dim: Dim) -> GatherPlan:
         """Plan how positions address `dim`; dimensions of equal names run together."""
         axis = self.axis(dim)
         self._check_positions(index)
@@ -142,7 +142,7 @@ class Gathering(Movement, Elementwise):
         places = tuple(n if n in shared else own[free.index(k)] for k, n in enumerate(index.names))
         table = (*result[:axis], "entries", *result[axis + len(free) :])
         shape = (*self.shape[:axis], *(index.shape[k] for k in free), *self.shape[axis + 1 :])
-        return Plan(table, places, result, shape, names)
+        return GatherPlan(table, places, result, shape, names)
 
     def one_hot(self, size: int, name: str = "", dtype: str = "float32") -> Self:
         """Return 1 at each position along a new last dimension of `size`, 0 elsewhere."""

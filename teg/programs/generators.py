@@ -12,7 +12,7 @@ from tapestry.teg.graph import attributes
 from tapestry.teg.importers.program import Fixed
 from tapestry.teg.programs.alignment import Aligned
 from tapestry.teg.programs.base import labels_for, read_dims
-from tapestry.teg.programs.cell import Cell, Scene
+from tapestry.teg.programs.cell import Cell, CellContext
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.handle import Handle, cell_block
 from tapestry.teg.programs.writer import Writer
@@ -57,7 +57,7 @@ class Generators:
         """
         sizes, names = read_dims(shape, dims)
         labels = labels_for(names)
-        scene = Scene((), labels, names)
+        scene = CellContext((), labels, names)
         nothing = Handle(self.writer, self.writer.declare(self.writer.site("nothing"), (), "int64", ()), ())
         del self.writer.program.values[nothing.site]
         given = [Cell(scene, ("index", label)) for label in labels] or [Cell(scene, ("const", 0))]

@@ -11,7 +11,7 @@ import numpy as np
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.programs.alignment import Aligned, align
 from tapestry.teg.programs.base import TensorBase
-from tapestry.teg.programs.cell import Cell, Scene
+from tapestry.teg.programs.cell import Cell, CellContext
 from tapestry.teg.programs.elementwise import Operand
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.padding import Padding
@@ -106,7 +106,7 @@ def fused_cell(site: str, function: Callable[..., Any], operands: Sequence[Opera
     tensors: list[TensorBase] = []
     places: list[int | None] = [_place(first, o, tensors) for o in operands]
     aligned = align(tensors)
-    scene = Scene(tuple(t.dtype for t in tensors), aligned.target, aligned.names)
+    scene = CellContext(tuple(t.dtype for t in tensors), aligned.target, aligned.names)
     given = [o if k is None else Cell(scene, ("input", k)) for o, k in zip(operands, places, strict=True)]
     return cell_block(first, site, function, given, tensors, aligned, scene)
 
@@ -118,7 +118,7 @@ def cell_block(
     given: Sequence[Any],
     tensors: Sequence[TensorBase],
     aligned: Aligned,
-    scene: Scene,
+    scene: CellContext,
 ) -> Any:
     """Build the block of an expression that `function` writes."""
     lead = next((c for c in given if isinstance(c, Cell)), Cell(scene, ("const", 0)))

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.issues import Issue, key_path
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import ORDERS, Placement, Placements
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placement, Placements
 from tapestry.teg.sharding.strategy import Strategy, splittable
 from tapestry.teg.signature import PARALLEL
 
@@ -30,7 +30,7 @@ def check_placements(graph: Graph, placements: Placements, mesh: MeshShape) -> l
             Issue("placement", "$.devices", str(error), "name axes of the mesh with sizes that divide theirs")
         ]
     issues = [
-        *_known("order", placements.order, ORDERS),
+        *_known("order", placements.order, SCHEDULE_ORDERS),
         *_known("inputs", placements.inputs, INPUT_OPTIONS),
         *_known("outputs", placements.outputs, OUTPUT_OPTIONS),
     ]

@@ -48,7 +48,7 @@ def plan_copy(source: Spec, needed: Spec, shape: tuple[int, ...], mesh: MeshShap
         if contains(held, wanted).all():
             return None
         return CopyPlan(source, needed, (), (), source, True)
-    middle, scattered = middle_spec(source, needed, mesh)
+    middle, scattered = intermediate_spec(source, needed, mesh)
     between = boxes(middle, shape, mesh)
     if not contains(held, between).all() or _overfull(middle, shape, mesh):
         middle, scattered = source.whole(), ()
@@ -68,7 +68,7 @@ def _overfull(spec: Spec, shape: tuple[int, ...], mesh: MeshShape) -> bool:
     return any(mesh.size_of(split.axes) > size for split, size in zip(spec.dims, shape, strict=True))
 
 
-def middle_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tuple[str, ...]]:
+def intermediate_spec(source: Spec, needed: Spec, mesh: MeshShape) -> tuple[Spec, tuple[str, ...]]:
     """Return the spec in which partial terms are combined, and the partial axes that are scattered on the way.
 
     Every dimension without a window takes the axes the consumer spec adds: partial ones are reduce-scattered,

@@ -17,9 +17,9 @@ from tapestry.teg.issues import listing
 from tapestry.teg.sharding.check import check_placements
 from tapestry.teg.sharding.copies import CopyPlan, local_copy, plan_copy
 from tapestry.teg.sharding.mesh import MeshShape
-from tapestry.teg.sharding.placement import Placement, Placements, issue_order, whole_strategy
+from tapestry.teg.sharding.placement import Placement, Placements, schedule_order, whole_strategy
 from tapestry.teg.sharding.spec import Spec, boxes
-from tapestry.teg.sharding.strategy import index_boxes, needed_spec, output_spec, read_of
+from tapestry.teg.sharding.strategy import consumer_spec, index_boxes, producer_spec, read_of
 from tapestry.teg.views import ViewMap, root_of
 
 
@@ -133,7 +133,7 @@ class _Expansion:
         for block in self.graph.sources:
             tensor = block.outputs[0]
             sources[tensor] = self._make(block, self._placement(block), slot=-1)[0]
-        order = issue_order(self.graph, self.placements.order)
+        order = schedule_order(self.graph, self.placements.order)
         steps = [self._step(slot, block) for slot, block in enumerate(order)]
         issued: list[list[_Segment]] = [[] for _ in order]
         waited: list[list[_Segment]] = [[] for _ in order]
@@ -161,7 +161,7 @@ class _Expansion:
         keys = []
         for k, site in enumerate(block.outputs):
             tensor = self.graph.tensors[site]
-            spec = output_spec(block.signature, k, len(tensor.shape), placement.strategy)
+            spec = producer_spec(block.signature, k, len(tensor.shape), placement.strategy)
             part, layout = boxes(spec, tensor.shape, self.mesh), placement.layout_of(k)
             self.buffers[site] = Buffer(site, site, spec, part, tensor.dtype, layout)
             self.made_at[site] = slot
@@ -175,7 +175,7 @@ class _Expansion:
         for k, tensor in enumerate(block.inputs):
             read = read_of(self.graph, block.site, k)
             shape = self.graph.tensors[read.root].shape
-            needed = needed_spec(read.rows, shape, block.signature, placement.strategy)
+            needed = consumer_spec(read.rows, shape, block.signature, placement.strategy)
             buffer = self._obtain(slot, placement, k, read.root, needed)
             _, view = root_of(self.graph, tensor)
             part = boxes(needed, shape, self.mesh)

@@ -32,7 +32,7 @@ def is_explicit(graph: Graph) -> bool:
     return any(b.index is not None or b.device is not None for b in graph.blocks)
 
 
-class Understood(NamedTuple):
+class ExternalProgram(NamedTuple):
     """The result of verifying an explicit graph: the abstract graph (None if it has issues), and what is wrong.
 
     `parts` says by site what its sources take and its sinks show of the abstract graph's values; `indices` are
@@ -65,27 +65,27 @@ class Understood(NamedTuple):
         return whole
 
 
-def understand(graph: Graph) -> Understood:
+def verify_external(graph: Graph) -> ExternalProgram:
     """Verify an explicit graph and find the program that it is a sharding of."""
     issues = validate(graph)
     if issues:
-        return Understood(None, tuple(issues), {}, {})
+        return ExternalProgram(None, tuple(issues), {}, {})
     reading = _Reading(graph)
     found = reading.run()
     if found is not None:
         reading.issues += validate(found.graph)
     if found is None or reading.issues:
-        return Understood(None, tuple(reading.issues), {}, {})
-    return Understood(found.graph, (), found.parts, found.indices)
+        return ExternalProgram(None, tuple(reading.issues), {}, {})
+    return ExternalProgram(found.graph, (), found.parts, found.indices)
 
 
-def recover_foreign(graph: Graph) -> Graph:
+def recover_external(graph: Graph) -> Graph:
     """Recover the abstract graph of an explicit one.
 
     Raises:
         ValueError: the shards do not verify; all issues are listed.
     """
-    found = understand(graph)
+    found = verify_external(graph)
     if found.abstract is None:
         raise ValueError(listing(f"the shards of graph {graph.name!r} do not verify", found.issues))
     return found.abstract

@@ -30,7 +30,7 @@ FIXED = ZRange((), ())
 
 
 @dataclass(frozen=True, eq=False)
-class Materialised:
+class MaterializedGraph:
     """An explicit graph as nodes, and the box of its abstract tensor that each local tensor is.
 
     Slices of flattened shards have no box. A sink's shard observes the box of its input.
@@ -46,7 +46,7 @@ def origin_of(site: str) -> str:
     return site.rpartition("@")[0]
 
 
-def materialise(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> Materialised:
+def materialize(explicit: ExplicitGraph, limit: int = NODE_LIMIT) -> MaterializedGraph:
     """Write out the nodes of an expansion, in execution order.
 
     Raises:
@@ -87,7 +87,7 @@ class _Materialisation:
         self.views: dict[tuple[int, str, str, ZRange], str] = {}
         self.data: dict[str, np.ndarray] = {}
 
-    def run(self) -> Materialised:
+    def run(self) -> MaterializedGraph:
         for block in self.abstract.sources:
             self._write_source(block)
         for slot in self.explicit.slots:
@@ -96,7 +96,7 @@ class _Materialisation:
             self._write_step(slot.step)
         writer = self.writer
         graph = Graph(self.abstract.name, tuple(writer.blocks), writer.tensors, self.data)
-        return Materialised(graph, writer.boxes, self.explicit.mesh)
+        return MaterializedGraph(graph, writer.boxes, self.explicit.mesh)
 
     def _write_source(self, block: Block) -> None:
         tensor = block.outputs[0]
@@ -195,7 +195,9 @@ class _Materialisation:
         return self.views[key]
 
 
-def evaluate_explicit(materialised: Materialised, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def evaluate_explicit(
+    materialised: MaterializedGraph, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """Compute the values of all sinks of the abstract graph, by site, from the nodes of its expansion.
 
     `inputs` gives whole values by the abstract sources' sites; each shard takes its box.

@@ -10,7 +10,7 @@ from tapestry.teg.sharding.spec import WHOLE
 from tapestry.teg.sharding.strategy import Strategy
 from tapestry.teg.signature import PARALLEL
 
-ORDERS = ("program", "update-early", "depth-first")
+SCHEDULE_ORDERS = ("program", "update-early", "depth-first")
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ def whole_strategy(rank: int) -> Strategy:
     return Strategy((WHOLE,) * rank)
 
 
-def issue_order(graph: Graph, order: str) -> tuple[Block, ...]:
+def schedule_order(graph: Graph, order: str) -> tuple[Block, ...]:
     """Return the blocks that take a slot (all but sources and views), in issue order.
 
     Raises:
         ValueError: an unknown order.
     """
-    if order not in ORDERS:
-        raise ValueError(f"unknown issue order {order!r}; known are {', '.join(ORDERS)}")
+    if order not in SCHEDULE_ORDERS:
+        raise ValueError(f"unknown issue order {order!r}; known are {', '.join(SCHEDULE_ORDERS)}")
     blocks = _ARRANGED[order](graph)
     return tuple(b for b in blocks if b.operator not in ("source", "view"))
 

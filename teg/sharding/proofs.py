@@ -31,7 +31,7 @@ from tapestry.teg.zspace import IndexProjection
 
 
 @dataclass(frozen=True)
-class Fault:
+class ProofIssue:
     """A property that does not hold, apart from where it was found."""
 
     kind: str
@@ -78,7 +78,7 @@ class Facts:
 
 def copy_faults(
     facts: Facts, plan: CopyPlan, source: Buffer, result: Buffer, shape: tuple[int, ...]
-) -> Iterator[Fault]:
+) -> Iterator[ProofIssue]:
     """Yield the faults that keep a copy from making `result` of `source`: terms, pieces, coverage."""
     steps = (*plan.scatter, *plan.reduce)
     axes = [a for _, names in steps for a in names]
@@ -86,10 +86,12 @@ def copy_faults(
     misplaced = any(not names or any(owners[a] != axis for a in names) for axis, names in steps)
     if sorted(axes) != sorted(source.spec.partial) or misplaced:
         message = f"copy {result.key!r} combines terms over {axes}"
-        yield Fault("partial", message, f"its source is partial over {list(source.spec.partial)}")
+        yield ProofIssue("partial", message, f"its source is partial over {list(source.spec.partial)}")
         return
     if plan.middle.partial or result.spec.partial:
-        yield Fault("partial", f"copy {result.key!r} leaves terms uncombined", "a copy's result is whole")
+        yield ProofIssue(
+            "partial", f"copy {result.key!r} leaves terms uncombined", "a copy's result is whole"
+        )
     middle = facts.boxes(plan.middle, shape)
     yield from _combination_faults(facts, plan, source, result.key, middle)
     if plan.fetch:
@@ -98,17 +100,17 @@ def copy_faults(
     wrong = ~same_boxes(middle, result.boxes)
     if wrong.any():
         message = f"copy {result.key!r} ends with other boxes than its result's on {devices(wrong)}"
-        yield Fault("coverage", message, "without a fetch what is combined is the result")
+        yield ProofIssue("coverage", message, "without a fetch what is combined is the result")
 
 
 def _combination_faults(
     facts: Facts, plan: CopyPlan, source: Buffer, key: str, middle: np.ndarray
-) -> Iterator[Fault]:
+) -> Iterator[ProofIssue]:
     """Yield faults unless every device works on a part it holds, and combines it with members that hold the same."""
     wrong = nonempty(middle) & ~within(middle, source.boxes)
     if wrong.any():
         message = f"copy {key!r} works on elements its source lacks on {devices(wrong)}"
-        yield Fault("coverage", message, "the middle spec lies inside the source's")
+        yield ProofIssue("coverage", message, "the middle spec lies inside the source's")
     if not plan.reduces:
         return
     for what, parts, steps in (
@@ -118,26 +120,28 @@ def _combination_faults(
         groups = group_numbers(facts.mesh, [a for _, names in steps for a in names])
         if not constant_in_groups(facts.ids(parts)[0], groups):
             message = f"members of one reduction of copy {key!r} {what} different boxes"
-            yield Fault("partial", message, "terms that are combined are terms of the same elements")
+            yield ProofIssue("partial", message, "terms that are combined are terms of the same elements")
 
 
-def _fetch_faults(facts: Facts, result: Buffer, middle: np.ndarray) -> Iterator[Fault]:
+def _fetch_faults(facts: Facts, result: Buffer, middle: np.ndarray) -> Iterator[ProofIssue]:
     """Yield faults unless distinct pieces tile their bounding box and cover what is needed: one origin per element."""
     _, distinct = facts.ids(middle)
     if len(distinct) == 0:
         if nonempty(result.boxes).any():
-            yield Fault("coverage", f"copy {result.key!r} has no pieces to fetch", "some device holds each")
+            yield ProofIssue(
+                "coverage", f"copy {result.key!r} has no pieces to fetch", "some device holds each"
+            )
         return
     low, high = distinct[:, :, 0].min(axis=0), distinct[:, :, 1].max(axis=0)
     fault = facts.tiling(middle, [int(n) for n in low], [int(n) for n in high])
     if fault is not None:
         message = f"the pieces of copy {result.key!r} do not tile what they are cut from: {fault}"
-        yield Fault("partition", message, "each element comes from exactly one piece")
+        yield ProofIssue("partition", message, "each element comes from exactly one piece")
     inside = (low <= result.boxes[..., 0]) & (result.boxes[..., 1] <= high)
     wrong = nonempty(result.boxes) & ~inside.all(axis=1)
     if wrong.any():
         message = f"copy {result.key!r} needs elements that no piece holds on {devices(wrong)}"
-        yield Fault("coverage", message, "the pieces cover what is needed")
+        yield ProofIssue("coverage", message, "the pieces cover what is needed")
 
 
 def reduction_dims(signature: Signature) -> list[int]:
@@ -156,7 +160,9 @@ def whole_terms(signature: Signature, index: np.ndarray) -> np.ndarray:
     return full
 
 
-def term_faults(facts: Facts, signature: Signature, buffer: Buffer, index: np.ndarray) -> Iterator[Fault]:
+def term_faults(
+    facts: Facts, signature: Signature, buffer: Buffer, index: np.ndarray
+) -> Iterator[ProofIssue]:
     """Yield faults unless split reductions, and only they, leave partial terms, each held exactly once by a group."""
     reductions = reduction_dims(signature)
     sizes = [signature.dims[n].size for n in reductions]
@@ -164,7 +170,7 @@ def term_faults(facts: Facts, signature: Signature, buffer: Buffer, index: np.nd
     monoids = {signature.dims[n].kind for n in split}
     if monoids != ({buffer.spec.monoid} if buffer.spec.monoid is not None else set()):
         message = f"{buffer.key!r} is in {buffer.spec} while reductions are split by {sorted(monoids)}"
-        yield Fault("partial", message, "split reductions, and only they, leave partial terms")
+        yield ProofIssue("partial", message, "split reductions, and only they, leave partial terms")
         return
     if not split:
         return
@@ -178,7 +184,9 @@ def term_faults(facts: Facts, signature: Signature, buffer: Buffer, index: np.nd
         fault = "a group lacks a term or has it twice"
     if fault is not None:
         message = f"the terms of {buffer.key!r} over {list(buffer.spec.partial)} do not make it: {fault}"
-        yield Fault("partial", message, "a group along the partial sub-axes holds each term exactly once")
+        yield ProofIssue(
+            "partial", message, "a group along the partial sub-axes holds each term exactly once"
+        )
 
 
 def whole(shape: tuple[int, ...], devices: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tapestry.teg.graph import Block, Definition, Graph, Tensor
 from tapestry.teg.sharding.expand import ExplicitGraph
-from tapestry.teg.sharding.materialize import FIXED, Materialised, materialise, origin_of
+from tapestry.teg.sharding.materialize import FIXED, MaterializedGraph, materialize, origin_of
 from tapestry.teg.sharding.partition import partition_fault
 from tapestry.teg.zspace import ZRange
 
@@ -35,14 +35,14 @@ class _Origin:
     after: dict[str, None] = field(default_factory=dict)
 
 
-def recover(expanded: ExplicitGraph | Materialised) -> Graph:
+def recover(expanded: ExplicitGraph | MaterializedGraph) -> Graph:
     """Recover the abstract graph that `expanded` is an expansion of; equal to it up to blocks that are not observed.
 
     Raises:
         ValueError: shards of one block disagree or do not make the whole, or an input mixes several tensors;
             or the expansion is too large to be written out as nodes.
     """
-    explicit = materialise(expanded) if isinstance(expanded, ExplicitGraph) else expanded
+    explicit = materialize(expanded) if isinstance(expanded, ExplicitGraph) else expanded
     origins = _gather(explicit)
     names = {(site, k): t for site, origin in origins.items() for k, t in enumerate(origin.outputs)}
     blocks, tensors = [], {}
@@ -58,7 +58,7 @@ def recover(expanded: ExplicitGraph | Materialised) -> Graph:
     return Graph(explicit.graph.name, tuple(blocks), tensors, _data(explicit, tensors))
 
 
-def _gather(explicit: Materialised) -> dict[str, _Origin]:
+def _gather(explicit: MaterializedGraph) -> dict[str, _Origin]:
     """Group the shards by origin, in order of their first appearance."""
     graph, boxes = explicit.graph, explicit.boxes
     made_by: dict[str, frozenset[Output]] = {}
@@ -135,7 +135,7 @@ def _shape(definition: Definition, parts: list[ZRange]) -> tuple[int, ...]:
     return whole.end
 
 
-def _data(explicit: Materialised, tensors: dict[str, Tensor]) -> dict[str, np.ndarray]:
+def _data(explicit: MaterializedGraph, tensors: dict[str, Tensor]) -> dict[str, np.ndarray]:
     """Combine the values of sources from those of their shards."""
     data: dict[str, np.ndarray] = {}
     for local, part in explicit.graph.data.items():

@@ -59,7 +59,7 @@ def index_boxes(signature: Signature | None, strategy: Strategy, mesh: MeshShape
     return result
 
 
-def output_spec(signature: Signature | None, position: int, rank: int, strategy: Strategy) -> Spec:
+def producer_spec(signature: Signature | None, position: int, rank: int, strategy: Strategy) -> Spec:
     """Compute the spec in which a block leaves its output `position` (a tensor of `rank` dimensions)."""
     if signature is None:
         return Spec((WHOLE,) * rank)
@@ -82,7 +82,7 @@ def _written(row: Row | None, strategy: Strategy) -> Split:
     return Split(split.axes, split.granule * row.extent) if split.axes else WHOLE
 
 
-def needed_spec(
+def consumer_spec(
     rows: Sequence[RootRow], shape: Sequence[int], signature: Signature | None, strategy: Strategy
 ) -> Spec:
     """Compute the consumer spec of a root tensor of `shape`, a block's input pulled back to `rows` over the root."""

@@ -18,7 +18,7 @@ from tapestry.teg.sharding.expand import Buffer, ComputeStep, CopyStep, Explicit
 from tapestry.teg.sharding.partition import nonempty, same_boxes
 from tapestry.teg.sharding.proofs import (
     Facts,
-    Fault,
+    ProofIssue,
     copy_faults,
     devices,
     term_faults,
@@ -68,35 +68,35 @@ class _Proof:
         self._report("$.slots", self._completeness_faults(done))
         return self.issues
 
-    def _report(self, path: str, faults: Iterator[Fault] | list[Fault]) -> None:
+    def _report(self, path: str, faults: Iterator[ProofIssue] | list[ProofIssue]) -> None:
         self.issues.extend(Issue(f.kind, path, f.message, f.expected) for f in faults)
 
     # Buffers and sources.
 
-    def _buffer_faults(self, key: str, buffer: Buffer) -> Iterator[Fault]:
+    def _buffer_faults(self, key: str, buffer: Buffer) -> Iterator[ProofIssue]:
         tensor = self.abstract.tensors.get(buffer.tensor)
         if tensor is None or self.abstract.producers[buffer.tensor].operator == "view":
             message = f"buffer {key!r} holds {buffer.tensor!r}"
-            yield Fault("structure", message, "a buffer holds a tensor of the graph that is no view")
+            yield ProofIssue("structure", message, "a buffer holds a tensor of the graph that is no view")
             return
         wanted = (self.mesh.device_count, len(tensor.shape), 2)
         if buffer.boxes.shape != wanted or buffer.dtype != tensor.dtype or buffer.key != key:
             message = f"buffer {key!r} has boxes {buffer.boxes.shape} of {buffer.dtype}"
-            yield Fault("structure", message, f"expected {wanted} of {tensor.dtype}")
+            yield ProofIssue("structure", message, f"expected {wanted} of {tensor.dtype}")
             return
         spec = buffer.spec
         names = [a for split in spec.dims for a in split.axes]
         unknown = [a for a in (*names, *spec.partial) if a not in self.mesh.positions]
         if unknown or len(spec.dims) != len(tensor.shape):
             message = f"spec {spec} has {len(spec.dims)} dimensions and unknown sub-axes {unknown}"
-            yield Fault("structure", message, f"{len(tensor.shape)} dimensions over the mesh's sub-axes")
+            yield ProofIssue("structure", message, f"{len(tensor.shape)} dimensions over the mesh's sub-axes")
             return
         if set(names) & set(spec.partial) or bool(spec.partial) != (spec.monoid is not None):
             message = f"spec {spec} splits and sums over the same sub-axes, or lacks a monoid"
-            yield Fault("spec", message, "a sub-axis either splits a tensor or holds its terms")
+            yield ProofIssue("spec", message, "a sub-axis either splits a tensor or holds its terms")
         wrong = ~same_boxes(self.facts.boxes(spec, tensor.shape), buffer.boxes)
         if wrong.any():
-            yield Fault(
+            yield ProofIssue(
                 "spec",
                 f"the boxes of {key!r} are not those of its spec {spec} on {devices(wrong)}",
                 "boxes follow from specs",
@@ -109,44 +109,48 @@ class _Proof:
             key = self.expanded.sources.get(tensor)
             buffer = self.sound.get(key) if key is not None else None
             if buffer is None or buffer.tensor != tensor:
-                self._report(path, [Fault("structure", f"source {tensor!r} has no buffer", "expected one")])
+                self._report(
+                    path, [ProofIssue("structure", f"source {tensor!r} has no buffer", "expected one")]
+                )
                 continue
             self.ready[buffer.key] = SOURCE_SLOT
             shape = self.abstract.tensors[tensor].shape
             fault = self.facts.tiling(buffer.boxes, (0,) * len(shape), shape)
             if fault is not None:
                 message = f"the parts of source {tensor!r} do not make it: {fault}"
-                self._report(path, [Fault("partition", message, "parts tile the tensor")])
+                self._report(path, [ProofIssue("partition", message, "parts tile the tensor")])
             if buffer.spec.partial:
                 message = f"source {tensor!r} is partial: {buffer.spec}"
-                self._report(path, [Fault("partial", message, "inputs are born whole")])
+                self._report(path, [ProofIssue("partial", message, "inputs are born whole")])
         for tensor in self.expanded.sources:
             producer = self.abstract.producers.get(tensor)
             if producer is None or producer.operator != "source":
-                fault_here = Fault("structure", f"{tensor!r} is no source of the graph", "sources only")
+                fault_here = ProofIssue("structure", f"{tensor!r} is no source of the graph", "sources only")
                 self._report(key_path("$.sources", tensor), [fault_here])
 
     # Copies.
 
-    def _copy_faults(self, copy: CopyStep, slot: int) -> Iterator[Fault]:
+    def _copy_faults(self, copy: CopyStep, slot: int) -> Iterator[ProofIssue]:
         source, result = self.sound.get(copy.source), self.sound.get(copy.result)
         if source is None or result is None or source.tensor != result.tensor:
             message = f"copy {copy.result!r} from {copy.source!r}"
-            yield Fault("structure", message, "both are sound buffers of one tensor")
+            yield ProofIssue("structure", message, "both are sound buffers of one tensor")
             return
         if copy.result in self.copies or copy.result in self.ready:
-            yield Fault("structure", f"buffer {copy.result!r} is made twice", "every buffer has one maker")
+            yield ProofIssue(
+                "structure", f"buffer {copy.result!r} is made twice", "every buffer has one maker"
+            )
         self.copies[copy.result] = copy
         made = self.ready.get(copy.source)
         if copy.source in self.copies or made is None or not made < slot == copy.issue <= copy.wait:
             when = "not yet" if made is None else f"in slot {made}"
             message = f"copy {copy.result!r} is issued in slot {slot}; its source was made {when}"
             expected = "a copy is issued in its own slot, after its source was made, which is no copy"
-            yield Fault("order", message, expected)
+            yield ProofIssue("order", message, expected)
         shape = self.abstract.tensors[source.tensor].shape
         if (copy.plan.source, copy.plan.needed) != (source.spec, result.spec):
             message = f"copy {copy.result!r} goes from {copy.plan.source} to {copy.plan.needed}"
-            yield Fault("spec", message, f"its buffers say from {source.spec} to {result.spec}")
+            yield ProofIssue("spec", message, f"its buffers say from {source.spec} to {result.spec}")
             return
         key = ("copy", copy.plan, shape, source.boxes.tobytes(), result.boxes.tobytes())
         sound = self.facts.known(
@@ -155,28 +159,34 @@ class _Proof:
         if not sound:
             yield from copy_faults(self.facts, copy.plan, source, result, shape)
 
-    def _wait_faults(self, waited: tuple[str, ...], slot: int) -> Iterator[Fault]:
+    def _wait_faults(self, waited: tuple[str, ...], slot: int) -> Iterator[ProofIssue]:
         for key in waited:
             copy = self.copies.get(key)
             if copy is None or copy.wait != slot or key in self.ready:
                 message = f"slot {slot} waits for {key!r}"
-                yield Fault("order", message, "a copy is issued before, and waited for once, in its slot")
+                yield ProofIssue(
+                    "order", message, "a copy is issued before, and waited for once, in its slot"
+                )
                 continue
             self.ready[key] = slot
 
     # Blocks.
 
-    def _step_faults(self, step: ComputeStep, slot: int, done: dict[str, int]) -> Iterator[Fault]:
+    def _step_faults(self, step: ComputeStep, slot: int, done: dict[str, int]) -> Iterator[ProofIssue]:
         block = self.abstract.by_site.get(step.site)
         if block is None or not _takes_slot(block):
-            yield Fault("structure", f"slot {slot} runs {step.site!r}", "a block of the graph takes a slot")
+            yield ProofIssue(
+                "structure", f"slot {slot} runs {step.site!r}", "a block of the graph takes a slot"
+            )
             return
         if step.site in done:
-            yield Fault("structure", f"block {step.site!r} runs again", f"it ran in slot {done[step.site]}")
+            yield ProofIssue(
+                "structure", f"block {step.site!r} runs again", f"it ran in slot {done[step.site]}"
+            )
         done[step.site] = slot
         late = [s for s in block.after if _takes_slot(self.abstract.by_site[s]) and s not in done]
         if late:
-            yield Fault("order", f"block {step.site!r} runs before {late}", "it comes after them")
+            yield ProofIssue("order", f"block {step.site!r} runs before {late}", "it comes after them")
         rank = len(block.signature.dims) if block.signature is not None else 0
         counts = (len(step.reads), step.outputs)
         if (
@@ -185,14 +195,14 @@ class _Proof:
             or step.index.shape != (self.mesh.device_count, rank, 2)
         ):
             message = f"block {step.site!r} runs another definition, other inputs or outputs, or another rank"
-            yield Fault("structure", message, "a step repeats its block")
+            yield ProofIssue("structure", message, "a step repeats its block")
             return
         if block.signature is not None:
             space = block.signature.index_range
             fault = self.facts.tiling(step.index, space.start, space.end)
             if fault is not None:
                 message = f"the shards of {step.site!r} do not make it: {fault}"
-                yield Fault("partition", message, "shards tile the index space")
+                yield ProofIssue("partition", message, "shards tile the index space")
         for k, read in enumerate(step.reads):
             yield from self._read_faults(block, k, read, step.index, slot)
         for k, site in enumerate(block.outputs):
@@ -200,7 +210,7 @@ class _Proof:
 
     def _read_faults(
         self, block: Block, k: int, read: InputRead, index: np.ndarray, slot: int
-    ) -> Iterator[Fault]:
+    ) -> Iterator[ProofIssue]:
         name, tensor = f"input {k} of {block.site!r}", block.inputs[k]
         if tensor not in self.roots:
             self.roots[tensor] = root_of(self.abstract, tensor)
@@ -210,32 +220,34 @@ class _Proof:
         buffer = self.sound.get(read.buffer)
         if buffer is None or buffer.tensor != root or read.view != view or read.wanted.shape != wanted_shape:
             message = f"{name} reads buffer {read.buffer!r} through {read.view}"
-            yield Fault("structure", message, f"it reads {root!r} through {view}")
+            yield ProofIssue("structure", message, f"it reads {root!r} through {view}")
             return
         if buffer.key not in self.ready:
-            yield Fault("order", f"{name} reads {buffer.key!r} before it is made", "made, and waited for")
+            yield ProofIssue(
+                "order", f"{name} reads {buffer.key!r} before it is made", "made, and waited for"
+            )
         if buffer.spec.partial:
             message = f"{name} reads {buffer.key!r}, which is partial: {buffer.spec}"
-            yield Fault("partial", message, "a copy that reduces comes between")
+            yield ProofIssue("partial", message, "a copy that reduces comes between")
         wanted = whole(shape, len(index))
         if block.signature is not None:
             wanted = self.facts.projected(block.signature.inputs[k], index, shape)
         wrong = ~same_boxes(wanted, read.wanted)
         if wrong.any():
             message = f"{name} reads other ranges than its shards project to on {devices(wrong)}"
-            yield Fault("projection", message, "ranges read are projections of index ranges")
+            yield ProofIssue("projection", message, "ranges read are projections of index ranges")
         outside = nonempty(wanted) & ~within(through(view, wanted), buffer.boxes)
         if outside.any():
             message = f"{name} reads outside of what {buffer.key!r} holds on {devices(outside)}"
-            yield Fault("coverage", message, "the buffer covers what is read")
+            yield ProofIssue("coverage", message, "the buffer covers what is read")
 
     def _output_faults(
         self, block: Block, k: int, site: str, index: np.ndarray, slot: int
-    ) -> Iterator[Fault]:
+    ) -> Iterator[ProofIssue]:
         buffer = self.sound.get(site)
         if buffer is None or buffer.tensor != site or site in self.ready:
             message = f"output {site!r} of {block.site!r} has no buffer of its own"
-            yield Fault("structure", message, "every output has one buffer, made once")
+            yield ProofIssue("structure", message, "every output has one buffer, made once")
             return
         self.ready[site] = slot
         shape = self.abstract.tensors[site].shape
@@ -248,20 +260,20 @@ class _Proof:
         wrong = ~same_boxes(made, buffer.boxes)
         if wrong.any():
             message = f"output {site!r} has other boxes than its shards project to on {devices(wrong)}"
-            yield Fault("projection", message, "an output's boxes are projections of index ranges")
+            yield ProofIssue("projection", message, "an output's boxes are projections of index ranges")
 
-    def _completeness_faults(self, done: dict[str, int]) -> Iterator[Fault]:
+    def _completeness_faults(self, done: dict[str, int]) -> Iterator[ProofIssue]:
         for block in self.abstract.blocks:
             if _takes_slot(block) and block.site not in done:
-                yield Fault("structure", f"block {block.site!r} never runs", "every block runs once")
+                yield ProofIssue("structure", f"block {block.site!r} never runs", "every block runs once")
         for key in self.copies:
             if key not in self.ready:
-                yield Fault(
+                yield ProofIssue(
                     "order", f"nobody waits for copy {key!r}", "a copy is waited for by its first reader"
                 )
         for key in self.expanded.buffers:
             if key not in self.ready and key not in self.copies:
-                yield Fault("structure", f"nobody makes buffer {key!r}", "every buffer has one maker")
+                yield ProofIssue("structure", f"nobody makes buffer {key!r}", "every buffer has one maker")
 
 
 def _takes_slot(block: Block) -> bool:

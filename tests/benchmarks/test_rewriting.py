@@ -23,8 +23,8 @@ from benchmarks.egraphs.shared import LAWS, normal_rules, shared_rules
 from benchmarks.egraphs.table import HEADER, row, table
 from benchmarks.setting import ROOT, find_models
 from tapestry.rewrites import catalogue
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Sizes
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
@@ -35,7 +35,7 @@ LIMITS = Limits()
 
 def two_projections() -> Graph:
     """Build relu(x w + x v), a sum that one contraction can compute."""
-    b = Sketch("two_projections")
+    b = ExampleBuilder("two_projections")
     x = b.tensor("x", 64, 512)
     w, v = (b.tensor(name, 512, 512, role="parameter") for name in "wv")
     total = b.cell(("add", ("input", 0), ("input", 1)), {b.contract("mk,kn->mn", x, t): "mn" for t in (w, v)})
@@ -74,7 +74,7 @@ def test_a_program_comes_back_as_it_went_in() -> None:
 
 def test_a_tensor_that_is_read_many_times_is_not_taken_for_another() -> None:
     """Check that `$a1` read the tenth time is not `$a11` read first: egglog appends a counter to our names."""
-    b = Sketch("steps")
+    b = ExampleBuilder("steps")
     x, rate = b.tensor("x", 4), b.tensor("rate", 4)
     state = b.cell(("exp", ("input", 0)), {rate: "m"})
     for _ in range(11):
@@ -167,7 +167,7 @@ def test_a_pattern_says_which_operands_are_the_same() -> None:
 def test_every_shared_rule_means_in_the_e_graph_what_it_means_to_the_search() -> None:
     """Check that every rule matches its own example, and that a program of the same type is extracted."""
     for rule in shared_rules():
-        graph = rule.example(Sizes())
+        graph = rule.example(ExampleSizes())
         saturation, kinds = saturated(graph, rule.name)
         assert saturation.report.applied[rule.name] > 0, rule.name
         decoded(graph, kinds, greedy(saturation.egraph, saturation.root, kinds.ticks))

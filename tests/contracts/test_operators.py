@@ -10,7 +10,7 @@ from tapestry.teg.graph import TensorType
 from tapestry.teg.operators import OPERATORS, operator_named
 from tapestry.teg.operators import testing as promises
 from tapestry.teg.operators.operator import Inferred, Operator, OperatorExample, Work
-from tapestry.teg.operators.testing import broken_promises
+from tapestry.teg.operators.testing import contract_violations
 
 CASES = [pytest.param(o, e, id=f"{o.name}-{k}") for o in OPERATORS for k, e in enumerate(o.examples)]
 
@@ -75,4 +75,4 @@ def test_a_wrong_copy_of_an_operator_is_caught(
     found: Callable[[str], Operator] = lambda _: wrong  # noqa: E731
     monkeypatch.setattr("tapestry.teg.builder.operator_named", found)
     monkeypatch.setattr("tapestry.teg.evaluate.operator_named", found)
-    assert any(said in text for text in broken_promises(wrong, rng))
+    assert any(said in text for text in contract_violations(wrong, rng))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapestry.rewrites import RULES, Rule, Sizes, apply_move, find, saturate
+from tapestry.rewrites import RULES, ExampleSizes, Rule, apply_move, find, saturate
 from tapestry.rewrites.duplication import duplicated
 from tapestry.rewrites.testing import (
     OTHER_DTYPES,
@@ -27,7 +27,7 @@ EVERY = [pytest.param(r, id=r.name) for r in RULES]
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_rule_fires_on_its_example_and_keeps_its_promises(rule: Rule, rng: np.random.Generator) -> None:
-    keeps_promises(rule, Sizes(), rng)
+    keeps_promises(rule, ExampleSizes(), rng)
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_a_rule_fires_on_its_example_and_keeps_its_promises(rule: Rule, rng: np.
 @given(seed=st.integers(0, 10_000))
 def test_a_rule_keeps_its_promises_on_random_shapes(rule: Rule, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    keeps_promises(rule, Sizes(rng), rng)
+    keeps_promises(rule, ExampleSizes(rng), rng)
 
 
 @pytest.mark.parametrize("rule", EVERY)
@@ -47,7 +47,7 @@ def test_a_rule_is_not_only_about_the_sizes_of_its_example(rule: Rule, rng: np.r
 @pytest.mark.parametrize("rule", EVERY)
 def test_a_rule_keeps_its_promises_for_other_element_types(rule: Rule, rng: np.random.Generator) -> None:
     for dtype in OTHER_DTYPES:
-        graph = retyped(rule.example(Sizes()), dtype)
+        graph = retyped(rule.example(ExampleSizes()), dtype)
         if graph is not None:
             keep_on(rule, graph, rng)
 
@@ -59,7 +59,7 @@ def test_a_wrong_copy_of_a_rule_is_caught(rule: Rule, rng: np.random.Generator) 
 
 @pytest.mark.parametrize("rule", EVERY)
 def test_shared_values_are_computed_again_only_where_a_rule_says_so(rule: Rule) -> None:
-    assert bool(duplicated(rule, rule.example(Sizes()))) <= rule.duplicates
+    assert bool(duplicated(rule, rule.example(ExampleSizes()))) <= rule.duplicates
 
 
 @pytest.mark.parametrize("rule", EVERY)
@@ -69,7 +69,7 @@ def test_a_rule_explains_itself(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", [p for p in EVERY if not p.values[0].saturating])
 def test_saturation_does_not_undo_what_a_search_chooses(rule: Rule) -> None:
-    graph = rule.example(Sizes())
+    graph = rule.example(ExampleSizes())
     saturating = [r for r in RULES if r.saturating]
     plain = saturate(graph, saturating).graph.structural_hash
     for move in find(graph, [rule]):
@@ -89,7 +89,7 @@ def test_one_infinity_spoils_no_result_that_was_finite_unless_a_rule_says_so(
 
 def _spoiled(rule: Rule, rng: np.random.Generator) -> int:
     """Return the largest number of result elements spoiled by one infinite, NaN or zero element of a source."""
-    graph = rule.example(Sizes())
+    graph = rule.example(ExampleSizes())
     usual = random_inputs(graph, rng)
     worst = 0
     for after in [apply_move(graph, move) for move in find(graph, [rule])]:

@@ -23,7 +23,7 @@ from tapestry.teg.operators.monoids import combine
 from tapestry.teg.operators.operator import OperatorExample
 from tapestry.teg.operators.testing import assert_same, random_values
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import evaluate_explicit, materialise
+from tapestry.teg.sharding.materialize import evaluate_explicit, materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.sharding.spec import Split, chunk_bounds
@@ -150,7 +150,7 @@ def test_any_strategy_of_a_block_is_proven_runs_and_costs_what_is_predicted(oper
     explicit = expand(graph, random_placements(rng, graph, shape), shape)
 
     assert verify(graph, explicit) == []
-    nodes = materialise(explicit)
+    nodes = materialize(explicit)
     assert validate(nodes.graph) == []
     # What no device reads, such as an input behind a broadcast, may be missing from the shards alone.
     assert {b.site for b in recover(nodes).blocks} <= {b.site for b in graph.blocks}

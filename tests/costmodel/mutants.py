@@ -14,7 +14,7 @@ from tapestry.costmodel.kernel_arrays import (
     PAIR_TICKS,
     PAIR_TRAFFIC,
     SPEC,
-    Space,
+    CompiledSpace,
     new_state,
 )
 from tapestry.costmodel.plan_space import Genes, PlanSpace
@@ -23,7 +23,7 @@ from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.sharding.spec import Spec, boxes, volumes
 
 
-def honest(space: PlanSpace) -> Space:
+def honest(space: PlanSpace) -> CompiledSpace:
     return space.space
 
 
@@ -36,10 +36,10 @@ class Mutant:
     """A wrong predictor, and the costs by which its comparison with the simulator must fail."""
 
     caught_by: str
-    arrays: Callable[[PlanSpace], Space] = honest
+    arrays: Callable[[PlanSpace], CompiledSpace] = honest
     genes: Callable[[Genes], Genes] = same
 
-    def predict(self, wrong: Space, genes: Genes) -> np.ndarray:
+    def predict(self, wrong: CompiledSpace, genes: Genes) -> np.ndarray:
         """Predict the costs by `wrong`, which `arrays` made."""
         plan = self.genes(genes)
         cost = np.zeros(COSTS, np.int64)
@@ -66,7 +66,7 @@ def specs_of(space: PlanSpace, t: int) -> tuple[dict[int, Spec], dict[int, Spec]
     return made, needed
 
 
-def change_pairs(space: PlanSpace, change: Callable[[int, Spec, Spec, np.ndarray], None]) -> Space:
+def change_pairs(space: PlanSpace, change: Callable[[int, Spec, Spec, np.ndarray], None]) -> CompiledSpace:
     """Return the space with every row of its copy tables changed by `change(tensor, made, needed, row)`."""
     a = space.space
     rows = a.pair_rows.copy()
@@ -83,13 +83,13 @@ def as_view(row: np.ndarray) -> None:
     row[PAIR_TICKS] = -1
 
 
-def forgets_staging(space: PlanSpace) -> Space:
+def forgets_staging(space: PlanSpace) -> CompiledSpace:
     rows = space.space.pair_rows.copy()
     rows[:, PAIR_STAGING] = 0
     return space.space._replace(pair_rows=rows)
 
 
-def forgets_the_second_slice(space: PlanSpace) -> Space:
+def forgets_the_second_slice(space: PlanSpace) -> CompiledSpace:
     """Return tables in which a reduce-scatter over two mesh axes keeps one slice instead of two."""
     whole = space.space.staging_rows
 
@@ -101,12 +101,12 @@ def forgets_the_second_slice(space: PlanSpace) -> Space:
     return change_pairs(space, change)._replace(staging_rows=np.concatenate([whole, whole // 2]))
 
 
-def forgets_partials(space: PlanSpace) -> Space:
+def forgets_partials(space: PlanSpace) -> CompiledSpace:
     """Return tables that take partial terms for values: no reduction where the boxes fit."""
     return change_pairs(space, lambda _, made, __, row: as_view(row) if made.partial else None)
 
 
-def forgets_gathers(space: PlanSpace) -> Space:
+def forgets_gathers(space: PlanSpace) -> CompiledSpace:
     """Return tables in which a tensor needed whole is taken to be there already."""
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
@@ -116,7 +116,7 @@ def forgets_gathers(space: PlanSpace) -> Space:
     return change_pairs(space, change)
 
 
-def forgets_exchanges(space: PlanSpace) -> Space:
+def forgets_exchanges(space: PlanSpace) -> CompiledSpace:
     """Return tables in which a tensor split otherwise is taken to be there already."""
 
     def change(_: int, made: Spec, needed: Spec, row: np.ndarray) -> None:
@@ -132,7 +132,7 @@ def without_windows(space: PlanSpace, t: int, spec: Spec) -> tuple[tuple[int, ..
     return tensor.shape, item_bytes(tensor.dtype), Spec(spec.dims)
 
 
-def forgets_halo_memory(space: PlanSpace) -> Space:
+def forgets_halo_memory(space: PlanSpace) -> CompiledSpace:
     """Return tables in which the buffer of a window is only as large as a plain chunk."""
     a = space.space
     sizes = a.size_rows.copy()
@@ -146,7 +146,7 @@ def forgets_halo_memory(space: PlanSpace) -> Space:
     return a._replace(size_rows=sizes)
 
 
-def forgets_halo_traffic(space: PlanSpace) -> Space:
+def forgets_halo_traffic(space: PlanSpace) -> CompiledSpace:
     """Return tables in which the part of a window beyond its chunk is taken to be there already."""
     a = space.space
     rows = a.pair_rows.copy()
@@ -166,7 +166,7 @@ def forgets_halo_traffic(space: PlanSpace) -> Space:
     return a._replace(pair_rows=rows)
 
 
-def forgets_later_readers(space: PlanSpace) -> Space:
+def forgets_later_readers(space: PlanSpace) -> CompiledSpace:
     """Return tables in which a tensor and its copies live until their first reader only."""
     a = space.space
     first = [slice(a.reader_start[t], a.reader_start[t + 1]) for t in range(len(a.made_at))]
@@ -175,15 +175,15 @@ def forgets_later_readers(space: PlanSpace) -> Space:
     return a._replace(reader_start=starts, reader_edge=np.concatenate(kept).astype(np.int64))
 
 
-def forgets_outputs(space: PlanSpace) -> Space:
+def forgets_outputs(space: PlanSpace) -> CompiledSpace:
     return space.space._replace(is_sink=np.zeros_like(space.space.is_sink))
 
 
-def forgets_parameters(space: PlanSpace) -> Space:
+def forgets_parameters(space: PlanSpace) -> CompiledSpace:
     return space.space._replace(lives_on=np.zeros_like(space.space.lives_on))
 
 
-def forgets_replicas(space: PlanSpace) -> Space:
+def forgets_replicas(space: PlanSpace) -> CompiledSpace:
     """Return tables that count a tensor replicated on every device once for all of them."""
     a = space.space
     sizes = a.size_rows.copy()
@@ -195,7 +195,7 @@ def forgets_replicas(space: PlanSpace) -> Space:
     return a._replace(size_rows=sizes)
 
 
-def forgets_ragged_devices(space: PlanSpace) -> Space:
+def forgets_ragged_devices(space: PlanSpace) -> CompiledSpace:
     """Return tables in which all devices are taken to be like the first."""
     first = int(space.device_class[0])
     sizes = np.repeat(space.space.size_rows[:, [first]], len(space.space.classes), axis=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tapestry.costmodel.kernel_arrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, Space
+from tapestry.costmodel.kernel_arrays import FLOPS, PEAK, PEAK_FLOPS, TIME, TOTAL, TRAFFIC, CompiledSpace
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import Execution, simulate
@@ -70,7 +70,7 @@ def scatter_over_nodes() -> Case:
 
 def differences(mutant: Mutant, cases: list[Case]) -> Iterator[tuple[Case, set[str]]]:
     """Yield each case with the counts that the mutant's prediction misses."""
-    spaces: dict[int, Space] = {}
+    spaces: dict[int, CompiledSpace] = {}
     for case in cases:
         if id(case.space) not in spaces:
             spaces[id(case.space)] = mutant.arrays(case.space)

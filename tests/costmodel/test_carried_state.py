@@ -6,13 +6,13 @@ import pytest
 import tapestry
 from tapestry.costmodel.kernel_arrays import PEAK, TIME
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.placement import ORDERS, Placements, issue_order
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS, Placements, schedule_order
 from tests.costmodel.programs import random_genes
 
 MESH = load_mesh("dgx-h100")
@@ -54,7 +54,7 @@ def peak_bytes(graph: Graph, order: str = "program") -> int:
     for genes in plans:
         placements = space.placements(genes)
         cost = space.evaluate(genes)
-        assert cost.tolist() == plain_cost(graph, placements, MESH).vector().tolist()
+        assert cost.tolist() == reference_cost(graph, placements, MESH).vector().tolist()
         run = simulate(expand(graph, placements, space.layout), MESH, dry=True)
         assert (int(run.peak_memory_bytes.max()), run.makespan_ticks) == (cost[PEAK], cost[TIME])
         peaks.append(int(cost[PEAK]))
@@ -71,7 +71,7 @@ def test_early_updates_do_not_let_gradients_wait_for_each_other() -> None:
     assert peak_bytes(graph, "update-early") <= peak_bytes(graph) - 4 * MATRIX_BYTES
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", SCHEDULE_ORDERS)
 def test_every_order_has_the_values_of_the_program(order: str, rng: np.random.Generator) -> None:
     graph = training(3)
     inputs = random_inputs(graph, rng)
@@ -88,14 +88,14 @@ def test_depth_first_makes_nothing_long_before_it_is_read() -> None:
         early = x.exp()
         late = x.sin()
         p.output("y", late.cos() + early)
-    sites = [b.site for b in issue_order(p.graph, "program")]
-    assert [sites.index(b.site) for b in issue_order(p.graph, "depth-first")] == [1, 2, 0, 3, 4]
+    sites = [b.site for b in schedule_order(p.graph, "program")]
+    assert [sites.index(b.site) for b in schedule_order(p.graph, "depth-first")] == [1, 2, 0, 3, 4]
 
 
 def test_updates_come_as_soon_as_all_they_need_is_there() -> None:
     graph = training(3)
-    order = [b.site for b in issue_order(graph, "update-early")]
-    assert sorted(order) == sorted(b.site for b in issue_order(graph, "program"))
+    order = [b.site for b in schedule_order(graph, "update-early")]
+    assert sorted(order) == sorted(b.site for b in schedule_order(graph, "program"))
     made = {t: k for k, s in enumerate(order) for t in graph.by_site[s].outputs}
     for k, site in enumerate(order):
         assert all(made.get(t, -1) < k for t in graph.by_site[site].inputs)

@@ -7,7 +7,7 @@ from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import COSTS, new_state
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
-from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import search_space
 from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
 from tests.costmodel.programs import GRAPHS, random_genes
@@ -23,7 +23,7 @@ def fresh_cost(space: PlanSpace, *plan: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
-    search, stream = search_space(space), new_stream(rng)
+    search, stream = search_space(space), new_rng(rng)
     start = random_genes(rng, space)
     plan = (start.strategies, start.prefetch, start.regather)
     digest = np.array([hash_plan(*plan)], np.uint64)

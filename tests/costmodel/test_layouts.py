@@ -5,7 +5,7 @@ import pytest
 
 from tapestry.costmodel.kernel_arrays import ENERGY, PEAK, TIME, TOTAL, TRAFFIC
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.teg.dtypes import numpy_dtype
@@ -35,7 +35,7 @@ def test_random_layouts_cost_what_the_oracle_and_the_simulator_count(name: str, 
         placements = space.placements(genes)
         assert (space.genes_of(placements).strategies == genes.strategies).all()
         fast = space.evaluate(genes)
-        assert fast.tolist() == plain_cost(graph, placements, mesh).vector().tolist()
+        assert fast.tolist() == reference_cost(graph, placements, mesh).vector().tolist()
         program = expand(graph, placements, space.layout)
         assert verify(graph, program) == []
         run = simulate(program, mesh, dry=True, capacity_check=False)

@@ -17,7 +17,7 @@ from tapestry.costmodel.kernel_arrays import (
 )
 from tapestry.costmodel.objectives import NAMES, OBJECTIVES, require_objectives
 from tapestry.costmodel.plan_space import Genes, PlanSpace
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_device, mesh_from_dict
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.archive.report import costs_of, goal_of
@@ -160,7 +160,7 @@ def test_energy_needs_a_figure_per_precision_but_nothing_else_does(precision: st
     known = costs_of(whole.evaluate(genes), mesh_from_dict(PAIR))
     assert cost == {name: value for name, value in known.items() if name != "energy_j"}
     assert (
-        plain_cost(space.graph, space.placements(genes), mesh).vector().tolist()
+        reference_cost(space.graph, space.placements(genes), mesh).vector().tolist()
         == space.evaluate(genes).tolist()
     )
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapestry.costmodel.plan_space import PlanSpace
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.hardware.mesh import Mesh
 from tapestry.teg.graph import Graph
@@ -33,7 +33,7 @@ def assert_equal_costs(graph: Graph, mesh: Mesh, seed: int, plans: int, dtype: s
 
         fast = space.evaluate(genes)
 
-        assert fast.tolist() == plain_cost(graph, placements, mesh, dtype).vector().tolist(), placements
+        assert fast.tolist() == reference_cost(graph, placements, mesh, dtype).vector().tolist(), placements
 
 
 @pytest.mark.parametrize("mesh", [MESHES[0], *(pytest.param(m, marks=pytest.mark.slow) for m in MESHES[1:])])
@@ -66,6 +66,6 @@ def test_many_random_graphs(seed: int, mesh: str) -> None:
 
 def test_a_plan_that_leaves_devices_idle_is_costed_on_those_that_work() -> None:
     graph, mesh = GRAPHS["attention"](), load_mesh("dgx-h100")
-    part = plain_cost(graph, Placements(devices="gpu:2"), mesh)
+    part = reference_cost(graph, Placements(devices="gpu:2"), mesh)
     assert len(part.peak_per_device) == 2
-    assert part.compute_flops == 2 * plain_cost(graph, Placements(devices="gpu:1"), mesh).compute_flops
+    assert part.compute_flops == 2 * reference_cost(graph, Placements(devices="gpu:1"), mesh).compute_flops

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapestry.costmodel.resharding_tables import CopyTable, copy_table
+from tapestry.costmodel.resharding_tables import ReshardingTable, copy_table
 from tapestry.hardware import Mesh, MeshAxis, load_device
 from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.timing import step_ticks
@@ -21,7 +21,9 @@ TWO_NODES = MeshShape.of(node=2, gpu=4)
 BYTES = 4
 
 
-def table_of(shape: tuple[int, ...], made: list[Spec], needed: list[Spec], mesh: MeshShape) -> CopyTable:
+def table_of(
+    shape: tuple[int, ...], made: list[Spec], needed: list[Spec], mesh: MeshShape
+) -> ReshardingTable:
     return copy_table(shape, BYTES, made, needed, machine(mesh), mesh)
 
 
@@ -131,7 +133,7 @@ def test_random_pairs(seed: int) -> None:
 
 
 def assert_pair(
-    table: CopyTable, p: int, n: int, a: Spec, b: Spec, shape: tuple[int, ...], mesh: MeshShape
+    table: ReshardingTable, p: int, n: int, a: Spec, b: Spec, shape: tuple[int, ...], mesh: MeshShape
 ) -> None:
     plan = plan_copy(a, b, shape, mesh)
     staging = table.staging_bytes[table.staging_ids[p, n]]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.unsharded import UnshardedCosts
 from tapestry.hardware import load_mesh
 from tapestry.rewrites import RULES, apply_all, find, saturate
@@ -22,7 +22,7 @@ def test_the_cost_is_that_of_the_plain_model(path: Path) -> None:
     simple = saturate(graph, [r for r in RULES if r.saturating]).graph
     costs = UnshardedCosts(MESH.device)
     for program in (graph, simple):
-        tally = plain_cost(program, Placements(), MESH)
+        tally = reference_cost(program, Placements(), MESH)
         assert tuple(costs.cost(program)) == (tally.time_ticks, tally.peak_memory_bytes)
 
 
@@ -32,5 +32,5 @@ def test_a_rewritten_graph_is_judged_alike() -> None:
     costs = UnshardedCosts(MESH.device)
     for _ in range(3):
         graph = apply_all(graph, find(graph, rules)[:1]).graph
-        tally = plain_cost(graph, Placements(), MESH)
+        tally = reference_cost(graph, Placements(), MESH)
         assert tuple(costs.cost(graph)) == (tally.time_ticks, tally.peak_memory_bytes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.hardware import Mesh, load_mesh, mesh_from_dict, mesh_names
-from tapestry.optimizer.placement.rng import new_stream
+from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.search_space import search_space
 from tapestry.optimizer.placement.seeds import seed_plans
 from tapestry.optimizer.placement.variation import RULES, hash_plan, vary
@@ -73,7 +73,7 @@ def random_plans(space: PlanSpace, count: int, seed: int) -> Iterator[Genes]:
     """Yield in turn any genes at all, and a seed changed by a dozen moves of all rules, as a search would."""
     rng = np.random.default_rng(seed)
     search = search_space(space)
-    seeds, stream = seed_plans(space, search), new_stream(rng)
+    seeds, stream = seed_plans(space, search), new_rng(rng)
     for k in range(count):
         genes = random_genes(rng, space)
         if k % 2:

@@ -14,7 +14,7 @@ import numpy as np
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize
 from tapestry.optimizer.analysis.verification import verify_plan
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.service.provenance import versions
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
@@ -26,7 +26,7 @@ GATE = ("mul", ("input", 0), ("sigmoid", ("input", 0)))
 
 def layer() -> Graph:
     """Build the feed-forward half of a Llama layer as exporters write it: gate and up have roots of their own."""
-    s = Sketch("layer")
+    s = ExampleBuilder("layer")
     x = s.tensor("x", 32, 16)
     gate_weight, up_weight = (s.tensor(name, 64, 16, role="parameter") for name in ("gate", "up"))
     gated = s.cell(GATE, {s.contract("mk,nk->mn", x, gate_weight): "mn"})

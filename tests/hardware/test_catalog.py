@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tapestry.hardware import (
-    CatalogueError,
+    CatalogError,
     Device,
     Mesh,
     MeshAxis,
@@ -194,7 +194,7 @@ def test_names_and_aliases_mean_the_same_device() -> None:
     ("ask", "near"), [(lambda: load_mesh("dgx-h10"), "dgx-h100"), (lambda: load_device("tpu-v5"), "tpu-v5e")]
 )
 def test_an_unknown_name_lists_near_ones(ask: object, near: str) -> None:
-    with pytest.raises(CatalogueError, match=f"did you mean .*{near}"):
+    with pytest.raises(CatalogError, match=f"did you mean .*{near}"):
         ask()  # type: ignore[operator]
 
 
@@ -252,16 +252,16 @@ def test_a_users_own_file_is_read_by_path(tmp_path: Path) -> None:
 def test_a_wrong_file_says_where_and_what(tmp_path: Path, old: str, new: str, message: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(OWN_MESH.replace(old, new))
-    with pytest.raises(CatalogueError, match=message) as caught:
+    with pytest.raises(CatalogError, match=message) as caught:
         load_mesh(file)
     assert "\n" not in str(caught.value)
 
 
 def test_unreadable_files_are_one_clear_message(tmp_path: Path) -> None:
-    with pytest.raises(CatalogueError, match="cannot read it: No such file"):
+    with pytest.raises(CatalogError, match="cannot read it: No such file"):
         load_mesh(tmp_path / "nowhere.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CatalogueError, match="not UTF-8"):
+    with pytest.raises(CatalogError, match="not UTF-8"):
         load_mesh(tmp_path / "bytes.toml")
 
 
@@ -269,17 +269,17 @@ def test_unreadable_files_are_one_clear_message(tmp_path: Path) -> None:
     "content", [None, [], "dgx", {"name": "m"}, {"name": "m", "device": 3, "axes": [AXIS]}]
 )
 def test_an_inline_object_of_the_wrong_form_is_refused(content: object) -> None:
-    with pytest.raises(CatalogueError, match=r"^mesh"):
+    with pytest.raises(CatalogError, match=r"^mesh"):
         mesh_from_dict(content)
 
 
 def test_two_axes_of_one_name_are_refused() -> None:
-    with pytest.raises(CatalogueError, match="different names"):
+    with pytest.raises(CatalogError, match="different names"):
         mesh_from_dict({"name": "m", "device": "v100", "axes": [AXIS, AXIS]})
 
 
 def test_a_device_stores_rows_unless_it_says_otherwise() -> None:
     plain = {key: value for key, value in OWN_DEVICE.items() if key != "layouts"}
     assert device_from_dict(plain).layouts == ("row_major",)
-    with pytest.raises(CatalogueError, match="layouts: unknown native layout 'tiled'; known are row_major"):
+    with pytest.raises(CatalogError, match="layouts: unknown native layout 'tiled'; known are row_major"):
         device_from_dict(OWN_DEVICE | {"layouts": ["tiled"]})

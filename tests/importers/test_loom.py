@@ -14,8 +14,8 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.importers import ImportFailure, from_loom
 from tapestry.teg.importers.loom.constraints import loom_issues
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.external_graphs import recover_foreign
-from tapestry.teg.sharding.materialize import materialise
+from tapestry.teg.sharding.external_graphs import recover_external
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.validate import validate
 from tests.teg.programs import small_program
 from tests.teg.sharding.programs import MESHES, random_placements, random_program
@@ -273,7 +273,7 @@ def test_shards_become_applications() -> None:
     shards = [n for n in document["nodes"] if n["type"].endswith("Application")]
     # Two of B, of the sum and of the sink; one each of A1, A2 and of the join that nobody ran.
     assert len(shards) == 9
-    assert from_loom(document).structural_hash == recover_foreign(paper(concat=False)).structural_hash
+    assert from_loom(document).structural_hash == recover_external(paper(concat=False)).structural_hash
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -281,5 +281,5 @@ def test_expansions_become_applications(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng, 6)
     mesh = MESHES[seed % len(MESHES)]
-    nodes = materialise(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
+    nodes = materialize(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
     assert loom_issues(to_loom(nodes)) == []

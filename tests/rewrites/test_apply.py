@@ -6,7 +6,7 @@ import pytest
 
 from tapestry.rewrites import RULES, Move, Rule, RuleError, StaleMove, apply_all, apply_move, find, replay
 from tapestry.rewrites.cell_form import ADD, INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import NOTHING, op, rest, tensor
 from tapestry.teg.graph import Graph
 from tapestry.teg.validate import check
@@ -21,7 +21,7 @@ def only(graph: Graph, rule: str) -> Move:
 
 
 def softmax() -> Graph:
-    b = Sketch("softmax")
+    b = ExampleBuilder("softmax")
     x = b.tensor("x", 2, 3)
     y = b.op("softmax", b.cell(("neg", INPUT), {x: "rc"}, site="in"), site="y", axes=(1,))
     return b.result(b.cell(("exp", INPUT), {y: "rc"}, site="after"))
@@ -46,7 +46,7 @@ def test_new_sites_say_where_they_come_from_and_never_differ() -> None:
 
 
 def test_a_block_of_the_same_index_space_keeps_its_site() -> None:
-    b = Sketch("fuse")
+    b = ExampleBuilder("fuse")
     x = b.tensor("x", 3)
     y = b.cell(("exp", INPUT), {x: "r"}, site="inner")
     graph = b.result(b.cell(("neg", INPUT), {y: "r"}, site="outer"))
@@ -56,7 +56,7 @@ def test_a_block_of_the_same_index_space_keeps_its_site() -> None:
 
 
 def test_what_others_read_stays() -> None:
-    b = Sketch("shared")
+    b = ExampleBuilder("shared")
     x = b.tensor("x", 2, 3)
     inner = b.op("concat", x, x, axis=0, site="inner")
     rows = (("r", 4), ("c", 3))
@@ -68,7 +68,7 @@ def test_what_others_read_stays() -> None:
 
 
 def test_readers_of_a_result_that_disappears_read_what_it_was() -> None:
-    b = Sketch("rebind")
+    b = ExampleBuilder("rebind")
     x = b.tensor("x", 3)
     one = b.op("concat", x, axis=0, site="one")
     graph = b.result(b.cell(("neg", INPUT), {one: "r"}, site="y"), one)
@@ -80,7 +80,7 @@ def test_readers_of_a_result_that_disappears_read_what_it_was() -> None:
 
 
 def test_the_last_reader_takes_its_inputs_along_but_not_the_program_s() -> None:
-    b = Sketch("prune")
+    b = ExampleBuilder("prune")
     x, w = b.tensor("x", 3), b.tensor("w", 3)
     deep = b.cell(("exp", INPUT), {b.cell(("neg", INPUT), {w: "r"}): "r"})
     expr = ("sub", ("add", ("input", 0), ("input", 1)), ("input", 1))
@@ -90,7 +90,7 @@ def test_the_last_reader_takes_its_inputs_along_but_not_the_program_s() -> None:
 
 
 def test_program_order_holds_when_two_places_become_one() -> None:
-    b = Sketch("order")
+    b = ExampleBuilder("order")
     x = b.tensor("x", 3, 4)
     one = b.contract("mk,kn->mn", x, b.tensor("w", 4, 5), site="one")
     early = b.cell(("neg", INPUT), {one: "mn"}, site="early")
@@ -119,7 +119,7 @@ def test_a_move_that_does_not_fit_says_why() -> None:
 
 
 def test_several_moves_at_once_are_the_moves_one_by_one() -> None:
-    b = Sketch("two")
+    b = ExampleBuilder("two")
     x = b.tensor("x", 2, 3)
     graph = b.result(*(b.op("softmax", x, axes=(k,), site=f"y{k}") for k in range(2)))
     moves = find(graph, [r for r in RULES if r.name == "expand_softmax"])
@@ -161,7 +161,7 @@ def test_a_value_that_is_read_cannot_be_dropped() -> None:
 
 
 def test_sums_and_their_order_survive_a_move_at_the_same_place_twice() -> None:
-    b = Sketch("twice")
+    b = ExampleBuilder("twice")
     x = b.tensor("x", 3)
     parts = [b.cell((f, INPUT), {x: "r"}) for f in ("exp", "neg")]
     graph = b.result(b.cell(ADD, dict.fromkeys(parts, "r"), site="y"))

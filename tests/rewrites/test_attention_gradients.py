@@ -4,7 +4,7 @@ import numpy as np
 
 from tapestry.rewrites import apply_move, find, rule_named
 from tapestry.rewrites.cell_form import INPUT, MULTIPLY
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import broadcast, selected, sliced, unsqueezed
@@ -13,13 +13,13 @@ from tapestry.teg.validate import check
 CHANGE = ("sub", INPUT, ("mul", ("input", 1), ("input", 2)))
 
 
-def scores_and_gradient(b: Sketch) -> tuple[dict[str, str], str, str]:
+def scores_and_gradient(b: ExampleBuilder) -> tuple[dict[str, str], str, str]:
     """Return operands, scores of two heads, and the gradient of their probabilities."""
     x = {n: b.tensor(n, 2, s, 4) for n, s in (("q", 5), ("k", 6), ("v", 6), ("do", 5))}
     return x, b.contract("hsd,htd->hst", x["q"], x["k"]), b.contract("hsd,htd->hst", x["do"], x["v"])
 
 
-def gradient_of_scores(b: Sketch, weights: str, gradient: str) -> str:
+def gradient_of_scores(b: ExampleBuilder, weights: str, gradient: str) -> str:
     inner = b.cell(MULTIPLY, {weights: "hst", gradient: "hst"})
     total = b.op("reduce", inner, monoid="sum", labels=("h", "s", "t"), output=("h", "s"))
     return b.cell(CHANGE, {inner: "hst", weights: "hst", total: "hs"}, site="ds")
@@ -27,7 +27,7 @@ def gradient_of_scores(b: Sketch, weights: str, gradient: str) -> str:
 
 def with_sink() -> Graph:
     """Build a step of training as PyTorch traces it: a column of sinks beside the scores, zeros beside its gradient."""
-    b = Sketch("sink")
+    b = ExampleBuilder("sink")
     x, scores, gradient = scores_and_gradient(b)
     column = b.view(b.tensor("sink", 2), unsqueezed((2,), (1, 2)).then(broadcast((2, 1, 1), (2, 5, 1))))
     rows = b.op("softmax", b.op("concat", scores, column, axis=2), axes=(2,))
@@ -55,7 +55,7 @@ def test_a_sink_and_its_gradient_leave_no_square() -> None:
 
 
 def test_the_gradient_of_a_bias_joins() -> None:
-    b = Sketch("bias")
+    b = ExampleBuilder("bias")
     x, scores, gradient = scores_and_gradient(b)
     biased = b.cell(("add", INPUT, ("input", 1)), {scores: "hst", b.tensor("bias", 2, 6): "ht"})
     change = gradient_of_scores(b, b.op("softmax", biased, axes=(2,)), gradient)
@@ -70,7 +70,7 @@ def test_the_gradient_of_a_bias_joins() -> None:
 
 def test_what_a_block_that_stays_reads_is_given() -> None:
     """Check that the producer of the centered gradient, read outside, stays beside the block that sums it."""
-    b = Sketch("staying")
+    b = ExampleBuilder("staying")
     x, scores, gradient = scores_and_gradient(b)
     change = gradient_of_scores(b, b.op("softmax", scores, axes=(2,)), gradient)
     queries = b.contract("hst,htd->hsd", change, x["k"])

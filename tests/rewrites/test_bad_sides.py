@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapestry.rewrites import Move, Offers, Rule, RuleError, apply_move, find, saturate
+from tapestry.rewrites import Move, Rule, RuleError, Worklist, apply_move, find, saturate
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.regions import Fuse, all_above
 from tapestry.rewrites.rule import Op, computed, op, pick, rest, tensor
-from tapestry.rewrites.testing import broken_promises
+from tapestry.rewrites.testing import contract_violations
 from tapestry.teg.graph import Graph
 
 X = tensor("x")
 
 
 def program(size: object = None) -> Graph:
-    b = Sketch("bad")
+    b = ExampleBuilder("bad")
     y = b.cell(("exp", INPUT), {b.tensor("x", 3): "r"}, site="y")
     return b.result(b.cell(("neg", INPUT), {y: "r"}, site="z"))
 
@@ -80,7 +80,7 @@ def test_a_left_side_that_fails_is_refused_by_all_who_ask(left: Any) -> None:
     for asked in ask:
         with pytest.raises(RuleError, match=r"rule 'bad': its left side fails.*by zero"):
             asked()
-    offers = Offers.of(program(), [bad, good])
+    offers = Worklist.of(program(), [bad, good])
     assert [f.rule for f in offers.failures] == ["bad"]
     assert offers.moves() == [Move("good", "y")], "the others are not lost"
 
@@ -95,6 +95,6 @@ def test_rules_that_change_nothing_and_strange_names_break_their_promises() -> N
     same = op("cell", rest("xs"), expr=("exp", INPUT))
     copy = op("cell", rest("xs"), given=lambda m: dict(m.roots[0].definition.attributes))
     doc = "Nothing changes.\n\nf(x) -> f(x)\nAlways."
-    found = broken_promises(Rule("a&b", same, copy, doc, "a test", program), np.random.default_rng(0))
+    found = contract_violations(Rule("a&b", same, copy, doc, "a test", program), np.random.default_rng(0))
     assert any("changes nothing" in f for f in found)
     assert any("its name should be" in f for f in found)

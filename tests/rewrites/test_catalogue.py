@@ -2,7 +2,7 @@
 
 import pytest
 
-from tapestry.rewrites import RULES, Sizes, rule_named
+from tapestry.rewrites import RULES, ExampleSizes, rule_named
 
 
 def test_a_rule_is_found_by_name_and_near_names_are_listed() -> None:
@@ -15,4 +15,4 @@ def test_a_rule_is_found_by_name_and_near_names_are_listed() -> None:
 
 def test_examples_are_the_same_each_time() -> None:
     for rule in RULES:
-        assert rule.example(Sizes()).structural_hash == rule.example(Sizes()).structural_hash
+        assert rule.example(ExampleSizes()).structural_hash == rule.example(ExampleSizes()).structural_hash

@@ -8,7 +8,7 @@ import pytest
 from tapestry.rewrites import RULES, find, saturate
 from tapestry.rewrites.algebra.canonical import canonical
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rules import rule_named
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.evaluate import evaluate
@@ -22,7 +22,7 @@ SATURATING = [r for r in RULES if r.saturating]
 
 def chain(role: str, rows: int = 3) -> Graph:
     """Build a transposed table times itself, its sums added to an input."""
-    b = Sketch("chain")
+    b = ExampleBuilder("chain")
     values = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
     table = b.source("table", values.shape, "float32", role, values)
     turned = b.view(table, permuted(values.shape, (1, 0)))

@@ -6,9 +6,9 @@ from weakref import ref
 import numpy as np
 import pytest
 
-from tapestry.rewrites import RULES, Move, Offers, Rule, apply_all
+from tapestry.rewrites import RULES, Move, Rule, Worklist, apply_all
 from tapestry.rewrites.cell_form import ADD, INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.index import Index
 from tapestry.rewrites.rule import Match, op, rest
 from tapestry.teg.graph import Graph
@@ -17,7 +17,7 @@ from tests.rewrites.test_models import TWINS, model
 
 def layers(count: int, last: str = "exp", sizes: int = 3) -> Graph:
     """Build cells one after the other, two in each layer; the last one may be another function."""
-    b = Sketch("layers")
+    b = ExampleBuilder("layers")
     x = b.tensor("x", sizes)
     for k in range(count):
         y = b.cell(("neg", INPUT), {x: "r"}, site=f"neg{k}")
@@ -40,7 +40,7 @@ def counting(asked: list[str]) -> Rule:
 def test_equal_layers_are_matched_once() -> None:
     asked: list[str] = []
     rule = counting(asked)
-    moves = Offers.of(layers(40), [rule]).moves()
+    moves = Worklist.of(layers(40), [rule]).moves()
     assert len(asked) < 10, "the first two layers, the last, and none between"
     assert moves == [Move("counting", f"{kind}{k}") for k in range(1, 40) for kind in ("neg", "add")] + [
         Move("counting", "last")
@@ -50,11 +50,11 @@ def test_equal_layers_are_matched_once() -> None:
 def test_what_is_recognised_in_another_program_has_its_own_names() -> None:
     asked: list[str] = []
     rule = counting(asked)
-    Offers.of(layers(5), [rule])
+    Worklist.of(layers(5), [rule])
     asked.clear()
-    assert Offers.of(layers(7), [rule]).moves()[-2:] == [Move("counting", "add6"), Move("counting", "last")]
+    assert Worklist.of(layers(7), [rule]).moves()[-2:] == [Move("counting", "add6"), Move("counting", "last")]
     assert asked == []
-    Offers.of(layers(7, sizes=4), [rule])
+    Worklist.of(layers(7, sizes=4), [rule])
     assert asked, "of other sizes nothing is known"
 
 
@@ -72,7 +72,7 @@ def test_what_differs_where_a_rule_looks_is_not_taken_for_the_same(look: str) ->
     rule = Rule("looking", left, left, "looks", "a test", lambda size: layers(1), when=guard)
 
     def graph(other: bool) -> Graph:
-        b = Sketch("two")
+        b = ExampleBuilder("two")
         x = b.tensor("x", 3, role="constant")
         if other and look == "data":
             b.data["x"] = np.ones(3, np.float32)
@@ -81,21 +81,21 @@ def test_what_differs_where_a_rule_looks_is_not_taken_for_the_same(look: str) ->
         return b.result(b.cell(("tanh" if other or look != "readers" else "neg", INPUT), {y: "r"}, site=site))
 
     for _ in range(2):
-        assert Offers.of(graph(False), [rule]).moves() == []
-        assert Offers.of(graph(True), [rule]).moves() == [Move("looking", "y")]
+        assert Worklist.of(graph(False), [rule]).moves() == []
+        assert Worklist.of(graph(True), [rule]).moves() == [Move("looking", "y")]
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_recognised_or_found_from_nothing_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    offers = Offers.of(model(name), RULES)
+    offers = Worklist.of(model(name), RULES)
     for _ in range(8):
         moves = offers.moves()
         applied = apply_all(offers.graph, [moves[rng.integers(len(moves))]])
         offers = offers.after(applied.graph, applied.changes)
         with monkeypatch.context() as patched:
             patched.setattr("tapestry.rewrites.worklist.index_of", Index)
-            anew = Offers.of(applied.graph, RULES)
+            anew = Worklist.of(applied.graph, RULES)
         assert offers.moves() == anew.moves()
         assert offers.tied() == anew.tied()
 
@@ -104,7 +104,7 @@ def test_what_is_remembered_keeps_no_program_alive() -> None:
     asked: list[str] = []
     graph = layers(9)
     alive = ref(graph)
-    Offers.of(graph, [counting(asked)])
+    Worklist.of(graph, [counting(asked)])
     assert asked
     del graph
     gc.collect()

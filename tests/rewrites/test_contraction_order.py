@@ -12,7 +12,7 @@ from tapestry.optimizer import Budget, Result, optimize
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import apply_move, find
 from tapestry.rewrites.contraction_order import MOST_EXACT, Network, Tree, best_tree, cost_of, leaves
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rules import rule_named
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
@@ -110,7 +110,7 @@ def test_many_operands_get_an_order_no_worse_than_another_projects(seed: int) ->
 
 def transformed_integrals(n: int) -> Graph:
     """Build two-electron integrals in another basis: one einsum of five operands, four of them the same matrix."""
-    b = Sketch("transformed_integrals")
+    b = ExampleBuilder("transformed_integrals")
     integrals, c = b.tensor("integrals", n, n, n, n), b.tensor("c", n, n)
     return b.result(b.contract("pqrs,pi,qj,rk,sl->ijkl", integrals, c, c, c, c, site="y"))
 
@@ -167,7 +167,7 @@ EINSUMS = (
 @pytest.mark.parametrize("text", EINSUMS)
 @pytest.mark.parametrize("choice", ["flops", "memory"])
 def test_einsums_of_many_kinds_keep_their_values(text: str, choice: str, rng: np.random.Generator) -> None:
-    b, sizes = Sketch("einsum"), {name: int(rng.integers(2, 5)) for name in LETTERS}
+    b, sizes = ExampleBuilder("einsum"), {name: int(rng.integers(2, 5)) for name in LETTERS}
     parts = text.partition("->")[0].split(",")
     arrays = [rng.standard_normal([sizes[n] for n in part]) for part in parts]
     operands = [b.tensor(f"x{k}", *a.shape, dtype="float64") for k, a in enumerate(arrays)]
@@ -181,7 +181,7 @@ def test_einsums_of_many_kinds_keep_their_values(text: str, choice: str, rng: np
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_chains_of_products_are_bracketed_anew_by_the_search(seed: int) -> None:
-    rng, b = np.random.default_rng(seed), Sketch("chain")
+    rng, b = np.random.default_rng(seed), ExampleBuilder("chain")
     count = 5 + seed
     sizes = [int(2 ** rng.integers(5, 12)) for _ in range(count + 1)]
     matrices = [b.tensor(f"m{k}", sizes[k], sizes[k + 1]) for k in range(count)]

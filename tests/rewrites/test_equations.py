@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tapestry
-from tapestry.rewrites import Rule, RuleError, Sizes, apply_all, find
+from tapestry.rewrites import ExampleSizes, Rule, RuleError, apply_all, find
 from tapestry.rewrites.equation_sides import NORMALISING
 from tapestry.rewrites.equations import equation
 from tapestry.rewrites.saturation import saturate
@@ -137,7 +137,12 @@ def test_element_types_are_those_of_the_left_side() -> None:
 
 
 def test_examples_come_from_the_left_side() -> None:
-    assert [b.operator for b in SOFTMAX.example(Sizes()).blocks][1:-1] == ["reduce", "cell", "reduce", "cell"]
+    assert [b.operator for b in SOFTMAX.example(ExampleSizes()).blocks][1:-1] == [
+        "reduce",
+        "cell",
+        "reduce",
+        "cell",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def test_examples_come_from_the_left_side() -> None:
 def test_equations_that_say_nothing_are_refused(left: Any, right: Any, tensors: Any, message: str) -> None:
     rule = law("wrong", left, right, tensors)
     with pytest.raises(RuleError, match=f"rule 'wrong': .*{message}"):
-        find(rule.example(Sizes()), [rule])
+        find(rule.example(ExampleSizes()), [rule])
 
 
 def test_sides_are_traced_when_the_rule_is_first_matched() -> None:
@@ -169,5 +174,5 @@ def test_sides_are_traced_when_the_rule_is_first_matched() -> None:
         "What changes.",
         [],
     )
-    assert find(rule.example(Sizes()), [rule]) != [] and rule.roots is rule.roots
+    assert find(rule.example(ExampleSizes()), [rule]) != [] and rule.roots is rule.roots
     assert traced == ["left"]

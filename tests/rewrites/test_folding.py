@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import tapestry
-from tapestry.rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, rule_named, saturate
+from tapestry.rewrites import RULES, ExampleSizes, Rule, apply_all, apply_move, find, rule_named, saturate
 from tapestry.rewrites.algebra.affine import affine, factors, multiplied
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
@@ -59,7 +59,7 @@ def test_a_folded_network_gives_its_reference_output() -> None:
 
 
 def test_a_fold_leaves_one_bias_and_what_is_no_parameter() -> None:
-    graph = rule_named("fold_into_conv").example(Sizes())
+    graph = rule_named("fold_into_conv").example(ExampleSizes())
     (move,) = find(graph, named("fold_into_conv"))
     after = apply_move(graph, move)
     (cell,) = [b for b in after.blocks if "relu" in repr(b.definition.get("expr"))]
@@ -69,7 +69,7 @@ def test_a_fold_leaves_one_bias_and_what_is_no_parameter() -> None:
 
 
 def test_what_another_block_reads_is_not_folded() -> None:
-    b = Sketch("shared")
+    b = ExampleBuilder("shared")
     x, w, s = b.tensor("x", 3, 4), b.tensor("w", 4, 5), b.tensor("s", 5)
     y = b.contract("mk,kn->mn", x, w)
     scaled = b.cell(("mul", X, S), {y: "mn", s: "n"})
@@ -77,7 +77,7 @@ def test_what_another_block_reads_is_not_folded() -> None:
 
 
 def test_a_scale_per_row_goes_into_the_operand_with_the_rows() -> None:
-    b = Sketch("rows")
+    b = ExampleBuilder("rows")
     x, w, s = b.tensor("x", 3, 4), b.tensor("w", 4, 5), b.tensor("s", 3)
     y = b.cell(("mul", X, S), {b.contract("mk,kn->mn", x, w): "mn", s: "m"})
     assert [m.choice for m in find(b.result(y), named("fold_into_contract"))] == ["0"]

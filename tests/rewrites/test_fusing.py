@@ -8,9 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapestry.rewrites import RULES, Rule, Sizes, apply_all, apply_move, find, find_tied, rule_named, saturate
+from tapestry.rewrites import (
+    RULES,
+    ExampleSizes,
+    Rule,
+    apply_all,
+    apply_move,
+    find,
+    find_tied,
+    rule_named,
+    saturate,
+)
 from tapestry.rewrites.cell_form import ADD, INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.regions import above, fuse
 from tapestry.rewrites.rule import op, rest, tensor
 from tapestry.teg.evaluate import evaluate, random_inputs, run_block
@@ -38,7 +48,7 @@ def epilogue(recomputes: bool = False) -> Rule:
 
 def product(*others: str) -> Graph:
     """Build tanh(x w), and the other readers of the product."""
-    b = Sketch("product")
+    b = ExampleBuilder("product")
     x, w = b.tensor("x", 3, 4), b.tensor("w", 4, 5)
     y = b.contract("mk,kn->mn", x, w, site="y")
     z = b.cell(TANH, {y: "mn"}, site="z")
@@ -86,7 +96,7 @@ def test_or_its_maker_stays_and_the_block_computes_it_again() -> None:
 
 
 def test_a_fused_block_in_the_match_gives_its_steps() -> None:
-    b = Sketch("twice")
+    b = ExampleBuilder("twice")
     z = b.cell(
         TANH, {b.contract("mk,kn->mn", b.tensor("x", 3, 4), b.tensor("w", 4, 5), site="y"): "mn"}, site="z"
     )
@@ -99,7 +109,7 @@ def test_a_fused_block_in_the_match_gives_its_steps() -> None:
 
 def test_a_block_is_not_fused_around_one_that_needs_it() -> None:
     """Check that y is not fused into the block of z: z reads y, and a softmax of y that stands outside."""
-    b = Sketch("around")
+    b = ExampleBuilder("around")
     y = b.cell(TANH, {b.tensor("x", 4): "r"}, site="y")
     order = b.op("softmax", y, axes=(0,), site="order")
     z = b.cell(ADD, {y: "r", order: "r"}, site="z")
@@ -114,7 +124,7 @@ def test_a_block_is_not_fused_around_one_that_needs_it() -> None:
 
 def test_above_takes_what_lies_on_a_way_from_an_end_and_nothing_else() -> None:
     """Check that the product and later cells are fused, not the producers of the bias and the product's operand."""
-    b = Sketch("above")
+    b = ExampleBuilder("above")
     x = b.cell(TANH, {b.tensor("x", 3, 4): "mk"}, site="in")
     bias = b.cell(("exp", INPUT), {b.tensor("v", 5): "n"}, site="bias")
     y = b.contract("mk,kn->mn", x, b.tensor("w", 4, 5), site="y")
@@ -134,7 +144,7 @@ def test_above_takes_what_lies_on_a_way_from_an_end_and_nothing_else() -> None:
 
 
 def test_equal_layers_become_streaming_blocks_together_and_can_be_spelled_out_again() -> None:
-    b = Sketch("layers")
+    b = ExampleBuilder("layers")
     q, k, v = (b.tensor(name, 2, 3, 4) for name in "qkv")
     for _ in range(3):
         weights = b.op("softmax", b.contract("hsd,htd->hst", q, k), axes=(2,))
@@ -150,7 +160,7 @@ def test_equal_layers_become_streaming_blocks_together_and_can_be_spelled_out_ag
 def test_an_example_of_every_fusion_gets_one_block_less_or_more_outputs() -> None:
     for name in ("fuse_attention", "fuse_attention_gradient"):
         rule = rule_named(name)
-        graph = rule.example(Sizes())
+        graph = rule.example(ExampleSizes())
         after = apply_move(graph, find(graph, [rule])[0])
         assert [x.operator for x in after.blocks].count("fused") == 1
 
@@ -185,7 +195,7 @@ def test_a_training_step_whose_fusions_are_all_made_means_the_same() -> None:
     assert_same(graph, after)
 
 
-class Long(Sizes):
+class Long(ExampleSizes):
     """Sizes of an example with every larger size set to one length."""
 
     def __init__(self, length: int) -> None:
@@ -220,7 +230,7 @@ def body_square(graph: Graph, square: int) -> bool:
 
 def test_attention_whose_scores_are_a_sum_of_products_is_one_block() -> None:
     """Check masked scores with contents and rotated positions apart (multi-head latent attention)."""
-    b = Sketch("latent attention")
+    b = ExampleBuilder("latent attention")
     q, k, v = (b.tensor(n, 2, s, 4) for n, s in (("q", 3), ("k", 5), ("v", 5)))
     turned_q, turned_k = b.tensor("turned_q", 2, 3, 2), b.tensor("turned_k", 5, 2)
     contents, places = b.contract("hsd,htd->hst", q, k), b.contract("hsr,tr->hst", turned_q, turned_k)

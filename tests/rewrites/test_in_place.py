@@ -6,7 +6,7 @@ from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.rewrites import RULES, Move, apply_move, find, saturate
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import sliced
@@ -35,17 +35,17 @@ def rewritten(graph: Graph, rule: str) -> Graph:
     return apply_move(graph, move)
 
 
-def state_with(b: Sketch) -> str:
+def state_with(b: ExampleBuilder) -> str:
     return b.tensor("cache", ROWS, COLUMNS, role="buffer")
 
 
-def carried(b: Sketch, new: str) -> Graph:
+def carried(b: ExampleBuilder, new: str) -> Graph:
     b.sink(new, site="cache.next", carries="cache")
     return b.build()
 
 
 def test_what_is_added_to_a_part_makes_no_padded_copy() -> None:
-    b = Sketch("a row is added to")
+    b = ExampleBuilder("a row is added to")
     cache = state_with(b)
     padded = b.op("pad", b.tensor("row", 1, COLUMNS), low=(3, 0), high=(ROWS - 4, 0))
     graph = carried(b, b.cell(("add", ("input", 0), ("input", 1)), {cache: "rc", padded: "rc"}))
@@ -56,7 +56,7 @@ def test_what_is_added_to_a_part_makes_no_padded_copy() -> None:
 
 
 def test_a_part_that_changes_where_it_is_makes_no_part_of_its_own() -> None:
-    b = Sketch("half is rectified")
+    b = ExampleBuilder("half is rectified")
     cache, half = state_with(b), ROWS // 2
     shape = b.shape(cache)
     first = b.view(cache, sliced(shape, (0, 0), (half, COLUMNS)))
@@ -68,7 +68,7 @@ def test_a_part_that_changes_where_it_is_makes_no_part_of_its_own() -> None:
 
 
 def test_copies_into_state_and_of_it_disappear() -> None:
-    b = Sketch("copied in and out")
+    b = ExampleBuilder("copied in and out")
     cache = state_with(b)
     copy = b.cell(INPUT, {cache: "rc"}, site="copy in")
     new = b.cell(("mul", ("input", 0), ("input", 1)), {copy: "rc", cache: "rc"})
@@ -81,7 +81,7 @@ def test_copies_into_state_and_of_it_disappear() -> None:
 
 
 def test_a_row_of_a_cache_and_what_makes_it_become_one_block() -> None:
-    b = Sketch("a row is written")
+    b = ExampleBuilder("a row is written")
     cache, key = state_with(b), b.tensor("key", 1, COLUMNS)
     shape = b.shape(cache)
     first, last = (b.view(cache, sliced(shape, (a, 0), (e, COLUMNS))) for a, e in ((0, 3), (4, ROWS)))

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tapestry.rewrites import Changes, Move, Offers, Rule, RuleError, find
+from tapestry.rewrites import Changes, Move, Rule, RuleError, Worklist, find
 from tapestry.rewrites.cell_form import ADD, INPUT
 from tapestry.rewrites.duplication import duplicated
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.index import Index
-from tapestry.rewrites.mutable_graph import Draft
+from tapestry.rewrites.mutable_graph import MutableGraph
 from tapestry.rewrites.neighborhood import near
 from tapestry.rewrites.rule import Match, Op, attr, op, rest, tensor
-from tapestry.rewrites.tracked_graph import EVERYTHING, Sight
+from tapestry.rewrites.tracked_graph import EVERYTHING, TrackedGraph
 from tapestry.teg.graph import Graph
 from tapestry.teg.zspace import ZRange
 
@@ -23,7 +23,7 @@ X, W = tensor("x"), tensor("w")
 def rule(left: Op | tuple[Op, ...], **changes: object) -> Rule:
     """Build a rule that only says where its left side matches."""
     right = tuple(X for _ in left) if isinstance(left, tuple) else X
-    return Rule("here", left, right, "here", "a test", lambda size: Sketch("none").build(), **changes)  # type: ignore[arg-type]
+    return Rule("here", left, right, "here", "a test", lambda size: ExampleBuilder("none").build(), **changes)  # type: ignore[arg-type]
 
 
 def cell(name: str, *inputs: Op) -> Op:
@@ -32,7 +32,7 @@ def cell(name: str, *inputs: Op) -> Op:
 
 
 def chain() -> Graph:
-    b = Sketch("chain")
+    b = ExampleBuilder("chain")
     x = b.tensor("x", 3)
     one = b.cell(("exp", INPUT), {x: "r"}, site="one")
     two = b.cell(("neg", INPUT), {one: "r"}, site="two")
@@ -63,7 +63,7 @@ def test_what_is_only_here_is_read_by_matched_blocks_only() -> None:
 
 
 def test_any_number_of_operands_fits_rest_in_every_way() -> None:
-    b = Sketch("concat")
+    b = ExampleBuilder("concat")
     x = [b.tensor(f"x{k}", 2) for k in range(3)]
     negative = b.cell(("neg", INPUT), {x[1]: "r"})
     graph = b.result(b.op("concat", x[0], negative, negative, axis=0))
@@ -74,7 +74,7 @@ def test_any_number_of_operands_fits_rest_in_every_way() -> None:
 
 
 def test_commutative_operands_take_their_labels_along() -> None:
-    b = Sketch("contract")
+    b = ExampleBuilder("contract")
     w, x = b.tensor("w", 4, 5), b.tensor("x", 3, 4)
     graph = b.result(b.contract("kn,mk->mn", w, b.cell(("neg", INPUT), {x: "mk"})))
     seen = []
@@ -91,7 +91,7 @@ def test_operands_that_cannot_be_exchanged_are_refused() -> None:
 
 
 def test_several_roots_are_found_through_what_they_share() -> None:
-    b = Sketch("siblings")
+    b = ExampleBuilder("siblings")
     x = b.tensor("x", 3)
     names = [b.cell((f, INPUT), {x: "r"}, site=f) for f in ("exp", "neg", "tanh")]
     graph = b.result(*names)
@@ -100,7 +100,7 @@ def test_several_roots_are_found_through_what_they_share() -> None:
 
 
 def test_several_roots_may_not_need_each_other() -> None:
-    b = Sketch("cycle")
+    b = ExampleBuilder("cycle")
     x = b.tensor("x", 3)
     one = b.cell(ADD, {x: "r", b.tensor("w", 3): "r"}, site="one")
     two = b.cell(ADD, {x: "r", b.cell(("neg", INPUT), {one: "r"}): "r"}, site="two")
@@ -127,7 +127,7 @@ def test_a_failing_guard_is_named_with_its_rule() -> None:
 
 
 def test_near_a_change_is_as_far_as_the_deepest_pattern_reaches() -> None:
-    draft = Draft(chain())
+    draft = MutableGraph(chain())
     pair, single = rule(cell("exp", cell("neg", X))), rule(cell("exp", X))
     changes = Changes(frozenset({"two"}), frozenset())
     assert near(draft, [pair], changes) == {"two", "three", "sum"}
@@ -136,7 +136,7 @@ def test_near_a_change_is_as_far_as_the_deepest_pattern_reaches() -> None:
 
 
 def test_sight_knows_what_was_looked_at() -> None:
-    sight = Sight(chain())
+    sight = TrackedGraph(chain())
     assert sight.seen() == ()
     assert sight.producers["one"].site == "one" and "two" in sight.producers
     assert [b.site for b, _ in sight.readers["one"]] == ["two", "sum"]
@@ -148,7 +148,7 @@ def test_sight_knows_what_was_looked_at() -> None:
 
 
 def test_what_was_remembered_was_looked_at_too() -> None:
-    sight = Sight(chain())
+    sight = TrackedGraph(chain())
     for _ in range(2):
         sight.forget()
         assert sight.remembered("key", lambda: sight.producers["two"].site) == "two"
@@ -163,7 +163,7 @@ def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPa
         return all(r.operator == "cell" for r, _ in m.draft.readers[m.roots[0].outputs[0]])
 
     graph, rules = chain(), (rule(op("cell", rest("x")), when=guard),)
-    offers = Offers.of(graph, rules)
+    offers = Worklist.of(graph, rules)
     assert len(asked) == len([b for b in graph.blocks if b.operator == "cell"])
     asked.clear()
     monkeypatch.setattr(
@@ -175,11 +175,11 @@ def test_a_rule_is_tried_again_only_where_it_looked(monkeypatch: pytest.MonkeyPa
 
 def test_a_rule_is_checked_when_it_is_written() -> None:
     with pytest.raises(RuleError, match=r"reads \['z'\], which the left side does not bind"):
-        Rule("bad", cell("exp", X), tensor("z"), "", "", lambda size: Sketch("").build())
+        Rule("bad", cell("exp", X), tensor("z"), "", "", lambda size: ExampleBuilder("").build())
     with pytest.raises(RuleError, match="1 roots on the left, 2 results"):
-        Rule("bad", cell("exp", X), (X, X), "", "", lambda size: Sketch("").build())
+        Rule("bad", cell("exp", X), (X, X), "", "", lambda size: ExampleBuilder("").build())
     with pytest.raises(RuleError, match="kind is one of"):
-        Rule("bad", cell("exp", X), X, "", "", lambda size: Sketch("").build(), kind="nice")
+        Rule("bad", cell("exp", X), X, "", "", lambda size: ExampleBuilder("").build(), kind="nice")
 
 
 def test_matching_does_not_change_the_graph() -> None:

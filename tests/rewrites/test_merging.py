@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tapestry.rewrites import Move, apply_all, apply_move, find, replay
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rules import rule_named
-from tapestry.rewrites.worklist import Offers
+from tapestry.rewrites.worklist import Worklist
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 
@@ -16,7 +16,7 @@ PAIRS = rule_named("merge_contracts")
 
 def gates(count: int, shared: str = "state") -> Graph:
     """Build so many products of one tensor; with "weight" it is the weights that all share."""
-    b = Sketch("gates")
+    b = ExampleBuilder("gates")
     common = b.tensor("common", 4, 5)
     others = [
         b.tensor(f"w{k}", 5, 2 + k) if shared == "state" else b.tensor(f"w{k}", 2 + k, 4)
@@ -45,7 +45,7 @@ def test_all_become_one(count: int, shared: str, rng: np.random.Generator) -> No
 
 
 def test_what_needs_another_one_stays_apart() -> None:
-    b = Sketch("chain")
+    b = ExampleBuilder("chain")
     x, w, v, u = b.tensor("x", 4, 4), b.tensor("w", 4, 4), b.tensor("v", 4, 4), b.tensor("u", 4, 4)
     first = b.contract("bi,ih->bh", x, w, site="first")
     after = b.contract("bi,ih->bh", x, first, site="after")
@@ -59,26 +59,26 @@ def test_what_needs_another_one_stays_apart() -> None:
 def test_lists_stay_current_while_pairs_are_merged(seed: int) -> None:
     rng, rules = np.random.default_rng(seed), (PAIRS, TOGETHER)
     graph = gates(6)
-    offers, history = Offers.of(graph, rules), list[Move]()
+    offers, history = Worklist.of(graph, rules), list[Move]()
     while moves := offers.moves():
         history.append(moves[rng.integers(len(moves))])
         applied = apply_all(offers.graph, history[-1:])
         offers = offers.after(applied.graph, applied.changes)
         assert offers.moves() == find(applied.graph, rules)
-        assert offers.tied() == Offers.of(applied.graph, rules).tied()
+        assert offers.tied() == Worklist.of(applied.graph, rules).tied()
     assert contractions(offers.graph) == 1
     assert replay(graph, history) == offers.graph
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_lists_stay_current_while_nested_contractions_change(seed: int) -> None:
-    rng, b = np.random.default_rng(seed), Sketch("nested")
+    rng, b = np.random.default_rng(seed), ExampleBuilder("nested")
     product = b.tensor("m0", 4, 3)
     for k, size in enumerate((5, 2, 6, 3), start=1):
         product = b.contract("ij,jk->ik", product, b.tensor(f"m{k}", b.shape(product)[1], size))
     names = ("associate_contract", "flatten_contract", "best_order_of_contracts", "order_contract")
     rules = tuple(rule_named(name) for name in names)
-    offers = Offers.of(b.result(product), rules)
+    offers = Worklist.of(b.result(product), rules)
     for _ in range(12):
         moves = offers.moves()
         if not moves:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapestry.rewrites import RULES, Offers, apply_all, apply_move, find, find_tied, replay, saturate
+from tapestry.rewrites import RULES, Worklist, apply_all, apply_move, find, find_tied, replay, saturate
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
@@ -67,7 +67,7 @@ def test_every_single_move_keeps_the_values(name: str, rng: np.random.Generator)
 def test_random_histories_keep_values_and_the_list_of_moves(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = model(name)
-    current, offers, history = graph, Offers.of(graph, RULES), []
+    current, offers, history = graph, Worklist.of(graph, RULES), []
     for _ in range(25):
         moves = offers.moves() + offers.tied()
         if not moves:

@@ -7,7 +7,7 @@ import pytest
 
 from tapestry.rewrites import Rule, replay, rule_named
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.pipelines import Stage, run_pipeline, standard_pipeline
 from tapestry.rewrites.rule import op, tensor
 from tapestry.rewrites.saturation import apply_once, repeat
@@ -21,7 +21,7 @@ X = tensor("x")
 
 def program() -> Graph:
     """Build two softmaxes in a row, and a cell."""
-    b = Sketch("program")
+    b = ExampleBuilder("program")
     one = b.op("softmax", b.tensor("x", 3, 4), axes=(1,), site="one")
     return b.result(b.cell(("neg", INPUT), {b.op("softmax", one, axes=(0,), site="two"): "rc"}, site="minus"))
 

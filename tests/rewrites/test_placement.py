@@ -15,7 +15,7 @@ from tapestry.rewrites import (
     replay_plan,
 )
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.operators.selectors import permuted
@@ -28,7 +28,7 @@ MESH = MeshShape.of(node=2, gpu=3)
 
 
 def layer() -> Graph:
-    b = Sketch("layer")
+    b = ExampleBuilder("layer")
     x, w = b.tensor("x", 4, 6), b.tensor("w", 5, 6, role="parameter")
     y = b.contract("mk,kn->mn", x, b.view(w, permuted((5, 6), (1, 0)), "turned"), site="y")
     return b.result(b.cell(("tanh", INPUT), {y: "mn"}, site="z"))
@@ -129,7 +129,7 @@ def test_a_gene_that_no_rule_changes_is_named() -> None:
 
 
 def test_a_history_of_both_kinds_replays_and_keeps_the_values(rng: np.random.Generator) -> None:
-    b = Sketch("both")
+    b = ExampleBuilder("both")
     x = b.tensor("x", 4, 6)
     graph = b.result(b.op("softmax", b.cell(("neg", INPUT), {x: "rc"}, site="n"), axes=(1,), site="y"))
     (expansion,) = find(graph, [r for r in RULES if r.name == "expand_softmax"])

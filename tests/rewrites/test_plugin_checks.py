@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tapestry.rewrites import RULES, Rule, Sizes, rule_named
+from tapestry.rewrites import RULES, ExampleSizes, Rule, rule_named
 from tapestry.rewrites.equations import equation
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.plugin_checks import examined
-from tapestry.rewrites.rule import Match, Op, Tensor, attr, op, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.plugin_checks import checked_rule
+from tapestry.rewrites.rule import Match, Op, TensorPattern, attr, op, tensor
 from tapestry.rewrites.testing import with_right
 from tapestry.teg.graph import Graph
-from tapestry.teg.plugins import Refused
+from tapestry.teg.plugins import PlugInError
 
 FUSE = rule_named("fuse_cells")
 UNTRACED = equation(
@@ -28,13 +28,13 @@ def raising(*_: object) -> bool:
     raise RuntimeError("no idea")
 
 
-def without_cells(_: Sizes) -> Graph:
-    s = Sketch("without_cells")
+def without_cells(_: ExampleSizes) -> Graph:
+    s = ExampleBuilder("without_cells")
     return s.result(s.tensor("x", 3))
 
 
 def test_every_rule_of_the_catalogue_would_be_let_in() -> None:
-    assert all(examined(rule) is rule for rule in RULES)
+    assert all(checked_rule(rule) is rule for rule in RULES)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_every_rule_of_the_catalogue_would_be_let_in() -> None:
     ],
 )
 def test_what_is_no_rule_that_works_is_refused(offered: Rule, said: str) -> None:
-    with pytest.raises(Refused, match=said) as caught:
-        examined(offered)
+    with pytest.raises(PlugInError, match=said) as caught:
+        checked_rule(offered)
     assert caught.value.cure
 
 
-def tanh_cell(size: Sizes) -> Graph:
-    s = Sketch("tanh_cell")
+def tanh_cell(size: ExampleSizes) -> Graph:
+    s = ExampleBuilder("tanh_cell")
     return s.result(s.cell(("tanh", ("input", 0)), {s.tensor("x", size(3), size(4)): "mn"}))
 
 
@@ -76,7 +76,7 @@ def tanh_rule(right: Op, saturating: bool = False) -> Rule:
     return Rule("acme_tanh", left, right, "Doc.", "a test", tanh_cell, saturating=saturating)
 
 
-def cell(*operands: Tensor | Op, **changes: object) -> Op:
+def cell(*operands: TensorPattern | Op, **changes: object) -> Op:
     return op("cell", *operands, given=lambda m: cell_of(m, **changes))
 
 
@@ -93,11 +93,11 @@ IDENTITY = {"expr": ("input", 0)}
     ],
 )
 def test_a_rule_whose_move_on_its_example_is_wrong_is_refused(rule: Rule, said: str, cure: str) -> None:
-    with pytest.raises(Refused, match=said) as caught:
-        examined(rule)
+    with pytest.raises(PlugInError, match=said) as caught:
+        checked_rule(rule)
     assert cure in caught.value.cure
 
 
 def test_a_growing_rule_that_does_not_claim_to_end_is_let_in() -> None:
     growing = tanh_rule(cell(cell(tensor("x"), **IDENTITY)))
-    assert examined(growing) is growing
+    assert checked_rule(growing) is growing

@@ -7,15 +7,15 @@ import pytest
 
 from tapestry.rewrites import RULES, Move, Provenance, RuleError, StaleMove, apply_move, find, saturate
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.provenance import MADE, REBOUND, REMADE, REMOVED, TOOK_OVER
-from tapestry.rewrites.rule import Rule, Sizes
+from tapestry.rewrites.rule import ExampleSizes, Rule
 from tapestry.teg.graph import Graph
 
 
 def two_softmaxes() -> Graph:
     """Build two equal layers: exp of a softmax over a copy of an input."""
-    b = Sketch("two_softmaxes")
+    b = ExampleBuilder("two_softmaxes")
     for site in ("a", "b"):
         copied = b.op("concat", b.tensor(f"{site}x", 3, 4), axis=0, site=f"{site}0")
         y = b.op("softmax", copied, axes=(1,), site=f"{site}1")
@@ -56,7 +56,7 @@ def test_what_was_made_from_what_was_made_is_told_back_to_the_start() -> None:
 
 def histories(rule: Rule, rng: np.random.Generator):  # type: ignore[no-untyped-def]
     """Draw a few random moves from the rule's own example on; return the programs between them and the moves."""
-    graphs, moves = [rule.example(Sizes(rng))], list[Move]()
+    graphs, moves = [rule.example(ExampleSizes(rng))], list[Move]()
     for _ in range(6):
         found = find(graphs[-1], RULES)
         if not found:
@@ -104,7 +104,7 @@ def test_every_block_of_the_result_stems_from_given_ones_and_its_events_lie_on_t
 
 
 def test_of_equal_blocks_that_are_merged_one_stands_for_both() -> None:
-    b = Sketch("equal")
+    b = ExampleBuilder("equal")
     x = b.tensor("x", 3, 4)
     for site in ("a", "b"):
         b.sink(b.op("softmax", x, axes=(1,), site=site), site=f"{site}!")

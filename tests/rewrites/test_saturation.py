@@ -6,7 +6,7 @@ import pytest
 
 from tapestry.rewrites import RULES, Move, Rule, RuleError, apply_all, find, replay, saturate
 from tapestry.rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.measure import measure
 from tapestry.rewrites.rule import rest
 from tapestry.rewrites.saturation import repeat
@@ -17,7 +17,7 @@ SATURATING = [r for r in RULES if r.saturating]
 
 def messy() -> Graph:
     """Build -(-x) as a chain over copies, twice, beside a block without readers."""
-    b = Sketch("messy")
+    b = ExampleBuilder("messy")
     x = b.tensor("x", 3, 4)
     for site in ("a", "b"):
         minus = b.cell(("neg", INPUT), {x: "rc"}, site=f"{site}1")
@@ -71,7 +71,7 @@ def test_a_rule_that_goes_back_and_forth_is_stopped_by_name() -> None:
         form = bound_cell(m, m["xs"])
         return CellForm(form.reads, (form.expr[0], form.expr[2], form.expr[1]), form.dims, form.dtype)
 
-    b = Sketch("sum")
+    b = ExampleBuilder("sum")
     graph = b.result(b.cell(("sub", INPUT, ("input", 1)), {b.tensor("x", 3): "r", b.tensor("y", 3): "r"}))
     swap = Rule("swap", any_cell(rest("xs")), cell(exchanged), "", "", lambda size: graph, saturating=True)
     with pytest.raises(
@@ -119,7 +119,7 @@ def test_what_a_rule_does_in_one_pass_is_one_move_of_many_places() -> None:
 
 
 def test_after_a_move_only_its_neighbourhood_is_saturated_again() -> None:
-    b = Sketch("again")
+    b = ExampleBuilder("again")
     x = b.tensor("x", 3, 4)
     for site in ("a", "b"):
         b.sink(b.cell(("exp", INPUT), {b.op("softmax", x, axes=(1,), site=site): "rc"}, site=f"{site}2"))

@@ -8,7 +8,7 @@ from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.rewrites import RULES, Move, apply_move, find
 from tapestry.rewrites.cell_form import ADD
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
@@ -52,7 +52,7 @@ def move_of(graph: Graph, rule: str, place: str = "", choice: str = "") -> Move:
 
 def product(m: int, k: int, n: int) -> Graph:
     """Build `tanh(x w)`."""
-    b = Sketch("product")
+    b = ExampleBuilder("product")
     y = b.contract("mk,kn->mn", b.tensor("x", m, k), b.tensor("w", k, n, role="parameter"), site="y")
     return b.result(b.cell(("tanh", ("input", 0)), {y: "mn"}, site="z"))
 
@@ -95,7 +95,7 @@ def test_pieces_overlap_with_what_is_on_its_way() -> None:
 
 
 def test_one_collective_instead_of_two() -> None:
-    b = Sketch("two products")
+    b = ExampleBuilder("two products")
     pairs = [(b.tensor(f"x{j}", 16, 64), b.tensor(f"w{j}", 64, 24, role="parameter")) for j in range(2)]
     products = [b.contract("mk,kn->mn", x, w, site=f"y{j}") for j, (x, w) in enumerate(pairs)]
     graph = b.result(b.cell(ADD, dict.fromkeys(products, "mn"), site="z"))

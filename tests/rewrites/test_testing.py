@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tapestry.rewrites import Rule, Sizes, rule_named
+from tapestry.rewrites import ExampleSizes, Rule, rule_named
 from tapestry.rewrites.cell_form import INPUT, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import Match, op, tensor
-from tapestry.rewrites.testing import broken_promises, with_right
+from tapestry.rewrites.testing import contract_violations, with_right
 from tapestry.teg.graph import Graph
 
 
-def example(size: Sizes) -> Graph:
-    s = Sketch("example")
+def example(size: ExampleSizes) -> Graph:
+    s = ExampleBuilder("example")
     x = s.tensor("x", size(4), size(3))
     y = s.cell(("neg", INPUT), {x: "mn"})
     return s.result(s.cell(("neg", INPUT), {y: "mn"}))
@@ -39,8 +39,8 @@ def fails(_: Match) -> bool:
 
 
 def test_a_good_rule_breaks_nothing(rng: np.random.Generator) -> None:
-    assert broken_promises(RENEWED, rng) == ()
-    assert broken_promises(rule_named("merge_contracts"), rng, trials=2) == ()
+    assert contract_violations(RENEWED, rng) == ()
+    assert contract_violations(rule_named("merge_contracts"), rng, trials=2) == ()
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_good_rule_breaks_nothing(rng: np.random.Generator) -> None:
     ],
 )
 def test_a_broken_promise_is_named(rule: Rule, said: str, rng: np.random.Generator) -> None:
-    assert any(said in text for text in broken_promises(rule, rng, trials=1))
+    assert any(said in text for text in contract_violations(rule, rng, trials=1))
 
 
 def test_an_example_that_cannot_tell_right_from_wrong_is_refused(rng: np.random.Generator) -> None:
-    def blind(size: Sizes) -> Graph:
-        s = Sketch("blind")
+    def blind(size: ExampleSizes) -> Graph:
+        s = ExampleBuilder("blind")
         y = s.cell(("neg", INPUT), {s.tensor("x", size(4), size(3)): "mn"})
         return s.result(s.cell(("mul", INPUT, ("const", 0.0)), {y: "mn"}))
 
-    (broken,) = broken_promises(replace(RENEWED, example=blind, domain="real"), rng)
+    (broken,) = contract_violations(replace(RENEWED, example=blind, domain="real"), rng)
     assert "its example gives the same values with a wrong copy: renewed at cell" in broken

@@ -8,7 +8,7 @@ from tapestry.costmodel.objectives import OBJECTIVES, POSITION
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, Plan, Progress, Result, parse_constraint
 from tapestry.rewrites import Move
-from tapestry.service.store import Execution, FinishedRun
+from tapestry.service.store import FinishedRun, NewExecution
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.placement import Placement, Placements
@@ -79,7 +79,7 @@ def finished_run(graph: Graph, stopped: str = "budget") -> FinishedRun:
         refused={"cube": "its guard\nfails"},
         history=(Progress("searching", 0.5, 600, 1, 0.25), Progress("searching", 1.5, 1234, 2, 0.5)),
     )
-    execution = Execution(
+    execution = NewExecution(
         "numpy", 7, {"time_s": 1e-3}, verified(frontier[0]), NOON, {"traceEvents": [{"ts": 0}]}
     )
     return FinishedRun(

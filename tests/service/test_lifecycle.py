@@ -6,7 +6,16 @@ from itertools import product
 
 import pytest
 
-from tapestry.service.lifecycle import ENDED, EVENTS, STATUSES, Event, ImpossibleStep, Status, is_ended, step
+from tapestry.service.lifecycle import (
+    ENDED,
+    EVENTS,
+    STATUSES,
+    Event,
+    InvalidTransition,
+    Status,
+    is_ended,
+    next_status,
+)
 
 NEXT: dict[Status, dict[Event, Status]] = {
     "queued": {"claimed": "running", "cancel_requested": "cancelled", "failed": "failed"},
@@ -32,10 +41,10 @@ def test_the_table_names_every_status() -> None:
 def test_every_status_with_every_event(status: Status, event: Event) -> None:
     possible = NEXT[status]
     if event in possible:
-        assert step(status, event) == possible[event]
+        assert next_status(status, event) == possible[event]
         return
-    with pytest.raises(ImpossibleStep) as caught:
-        step(status, event)
+    with pytest.raises(InvalidTransition) as caught:
+        next_status(status, event)
     hint = f"possible: {', '.join(possible)}" if possible else "it has ended"
     assert str(caught.value) == f"{event!r} cannot happen to a job that is {status!r}; {hint}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.service.temporary import scratch_folder
+from tapestry.service.temporary import temporary_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = """
@@ -37,7 +37,7 @@ def owner_in(place: Path) -> tuple[subprocess.Popen[str], Path]:
 
 
 def test_temporary_files_lie_in_it_and_go_with_it(place: Path) -> None:
-    with scratch_folder() as folder, tempfile.TemporaryDirectory() as inner:
+    with temporary_folder() as folder, tempfile.TemporaryDirectory() as inner:
         assert Path(inner).parent == folder
     assert list(place.iterdir()) == []
     assert tempfile.gettempdir() == str(place)
@@ -49,7 +49,7 @@ def test_the_folder_of_a_killed_worker_is_removed_and_that_of_a_living_one_is_no
     dead.kill()
     dead.wait()
     assert left.exists()
-    with scratch_folder():
+    with temporary_folder():
         assert kept.exists()
         assert not left.exists()
     living.communicate()

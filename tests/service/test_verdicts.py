@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tapestry.rewrites import Move
-from tapestry.service.verdicts import problem_of, suspects, tally, tally_text, verdict_of, with_suspects
+from tapestry.service.verdicts import (
+    count_verdicts,
+    problem_of,
+    suspects,
+    verdict_counts_text,
+    verdict_of,
+    with_suspects,
+)
 
 RIGHT, WRONG = Move("fuse_cells", "a"), Move("acme_wrong", "b")
 SPLIT = Move("reshard", "a", "(gpu.0)")
@@ -50,9 +57,9 @@ def test_plans_are_counted_as_what_they_are() -> None:
         "plain": "verified",
         "late": "unchecked",
     }
-    counts = tally(checked.get(plan) for plan in HISTORIES)
+    counts = count_verdicts(checked.get(plan) for plan in HISTORIES)
     assert counts == {"verified": 2, "failed": 1, "untrusted": 1, "unchecked": 1}
-    assert tally_text(counts).startswith("plans: 2 verified, 1 FAILED, 1 not trusted")
+    assert verdict_counts_text(counts).startswith("plans: 2 verified, 1 FAILED, 1 not trusted")
     assert with_suspects(HISTORIES, checked) == {}
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tapestry.teg.decoding import DocumentError
 from tapestry.teg.document import from_document, load, loads, to_document
-from tapestry.teg.validate import InvalidGraph, check, validate
+from tapestry.teg.validate import InvalidGraphError, check, validate
 from tests.teg.programs import programs, small_program
 
 Place = tuple[Any, Any]  # a container and a key in it
@@ -71,7 +71,7 @@ def test_given_a_damaged_document_then_issues_with_places(document: Any) -> None
     if issues:
         try:
             check(graph)
-        except InvalidGraph as error:
+        except InvalidGraphError as error:
             assert error.issues == tuple(issues)
     else:
         assert graph.structural_hash == from_document(to_document(graph)).structural_hash

@@ -7,8 +7,8 @@ import pytest
 from tapestry.teg.graph import TensorType
 from tapestry.teg.operators import OPERATORS, operator_named
 from tapestry.teg.operators.operator import Inferred, Operator
-from tapestry.teg.operators.plugin_checks import examined
-from tapestry.teg.plugins import Refused
+from tapestry.teg.operators.plugin_checks import checked_operator
+from tapestry.teg.plugins import PlugInError
 
 SOFTMAX = operator_named("softmax")
 
@@ -18,7 +18,7 @@ def raising(*_: object) -> Inferred:
 
 
 def test_every_operator_of_the_catalogue_would_be_let_in() -> None:
-    assert all(examined(operator) is operator for operator in OPERATORS)
+    assert all(checked_operator(operator) is operator for operator in OPERATORS)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,6 @@ def test_every_operator_of_the_catalogue_would_be_let_in() -> None:
     ],
 )
 def test_what_is_no_operator_that_works_is_refused(offered: Operator, said: str) -> None:
-    with pytest.raises(Refused, match=said) as caught:
-        examined(offered)
+    with pytest.raises(PlugInError, match=said) as caught:
+        checked_operator(offered)
     assert caught.value.cure

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tapestry.teg.plugins import Group, Loaded, Refused, load, once, require, require_name, sequence_of
+from tapestry.teg.plugins import Group, Loaded, PlugInError, load, once, require, require_name, sequence_of
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def test_other_names_clash_too(plug: Plug) -> None:
         (raising(ImportError("gone")), "ImportError: gone; repair or uninstall it"),
         (raising(SystemExit(3)), "it tried to end the process (exit 3); repair or uninstall it"),
         (raising(GeneratorExit()), "GeneratorExit: ; repair or uninstall it"),
-        (raising(Refused("is odd", "mend it")), "is odd; mend it"),
+        (raising(PlugInError("is odd", "mend it")), "is odd; mend it"),
         (raising(ValueError("two\nlines " + "x" * 400)), "ValueError: two lines " + "x" * 287 + "..."),
         (3, "expected Thing, or a tuple of Thing, got int 3; let the entry point name it as"),
         ("ab", "expected Thing, or a tuple of Thing, got str 'ab'; let the entry point name it as"),

@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Graph
 from tapestry.teg.pruning import observed, prune
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import evaluate_explicit, materialise
+from tapestry.teg.sharding.materialize import evaluate_explicit, materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover
@@ -90,7 +90,7 @@ def test_the_point_of_an_expansion_waits_for_all_devices() -> None:
     graph, mesh = prune(ordered()), MeshShape((("gpu", 2),))
     expanded = expand(graph, split(graph), mesh)
     assert verify(graph, expanded) == []
-    explicit = materialise(expanded)
+    explicit = materialize(expanded)
     assert explicit.graph.by_site["point@0"].after == ("early@0", "early@1", "unseen@0", "unseen@1")
     assert explicit.graph.by_site["late@1"].after == ("point@0",)
     assert validate(explicit.graph) == []

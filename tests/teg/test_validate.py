@@ -12,7 +12,7 @@ from tapestry.teg.builder import GraphBuilder, define
 from tapestry.teg.document import from_document, to_document
 from tapestry.teg.evaluate import evaluate
 from tapestry.teg.graph import Block, Definition, Graph, Tensor, attributes
-from tapestry.teg.validate import InvalidGraph, check, validate
+from tapestry.teg.validate import InvalidGraphError, check, validate
 from tapestry.teg.zspace import ZRange
 from tests.teg.programs import cell, programs, small_program
 
@@ -266,7 +266,7 @@ def test_all_breaches_are_reported_at_once() -> None:
     ],
 )
 def test_issues_say_what_came_and_what_was_expected(spoil: Spoil, text: str) -> None:
-    with pytest.raises(InvalidGraph) as caught:
+    with pytest.raises(InvalidGraphError) as caught:
         check(spoilt(spoil))
     assert text in str(caught.value)
 
@@ -282,7 +282,7 @@ def test_given_many_issues_then_the_error_lists_ten_and_keeps_all() -> None:
     document = to_document(small_program())
     for k in range(15):
         document["tensors"].append({"site": f"spare{k}", "shape": [], "dtype": "bool"})
-    with pytest.raises(InvalidGraph) as caught:
+    with pytest.raises(InvalidGraphError) as caught:
         check(from_document(document))
     lines = str(caught.value).splitlines()
     assert lines[0] == "graph 'small' is not valid (15 issues):"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.rewrites.example_builder import Sketch
-from tapestry.rewrites.rule import Match, Op, Rule, Sizes, attr, op, pick, tensor
+from tapestry.rewrites.example_builder import ExampleBuilder
+from tapestry.rewrites.rule import ExampleSizes, Match, Op, Rule, attr, op, pick, tensor
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.graph import Graph
 
@@ -69,8 +69,8 @@ def _weights(m: Match) -> Sequence[str]:
     return (m["a"], m["b"]) if _gate(m) == 0 else (m["b"], m["a"])
 
 
-def _spelled_out(size: Sizes) -> Graph:
-    s = Sketch("find_swiglu")
+def _spelled_out(size: ExampleSizes) -> Graph:
+    s = ExampleBuilder("find_swiglu")
     x, n = s.tensor("x", size(3), size(4)), size(5)
     weights = [s.tensor(name, n, s.shape(x)[1], role="parameter") for name in ("up", "gate")]
     up, gate = (s.contract("mk,nk->mn", x, w) for w in weights)
@@ -81,8 +81,8 @@ def _spelled_out(size: Sizes) -> Graph:
     )
 
 
-def _whole(size: Sizes) -> Graph:
-    s = Sketch("expand_swiglu")
+def _whole(size: ExampleSizes) -> Graph:
+    s = ExampleBuilder("expand_swiglu")
     x, n = s.tensor("x", size(2), size(3), size(4)), size(5)
     gate, up = (s.tensor(name, s.shape(x)[2], n, role="parameter") for name in ("gate", "up"))
     return s.result(s.op("swiglu", x, gate, up, labels=(tuple("bsk"), tuple("kn")), output=tuple("bsn")))

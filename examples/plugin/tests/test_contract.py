@@ -5,8 +5,8 @@ import pytest
 from tapestry_swiglu.operator import OPERATORS
 from tapestry_swiglu.rules import RULES
 
-from tapestry.rewrites.testing import broken_promises as broken_by_rule
-from tapestry.teg.operators.testing import broken_promises as broken_by_operator
+from tapestry.rewrites.testing import contract_violations as broken_by_rule
+from tapestry.teg.operators.testing import contract_violations as broken_by_operator
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)

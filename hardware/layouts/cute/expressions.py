@@ -19,7 +19,7 @@ from tapestry.hardware.layouts.cute.basis import (
     times,
 )
 from tapestry.hardware.layouts.cute.composed import Composed, Swizzle
-from tapestry.hardware.layouts.cute.functions import FUNCTIONS, Function
+from tapestry.hardware.layouts.cute.functions import FUNCTIONS, CuteFunction
 from tapestry.hardware.layouts.cute.integers import Integer, Static, combined, divided, number, remainder
 from tapestry.hardware.layouts.cute.iterators import CoordinateIterator, CountingIterator, Pointer
 from tapestry.hardware.layouts.cute.methods import method_of
@@ -211,7 +211,7 @@ class Evaluation:
         raise self.reader.expected(f"'(' or '{{' after {name}")
 
     def called(
-        self, function: Function, name: str, templates: tuple[object, ...], given: list[object]
+        self, function: CuteFunction, name: str, templates: tuple[object, ...], given: list[object]
     ) -> object:
         """Apply a function, after checking its number of arguments."""
         if not function.fewest <= len(given) <= function.most:

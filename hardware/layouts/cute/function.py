@@ -16,7 +16,7 @@ Given = list[object]
 
 
 @dataclass(frozen=True)
-class Function:
+class CuteFunction:
     """A function or type: its names, its meaning over (template arguments, arguments), and its number of arguments.
 
     `templated`: `<...>` may follow, with exactly `parameters` entries unless None; `constant`: a type, which stands
@@ -56,8 +56,8 @@ def places(templates: Templates) -> tuple[int, ...]:
     return tuple(number(integer(t)) for t in templates)
 
 
-def plain(name: str, meaning: Callable[..., object], count: int, most: int | None = None) -> Function:
+def plain(name: str, meaning: Callable[..., object], count: int, most: int | None = None) -> CuteFunction:
     """Build a function of terms only."""
-    return Function(
+    return CuteFunction(
         (name,), lambda _, given: meaning(*map(term, given)), count, count if most is None else most
     )

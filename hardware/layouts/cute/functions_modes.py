@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tapestry.hardware.layouts.cute import recast
 from tapestry.hardware.layouts.cute.basis import Term, term
 from tapestry.hardware.layouts.cute.composed import Composed
-from tapestry.hardware.layouts.cute.function import Function, Given, Templates, a_layout, places, shape_of
+from tapestry.hardware.layouts.cute.function import CuteFunction, Given, Templates, a_layout, places, shape_of
 from tapestry.hardware.layouts.cute.integers import ONE, ZERO, Static
 from tapestry.hardware.layouts.cute.methods import part
 from tapestry.hardware.layouts.cute.strided import Strided, extended, joined
@@ -172,25 +172,25 @@ def _filter_zeros(_: Templates, given: Given) -> object:
     return zeros_filtered(term(given[0]), term(given[-1]))
 
 
-MODE_FUNCTIONS: tuple[Function, ...] = (
-    Function(("size",), _size, templated=True),
-    Function(("rank",), lambda t, g: Static(rank(part(shape_of(g[0]), t))), templated=True),
-    Function(("depth",), lambda t, g: Static(depth(part(shape_of(g[0]), t))), templated=True),
-    Function(("shape",), _shape, templated=True),
-    Function(("stride",), _stride, templated=True),
-    Function(("cosize",), _cosize, templated=True),
-    Function(("coshape",), lambda t, g: _mode(a_layout(g[0]), t).coshape, templated=True),
-    Function(("coprofile",), lambda t, g: _mode(a_layout(g[0]), t).coprofile, templated=True),
-    Function(("get", "layout"), _get, templated=True),
-    Function(("take",), _take, templated=True, parameters=2),
-    Function(("select",), _select, templated=True),
-    Function(("group",), _group, templated=True, parameters=2),
-    Function(("append",), _append, 1, 2, templated=True),
-    Function(("prepend",), _prepend, 1, 2, templated=True),
-    Function(("replace",), _replace, 2, 2, templated=True, parameters=1),
-    Function(("reverse",), _reverse),
-    Function(("filter_zeros",), _filter_zeros, 1, 2),
-    Function(("slice",), _sliced(True), 2, 2),
-    Function(("dice",), _sliced(False), 2, 2),
-    Function(("zip",), _zip, 1, 8),
+MODE_FUNCTIONS: tuple[CuteFunction, ...] = (
+    CuteFunction(("size",), _size, templated=True),
+    CuteFunction(("rank",), lambda t, g: Static(rank(part(shape_of(g[0]), t))), templated=True),
+    CuteFunction(("depth",), lambda t, g: Static(depth(part(shape_of(g[0]), t))), templated=True),
+    CuteFunction(("shape",), _shape, templated=True),
+    CuteFunction(("stride",), _stride, templated=True),
+    CuteFunction(("cosize",), _cosize, templated=True),
+    CuteFunction(("coshape",), lambda t, g: _mode(a_layout(g[0]), t).coshape, templated=True),
+    CuteFunction(("coprofile",), lambda t, g: _mode(a_layout(g[0]), t).coprofile, templated=True),
+    CuteFunction(("get", "layout"), _get, templated=True),
+    CuteFunction(("take",), _take, templated=True, parameters=2),
+    CuteFunction(("select",), _select, templated=True),
+    CuteFunction(("group",), _group, templated=True, parameters=2),
+    CuteFunction(("append",), _append, 1, 2, templated=True),
+    CuteFunction(("prepend",), _prepend, 1, 2, templated=True),
+    CuteFunction(("replace",), _replace, 2, 2, templated=True, parameters=1),
+    CuteFunction(("reverse",), _reverse),
+    CuteFunction(("filter_zeros",), _filter_zeros, 1, 2),
+    CuteFunction(("slice",), _sliced(True), 2, 2),
+    CuteFunction(("dice",), _sliced(False), 2, 2),
+    CuteFunction(("zip",), _zip, 1, 8),
 )

@@ -2,7 +2,14 @@
 
 from tapestry.hardware.layouts.cute.basis import term
 from tapestry.hardware.layouts.cute.composed import Composed
-from tapestry.hardware.layouts.cute.function import Function, Given, Templates, a_layout, a_tensor, shape_of
+from tapestry.hardware.layouts.cute.function import (
+    CuteFunction,
+    Given,
+    Templates,
+    a_layout,
+    a_tensor,
+    shape_of,
+)
 from tapestry.hardware.layouts.cute.functions_layouts import COLUMNS, ROWS
 from tapestry.hardware.layouts.cute.integers import ZERO, number
 from tapestry.hardware.layouts.cute.iterators import (
@@ -55,30 +62,30 @@ def _local_partition(_: Templates, given: Given) -> ImplicitTensor:
     return local_partition(a_tensor(given[0]), a_layout(given[1]), integer(given[2]), projection)
 
 
-TENSOR_FUNCTIONS: tuple[Function, ...] = (
-    Function(
+TENSOR_FUNCTIONS: tuple[CuteFunction, ...] = (
+    CuteFunction(
         ("counting_iterator", "make_counting_iterator"),
         lambda _, g: CountingIterator(number(integer(g[0])) if g else 0),
         0,
         1,
         templated=True,
     ),
-    Function(
+    CuteFunction(
         ("make_inttuple_iter", "ArithmeticTupleIterator"),
         lambda _, g: coordinate_iterator(*map(term, g)),
         1,
         64,
     ),
-    Function(("make_tensor",), _make_tensor, 2, 3),
-    Function(("make_identity_tensor",), lambda _, g: identity_tensor(shape_of(g[0]))),
-    Function(("local_tile",), _local_tile, 3, 4),
-    Function(("local_partition",), _local_partition, 3, 4),
-    Function(("inner_partition",), lambda _, g: inner_partition(a_tensor(g[0]), g[1], g[2]), 3, 3),
-    Function(("outer_partition",), lambda _, g: outer_partition(a_tensor(g[0]), g[1], g[2]), 3, 3),
-    Function(("domain_offset",), _domain_offset, 2, 2),
-    Function(("print",), lambda _, g: shown(g[0])),
-    Function(("print_tensor",), lambda _, g: printed(a_tensor(g[0]))),
-    Function(
+    CuteFunction(("make_tensor",), _make_tensor, 2, 3),
+    CuteFunction(("make_identity_tensor",), lambda _, g: identity_tensor(shape_of(g[0]))),
+    CuteFunction(("local_tile",), _local_tile, 3, 4),
+    CuteFunction(("local_partition",), _local_partition, 3, 4),
+    CuteFunction(("inner_partition",), lambda _, g: inner_partition(a_tensor(g[0]), g[1], g[2]), 3, 3),
+    CuteFunction(("outer_partition",), lambda _, g: outer_partition(a_tensor(g[0]), g[1], g[2]), 3, 3),
+    CuteFunction(("domain_offset",), _domain_offset, 2, 2),
+    CuteFunction(("print",), lambda _, g: shown(g[0])),
+    CuteFunction(("print_tensor",), lambda _, g: printed(a_tensor(g[0]))),
+    CuteFunction(
         ("print_layout",),
         lambda _, g: print_layout(g[0] if isinstance(g[0], Composed) else a_layout(g[0])),
     ),

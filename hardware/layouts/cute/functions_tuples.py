@@ -21,7 +21,7 @@ from tapestry.hardware.layouts.cute.coordinates import (
     linear_index,
     strided_coordinate_of,
 )
-from tapestry.hardware.layouts.cute.function import Function, Given, Templates, places, plain, shape_of
+from tapestry.hardware.layouts.cute.function import CuteFunction, Given, Templates, places, plain, shape_of
 from tapestry.hardware.layouts.cute.integers import (
     ONE,
     Integer,
@@ -85,12 +85,12 @@ def _static(templates: Templates, given: Given) -> Static:
     return Static(places(templates)[0])
 
 
-def _folded(name: str, combine: Callable[[Integer, Integer], Integer]) -> Function:
+def _folded(name: str, combine: Callable[[Integer, Integer], Integer]) -> CuteFunction:
     def meaning(_: Templates, given: Given) -> Integer:
         numbers = [integer(leaf) for value in given for leaf in leaves(term(value))]
         return reduce(combine, reversed(numbers))
 
-    return Function((name,), meaning, 1, 64)
+    return CuteFunction((name,), meaning, 1, 64)
 
 
 def _safe_div(a: Term, b: Term) -> Term:
@@ -148,13 +148,13 @@ def _known(truth: bool, *terms: Term) -> Integer:
     )
 
 
-TUPLE_FUNCTIONS: tuple[Function, ...] = (
-    Function(("E",), _basis, 0, 0, templated=True, constant=True),
-    Function(("ScaledBasis",), _scaled_basis, 0, 1, templated=True, constant=True),
-    Function(("Int", "C", "constant"), _static, 0, 0, templated=True, constant=True),
-    Function(("true_type",), lambda _, __: Static(1), 0, 0, constant=True),
-    Function(("false_type",), lambda _, __: Static(0), 0, 0, constant=True),
-    Function(
+TUPLE_FUNCTIONS: tuple[CuteFunction, ...] = (
+    CuteFunction(("E",), _basis, 0, 0, templated=True, constant=True),
+    CuteFunction(("ScaledBasis",), _scaled_basis, 0, 1, templated=True, constant=True),
+    CuteFunction(("Int", "C", "constant"), _static, 0, 0, templated=True, constant=True),
+    CuteFunction(("true_type",), lambda _, __: Static(1), 0, 0, constant=True),
+    CuteFunction(("false_type",), lambda _, __: Static(0), 0, 0, constant=True),
+    CuteFunction(
         ("Shape", "Stride", "Coord", "Step", "Tile", "tuple", "IntTuple"),
         _tuple,
         0,
@@ -162,13 +162,13 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
         templated=True,
         constant=True,
     ),
-    Function(
+    CuteFunction(
         ("make_tuple", "make_shape", "make_stride", "make_coord", "make_step", "make_tile", "make_int_tuple"),
         _tuple,
         0,
         LONGEST_TUPLE,
     ),
-    Function(
+    CuteFunction(
         ("make_arithmetic_tuple", "ArithmeticTuple"),
         lambda t, g: ArithmeticTuple(tuple(map(term, _tuple(t, g)))),
         0,
@@ -177,8 +177,8 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
         constant=True,
     ),
     plain("as_arithmetic_tuple", as_arithmetic, 1),
-    Function(("make_basis_like",), lambda t, g: basis_like(shape_of(g[0]), places(t)), templated=True),
-    Function(("basis_get",), _basis_get, 2, 2),
+    CuteFunction(("make_basis_like",), lambda t, g: basis_like(shape_of(g[0]), places(t)), templated=True),
+    CuteFunction(("basis_get",), _basis_get, 2, 2),
     plain("basis_value", lambda e: e.value if isinstance(e, ScaledBasis) else e, 1),
     plain("abs", magnitude, 1),
     plain("signum", lambda x: sign(integer(x)), 1),
@@ -199,7 +199,7 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
     plain("sum", total, 1),
     plain("inner_product", inner_product, 2),
     plain("elem_scale", scaled_each, 2),
-    Function(("crd2idx",), _crd2idx, 2, 3),
+    CuteFunction(("crd2idx",), _crd2idx, 2, 3),
     plain("idx2crd", _idx2crd, 2, 3),
     plain("crd2crd", converted, 3),
     plain("compact_col_major", compact, 1, 2),
@@ -211,6 +211,6 @@ TUPLE_FUNCTIONS: tuple[Function, ...] = (
     plain("congruent", lambda a, b: Static(int(congruent(a, b))), 2),
     plain("weakly_congruent", lambda a, b: Static(int(weakly_congruent(a, b))), 2),
     plain("compatible", lambda a, b: _known(compatible(a, b), a, b), 2),
-    Function(("repeat",), _repeat, templated=True, parameters=1),
+    CuteFunction(("repeat",), _repeat, templated=True, parameters=1),
     plain("repeat_like", lambda t, x: each_leaf(t, lambda _: x), 2),
 )

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.drawing.tile_borders import kept, seams, telling
+from tapestry.hardware.layouts.drawing.tile_borders import border_rows, kept, tile_borders
 from tapestry.hardware.layouts.layout import Indices, Layout, LayoutError, Mask
 
 MOST_CELLS = 2**20
@@ -20,7 +20,7 @@ class Panel:
 
     `index` are the places of the dimensions before the last two. All arrays are (rows, columns): `slots` count in
     their buffer, `coords` (rows, columns, rank) are those of the element, `real` is False on padding, `above` and
-    `left` are the borders of a cell (see `seams`). `is_cut`: even the rows or columns at borders were too many.
+    `left` are the borders of a cell (see `tile_borders`). `is_cut`: even the rows or columns at borders were too many.
     """
 
     index: tuple[int, ...]
@@ -41,7 +41,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Diagram:
     """A layout's storage as matrices of `height` by `width` cells, of which some are shown."""
 
     layout: Layout
@@ -65,7 +65,7 @@ class Picture:
         return f"Shown are, {'; '.join(said)}." if said else ""
 
 
-def picture_of(layout: Layout, most_rows: int, most_columns: int) -> Picture:
+def diagram_of(layout: Layout, most_rows: int, most_columns: int) -> Diagram:
     """Build the diagram of a layout, with at most so many rows and columns of each matrix.
 
     Raises `LayoutError` if a matrix is too large to be drawn.
@@ -80,7 +80,7 @@ def picture_of(layout: Layout, most_rows: int, most_columns: int) -> Picture:
     count = prod(lead) if height * width else 0
     indices = [tuple(int(i) for i in np.unravel_index(k, lead)) for k in range(min(count, MOST_PANELS))]
     panels = tuple(_panel(layout, index, (height, width), most_rows, most_columns) for index in indices)
-    return Picture(layout, height, width, panels, count)
+    return Diagram(layout, height, width, panels, count)
 
 
 def _panel(layout: Layout, index: tuple[int, ...], size: tuple[int, int], rows: int, columns: int) -> Panel:
@@ -93,9 +93,9 @@ def _panel(layout: Layout, index: tuple[int, ...], size: tuple[int, int], rows: 
     found, real = layout.coordinates(flat)
     offsets, mask = flat.reshape(size), real.reshape(size)
     buffers, slots = np.divmod(offsets, max(layout.buffer_elements, 1))
-    above, left = seams(offsets, buffers, 0), seams(offsets, buffers, 1)
+    above, left = tile_borders(offsets, buffers, 0), tile_borders(offsets, buffers, 1)
     (high, high_is_cut), (wide, wide_is_cut) = (
-        kept(telling(above, mask, 0), rows), kept(telling(left, mask, 1), columns),
+        kept(border_rows(above, mask, 0), rows), kept(border_rows(left, mask, 1), columns),
     )  # fmt: skip
     shown = np.ix_(high, wide)
     coords = found.reshape(*size, len(layout.shape))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.drawing.diagram import Panel, Picture
+from tapestry.hardware.layouts.drawing.diagram import Diagram, Panel
 from tapestry.hardware.layouts.drawing.tile_borders import BUFFER
 from tapestry.hardware.layouts.layout import Indices
 
@@ -29,7 +29,7 @@ UNICODE = Glyphs(" ┊│║", " ┈─═", "┼", "·", "…")
 ASCII = Glyphs(" :|#", " .-=", "+", ".", "~")
 
 
-def text_of(picture: Picture, glyphs: Glyphs = UNICODE, *, elements: bool = False) -> list[str]:
+def text_of(picture: Diagram, glyphs: Glyphs = UNICODE, *, elements: bool = False) -> list[str]:
     """Format a diagram as lines: in each cell its slot, or with `elements` the coordinates of its element."""
     lines: list[str] = []
     for panel in picture.panels:
@@ -95,7 +95,7 @@ def _between(
     return lines
 
 
-def _names(picture: Picture, panel: Panel) -> list[str]:
+def _names(picture: Diagram, panel: Panel) -> list[str]:
     """List the buffers that are shown, in the order of their positions, if there are several."""
     if picture.layout.buffer_count < 2:
         return []
@@ -111,5 +111,5 @@ def _starts(borders: NDArray[np.int8]) -> Indices:
     return np.flatnonzero(begins)
 
 
-def _name(picture: Picture, buffer: int) -> str:
+def _name(picture: Diagram, buffer: int) -> str:
     return picture.layout.buffer_name(int(buffer))

@@ -12,7 +12,7 @@ MOST_KINDS = 8
 """A map with more kinds of steps than this is scattered (a swizzle): it has no tiles to show."""
 
 
-def seams(offsets: Indices, buffers: Indices, axis: int) -> NDArray[np.int8]:
+def tile_borders(offsets: Indices, buffers: Indices, axis: int) -> NDArray[np.int8]:
     """Find the border before each cell (rows, columns) along an axis; the first ones have none.
 
     Neighbors inside a tile are the same step apart everywhere, and that step is the most frequent one.
@@ -30,7 +30,7 @@ def seams(offsets: Indices, buffers: Indices, axis: int) -> NDArray[np.int8]:
     return found
 
 
-def telling(borders: NDArray[np.int8], real: Mask, axis: int) -> Mask:
+def border_rows(borders: NDArray[np.int8], real: Mask, axis: int) -> Mask:
     """Find the rows or columns (n,) before which something begins: a tile, a buffer, or padding."""
     other = 1 - axis
     begins = borders > PLAIN

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
-from tapestry.hardware.layouts.drawing.diagram import Panel, Picture
+from tapestry.hardware.layouts.drawing.diagram import Diagram, Panel
 from tapestry.hardware.layouts.layout import Indices
 
 Places = NDArray[np.float64]
@@ -40,7 +40,7 @@ HATCH = (
 )
 
 
-def svg_of(picture: Picture) -> str:
+def svg_of(picture: Diagram) -> str:
     """Build an SVG document; the content of a cell is also in its tooltip."""
     texts = [str(n) for panel in picture.panels for n in (*panel.slots.flat, *panel.columns)]
     cell = DIGIT_WIDTH * max(map(len, texts), default=1) + 8
@@ -90,7 +90,7 @@ def _headings(panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterato
         yield _text(lefts[0] - 6, top + CELL_HEIGHT / 2, said, "label")
 
 
-def _cells(picture: Picture, panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
+def _cells(picture: Diagram, panel: Panel, lefts: Places, tops: Places, cell: float) -> Iterator[str]:
     names = {int(b): picture.layout.buffer_name(int(b)) for b in np.unique(panel.buffers)}
     for row, top in enumerate(tops):
         for column, left in enumerate(lefts):

@@ -6,7 +6,7 @@ from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
 from tapestry.hardware.layouts.tt_metal.aligned_layout import AlignedMetalLayout
 from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
 from tapestry.hardware.layouts.tt_metal.collapse import collapse_groups, collapsed_map
-from tapestry.hardware.layouts.tt_metal.element import Element
+from tapestry.hardware.layouts.tt_metal.element import MetalElement
 from tapestry.hardware.layouts.tt_metal.layout import MetalLayout
 from tapestry.hardware.layouts.tt_metal.parsing import parse_metal_attribute, parse_metal_layout
 from tapestry.hardware.layouts.tt_metal.ttnn_attribute import ttnn_attribute
@@ -39,8 +39,8 @@ __all__ = [
     "AffineMap",
     "AlignedAttribute",
     "AlignedMetalLayout",
-    "Element",
     "MetalAttribute",
+    "MetalElement",
     "MetalLayout",
     "collapse_groups",
     "collapsed_map",

@@ -11,7 +11,7 @@ from tapestry.hardware.layouts.tt_metal.expression import (
     FLOORDIV,
     MOD,
     OPERATIONS,
-    Constant,
+    ConstantExpr,
     Dim,
     Expression,
     Symbol,
@@ -132,7 +132,7 @@ class AffineMap:
                 f"the affine map {self} has {self.symbol_count} symbols, got {len(values)} values"
             )
         dims = list(map(Dim, range(self.dim_count)))
-        constants = [Constant(int(value)) for value in values]
+        constants = [ConstantExpr(int(value)) for value in values]
         return AffineMap(self.dim_count, 0, tuple(replace(r, dims, constants) for r in self.results))
 
 
@@ -189,7 +189,7 @@ def _sum(scanner: Scanner, names: dict[str, Expression], depth: int) -> Expressi
             terms.append(_product(scanner, names, depth))
         elif scanner.peek("-") and not scanner.peek("->"):
             scanner.expect("-")
-            terms.append(multiply(_product(scanner, names, depth), Constant(-1)))
+            terms.append(multiply(_product(scanner, names, depth), ConstantExpr(-1)))
         else:
             return add(*terms)
 
@@ -218,9 +218,9 @@ def _operand(scanner: Scanner, names: dict[str, Expression], depth: int) -> Expr
         scanner.expect(")")
         return inside
     if scanner.accept("-"):
-        return multiply(_operand(scanner, names, depth + 1), Constant(-1))
+        return multiply(_operand(scanner, names, depth + 1), ConstantExpr(-1))
     if scanner.peek_digit():
-        return Constant(scanner.natural("an integer"))
+        return ConstantExpr(scanner.natural("an integer"))
     word = scanner.peek_word()
     if word is None or word in (FLOORDIV, CEILDIV, MOD):
         raise scanner.error("an affine expression")

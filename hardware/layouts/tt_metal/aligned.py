@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.tt_metal.affine import AffineMap
 from tapestry.hardware.layouts.tt_metal.attribute import MEMORY_SPACES, OOB_VALUES, check_choice, check_rank
 from tapestry.hardware.layouts.tt_metal.collapse import Interval, Intervals
 from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE
-from tapestry.hardware.layouts.tt_metal.expression import ZERO, Constant, Dim, Expression, add, multiply
+from tapestry.hardware.layouts.tt_metal.expression import ZERO, ConstantExpr, Dim, Expression, add, multiply
 from tapestry.hardware.layouts.tt_metal.shards import Extents
 
 MEMORY_LAYOUTS = ("sharded", "interleaved")
@@ -112,7 +112,9 @@ class AlignedAttribute:
         for start, end in self.normalized_intervals:
             if end > start:
                 strides, _ = self._joined(start, end)
-                results.append(add(*(multiply(Dim(start + i), Constant(s)) for i, s in enumerate(strides))))
+                results.append(
+                    add(*(multiply(Dim(start + i), ConstantExpr(s)) for i, s in enumerate(strides)))
+                )
         rank = len(self.logical_shape)
         plane = [ZERO] * max(2 - len(results), 0) if rank < 2 else []
         return AffineMap(rank, 0, (*plane, *results))

@@ -7,11 +7,11 @@ from typing import ClassVar
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
 from tapestry.hardware.layouts.tt_metal.attribute import HIGHEST_RANK
-from tapestry.hardware.layouts.tt_metal.element import Element
-from tapestry.hardware.layouts.tt_metal.placement import Placement
+from tapestry.hardware.layouts.tt_metal.element import MetalElement
+from tapestry.hardware.layouts.tt_metal.placement import CorePlacement
 from tapestry.hardware.layouts.tt_metal.printing import printed_aligned
 from tapestry.hardware.layouts.tt_metal.sharded import ShardedLayout
-from tapestry.hardware.layouts.tt_metal.shards import Extents, Shards
+from tapestry.hardware.layouts.tt_metal.shards import Extents, MetalShards
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class AlignedMetalLayout(ShardedLayout):
     notation: ClassVar[str] = "tt_metal"
 
     device_shape: Extents
-    stored: Element
+    stored: MetalElement
     attribute: AlignedAttribute
 
     def __post_init__(self) -> None:
@@ -30,7 +30,7 @@ class AlignedMetalLayout(ShardedLayout):
         object.__setattr__(self, "_shards", self._cut())
 
     @property
-    def element(self) -> Element:
+    def element(self) -> MetalElement:
         """The element of a shard: a scalar or a tile."""
         return self.stored
 
@@ -40,20 +40,20 @@ class AlignedMetalLayout(ShardedLayout):
         return self.attribute.oob or "undef"
 
     @property
-    def shards(self) -> Shards:
+    def shards(self) -> MetalShards:
         """The storage of the physical extents."""
-        found: Shards = self.__dict__["_shards"]
+        found: MetalShards = self.__dict__["_shards"]
         return found
 
     @cached_property
-    def placement(self) -> Placement:
+    def placement(self) -> CorePlacement:
         """The positions of the elements in the physical extents."""
-        return Placement(self.attribute.linear, self.shape, self.shards.physical)
+        return CorePlacement(self.attribute.linear, self.shape, self.shards.physical)
 
     def __str__(self) -> str:
         return printed_aligned(self.device_shape, self.stored, self.attribute)
 
-    def _cut(self) -> Shards:
+    def _cut(self) -> MetalShards:
         half, rest = divmod(len(self.device_shape), 2)
         grid, shard = self.device_shape[:half], self.device_shape[half:]
         aligned = self.attribute.physical_shape(self.stored.tile)
@@ -69,4 +69,4 @@ class AlignedMetalLayout(ShardedLayout):
         rows, columns = self.stored.tile or (1, 1)
         scalars = (*shard[:-2], shard[-2] * rows, shard[-1] * columns) if half > 1 else shard
         physical = self.attribute.linear.size(self.shape)
-        return Shards(physical, grid, scalars, scalars, self.stored.tile)
+        return MetalShards(physical, grid, scalars, scalars, self.stored.tile)

@@ -11,8 +11,8 @@ from math import prod
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap
 from tapestry.hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
-from tapestry.hardware.layouts.tt_metal.element import Element
-from tapestry.hardware.layouts.tt_metal.shards import Extents, Shards
+from tapestry.hardware.layouts.tt_metal.element import MetalElement
+from tapestry.hardware.layouts.tt_metal.shards import Extents, MetalShards
 
 OOB_VALUES = ("undef", "zero", "one", "inf", "neginf")
 """What fills padding (tt-mlir's OOBVal)."""
@@ -43,7 +43,7 @@ class MetalAttribute:
     oob: str
     grid: Extents
     memref_shape: Extents
-    element: Element
+    element: MetalElement
     memory_space: str
     memory_layout: str | None = None
     grid_map: AffineMap | None = None
@@ -77,7 +77,7 @@ class MetalAttribute:
 
     @classmethod
     def derive(
-        cls, shape: Sequence[int], linear: AffineMap, grid: Sequence[int], element: Element,
+        cls, shape: Sequence[int], linear: AffineMap, grid: Sequence[int], element: MetalElement,
         memory_space: str = "l1", oob: str = "undef", dialect: str = "tt",
     ) -> "MetalAttribute":  # fmt: skip
         """Derive the attribute of a tensor: its extents through the map, divided by the grid, then padded to tiles."""
@@ -138,7 +138,7 @@ class MetalAttribute:
                 found[dim] = prod(physical[result + 1 :]) * (one[result] - origin[result])
         return tuple(found)
 
-    def shards(self, shape: Sequence[int]) -> Shards:
+    def shards(self, shape: Sequence[int]) -> MetalShards:
         """Build the storage of a tensor's physical extents; shards of the `ttnn` spelling are whole tiles apart.
 
         Raises `LayoutError` if the memref is smaller than the part of a core.
@@ -155,7 +155,7 @@ class MetalAttribute:
                 f"{_by_x(shape)} to {_by_x(physical)}, over the grid {_by_x(grid)} that is "
                 f"{_by_x(cut(physical, grid))} scalars a core; expected a memref of {_by_x(needed)}"
             )
-        return Shards(physical, grid, pitch, stored, self.element.tile)
+        return MetalShards(physical, grid, pitch, stored, self.element.tile)
 
     def with_grid(
         self, shape: Sequence[int], grid: Sequence[int], intervals: Intervals = ALL_BUT_LAST
@@ -164,7 +164,7 @@ class MetalAttribute:
         linear = collapsed_map(tuple(shape), len(grid), tuple(intervals))
         return self.derive(shape, linear, grid, self.element, self.memory_space, self.oob, self.dialect)
 
-    def with_element(self, element: Element) -> "MetalAttribute":
+    def with_element(self, element: MetalElement) -> "MetalAttribute":
         """Replace the element; the shard's scalars stay, so that tile padding remains when the tiles are removed."""
         memref = in_tiles(self.scalar_memref_shape, element)
         return replace(self, element=element, memref_shape=memref)
@@ -188,7 +188,7 @@ def cut(physical: Sequence[int], grid: Sequence[int]) -> Extents:
     return tuple(-(-size // cores) for size, cores in zip(physical, grid, strict=True))
 
 
-def in_tiles(scalars: Sequence[int], element: Element) -> Extents:
+def in_tiles(scalars: Sequence[int], element: MetalElement) -> Extents:
     """Convert extents in scalars to elements: the last two divided by the tile, rounded up."""
     if element.tile is None:
         return tuple(scalars)

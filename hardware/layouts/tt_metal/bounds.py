@@ -7,7 +7,7 @@ from tapestry.hardware.layouts.tt_metal.expression import (
     CEILDIV,
     FLOORDIV,
     Binary,
-    Constant,
+    ConstantExpr,
     Dim,
     Expression,
     Sum,
@@ -32,7 +32,7 @@ def _bounds(expression: Expression, shape: Sequence[int]) -> Range:
     match expression:
         case Dim(index):
             return 0, max(shape[index] - 1, 0)
-        case Constant(value):
+        case ConstantExpr(value):
             return value, value
         case Sum(terms):
             low = high = 0
@@ -40,7 +40,7 @@ def _bounds(expression: Expression, shape: Sequence[int]) -> Range:
                 least, greatest = bounds(term, shape)
                 low, high = low + least, high + greatest
             return low, high
-        case Binary(operation, left, Constant(value)):
+        case Binary(operation, left, ConstantExpr(value)):
             return _of(operation, bounds(left, shape), value)
     raise LayoutError(f"expected an affine expression without symbols, got {str(expression)[:80]}")
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tapestry.hardware.layouts.layout import LayoutError
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap
-from tapestry.hardware.layouts.tt_metal.expression import Constant, Dim, Expression, add, multiply
+from tapestry.hardware.layouts.tt_metal.expression import ConstantExpr, Dim, Expression, add, multiply
 
 Interval = tuple[int, int]
 Intervals = tuple[Interval, ...]
@@ -48,7 +48,9 @@ def collapsed_map(shape: tuple[int, ...], grid_rank: int, intervals: Intervals =
             break
         results[begin] = _row_major(shape, range(begin, end))
     results[: joined[0][0] if joined else 0] = map(Dim, range(joined[0][0] if joined else 0))
-    found = AffineMap(rank, 0, (*[Constant(0)] * (grid_rank - len(results)), *results[: max(grid_rank, 0)]))
+    found = AffineMap(
+        rank, 0, (*[ConstantExpr(0)] * (grid_rank - len(results)), *results[: max(grid_rank, 0)])
+    )
     if found.unused_dims:
         raise LayoutError(
             f"Dim does not participate in AffineMap RHS: collapsing {list(intervals)} of rank {rank} leaves "
@@ -89,6 +91,6 @@ def _row_major(shape: Sequence[int], group: Sequence[int]) -> Expression:
     terms: list[Expression] = []
     stride = 1
     for d in reversed(group):
-        terms.append(multiply(Dim(d), Constant(stride)))
+        terms.append(multiply(Dim(d), ConstantExpr(stride)))
         stride *= max(shape[d], 1)
     return add(*reversed(terms))

@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.tt_metal.affine import AffineMap
 from tapestry.hardware.layouts.tt_metal.expression import (
     FLOORDIV,
     ZERO,
-    Constant,
+    ConstantExpr,
     Dim,
     Expression,
     Symbol,
@@ -101,14 +101,14 @@ def worker_grid(chip_grid: tuple[int, int], mesh_shape: Sequence[int]) -> tuple[
     chip: list[Expression] = []
     stride = mesh[-1] * mesh[-2]
     for d in reversed(range(rank - 2)):
-        chip.insert(0, multiply(Dim(d), Constant(stride)))
+        chip.insert(0, multiply(Dim(d), ConstantExpr(stride)))
         stride *= mesh[d]
     if mesh[-2] > 1:
-        chip.append(multiply(divide(row, Constant(chip_grid[0]), FLOORDIV), Constant(mesh[-1])))
-        places[0] = modulo(row, Constant(chip_grid[0]))
+        chip.append(multiply(divide(row, ConstantExpr(chip_grid[0]), FLOORDIV), ConstantExpr(mesh[-1])))
+        places[0] = modulo(row, ConstantExpr(chip_grid[0]))
     if mesh[-1] > 1:
-        chip.append(divide(column, Constant(chip_grid[1]), FLOORDIV))
-        places[1] = modulo(column, Constant(chip_grid[1]))
+        chip.append(divide(column, ConstantExpr(chip_grid[1]), FLOORDIV))
+        places[1] = modulo(column, ConstantExpr(chip_grid[1]))
     return grid, AffineMap(rank, 0, (add(*chip), *places))
 
 

@@ -19,7 +19,7 @@ SCALAR_BITS = {
     "ui64": 64, "ui32": 32, "ui16": 16, "ui8": 8, "index": 64,
     "f8E4M3FN": 8, "f8E5M2": 8, "f8E4M3FNUZ": 8, "f8E5M2FNUZ": 8, "f8E8M0FNU": 8,
 }  # fmt: skip
-"""Bits of MLIR's scalar types; `i1` takes a byte in storage, see `Element.bits`."""
+"""Bits of MLIR's scalar types; `i1` takes a byte in storage, see `MetalElement.bits`."""
 
 TILE_BITS = {
     "f32": 32, "f16": 16, "bf16": 16, "u32": 32, "u16": 16, "u8": 8, "si32": 32,
@@ -47,7 +47,7 @@ BLOCK_TILE = (32, 32)
 
 
 @dataclass(frozen=True)
-class Element:
+class MetalElement:
     """A scalar, or a tile of scalars if `tile` (rows, columns) is given."""
 
     dtype: str
@@ -81,15 +81,15 @@ class Element:
         return f"!{dialect}.tile<{self.tile[0]}x{self.tile[1]}, {self.dtype}>"
 
 
-def scalar(dtype: str) -> Element:
+def scalar(dtype: str) -> MetalElement:
     """Return the scalar element that a name stands for."""
     name = ALIASES.get(dtype, dtype)
     if name not in SCALAR_BITS:
         raise LayoutError(f"expected an element type of {', '.join(SCALAR_BITS)}, got {dtype!r}")
-    return Element(name)
+    return MetalElement(name)
 
 
-def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> Element:
+def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> MetalElement:
     """Build the tile element of a data type.
 
     Raises `LayoutError` for a shape that is not of two positive extents, unknown data types, and block floats in
@@ -104,23 +104,23 @@ def tile(dtype: str, shape: tuple[int, ...] = BLOCK_TILE) -> Element:
     rows, columns = (int(n) for n in shape)
     if rows < 1 or columns < 1:
         raise LayoutError(f"expected positive extents of a tile, got {rows}x{columns}")
-    found = Element(name, (rows, columns))
+    found = MetalElement(name, (rows, columns))
     if found.is_block_float and found.tile != BLOCK_TILE:
         raise LayoutError(f"a tile of {name} is 32x32, got {rows}x{columns}: blocks of 16 share an exponent")
     return found
 
 
-def element(dtype: str, tile_shape: Sequence[int] | None) -> Element:
+def element(dtype: str, tile_shape: Sequence[int] | None) -> MetalElement:
     """Return the scalar element of `dtype`, or a tile of it if `tile_shape` is given."""
     return _element(dtype, None if tile_shape is None else tuple(tile_shape))
 
 
 @lru_cache(maxsize=1024)
-def _element(dtype: str, tile_shape: tuple[int, ...] | None) -> Element:
+def _element(dtype: str, tile_shape: tuple[int, ...] | None) -> MetalElement:
     return scalar(dtype) if tile_shape is None else tile(dtype, tile_shape)
 
 
-def read_element(scanner: Scanner) -> Element:
+def read_element(scanner: Scanner) -> MetalElement:
     """Parse the next element type, in either dialect's spelling."""
     if not scanner.peek("!"):
         return _checked(scanner.at, scanner.word("an element type"), None)
@@ -136,7 +136,7 @@ def read_element(scanner: Scanner) -> Element:
     return found
 
 
-def read_shaped(scanner: Scanner) -> tuple[tuple[int, ...], Element]:
+def read_shaped(scanner: Scanner) -> tuple[tuple[int, ...], MetalElement]:
     """Parse extents and an element like `2x3xf32`; no extents for a scalar tensor `f32`."""
     shape: tuple[int, ...] = ()
     if scanner.peek_digit():
@@ -145,7 +145,7 @@ def read_shaped(scanner: Scanner) -> tuple[tuple[int, ...], Element]:
     return shape, read_element(scanner)
 
 
-def _checked(place: int, name: str, shape: tuple[int, ...] | None) -> Element:
+def _checked(place: int, name: str, shape: tuple[int, ...] | None) -> MetalElement:
     try:
         return element(name, shape)
     except LayoutError as refusal:

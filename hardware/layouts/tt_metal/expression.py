@@ -38,7 +38,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantExpr:
     """An integer constant."""
 
     value: int
@@ -69,8 +69,8 @@ class Binary:
         return printed(self)
 
 
-Expression = Dim | Symbol | Constant | Sum | Binary
-ZERO = Constant(0)
+Expression = Dim | Symbol | ConstantExpr | Sum | Binary
+ZERO = ConstantExpr(0)
 
 
 def add(*parts: Expression) -> Expression:
@@ -78,7 +78,7 @@ def add(*parts: Expression) -> Expression:
     terms: list[Expression] = []
     constant = 0
     for term in _terms(parts):
-        if isinstance(term, Constant):
+        if isinstance(term, ConstantExpr):
             constant += term.value
         elif len(terms) == 1 and (like := _like_terms(terms[0], term)) is not None:
             terms[:] = [] if like == ZERO else [like]
@@ -87,26 +87,26 @@ def add(*parts: Expression) -> Expression:
         else:
             terms.append(term)
     if constant or not terms:
-        terms.append(Constant(constant))
+        terms.append(ConstantExpr(constant))
     return terms[0] if len(terms) == 1 else _checked(Sum(tuple(terms)))
 
 
 def multiply(left: Expression, right: Expression) -> Expression:
     """Multiply two expressions; raise `LayoutError` unless one factor is free of dimensions."""
-    if isinstance(left, Constant) and isinstance(right, Constant):
-        return Constant(left.value * right.value)
-    if not is_symbolic(right) or isinstance(left, Constant):
+    if isinstance(left, ConstantExpr) and isinstance(right, ConstantExpr):
+        return ConstantExpr(left.value * right.value)
+    if not is_symbolic(right) or isinstance(left, ConstantExpr):
         left, right = right, left
     if not is_symbolic(right):
         raise LayoutError(
             "non-affine expression: at least one of the multiply operands has to be either a constant or symbolic"
         )
-    if isinstance(right, Constant):
+    if isinstance(right, ConstantExpr):
         if right.value in (0, 1):
             return left if right.value else right
-        if isinstance(left, Binary) and left.operation == "*" and isinstance(left.right, Constant):
-            return multiply(left.left, Constant(left.right.value * right.value))
-    elif isinstance(left, Binary) and left.operation == "*" and isinstance(left.right, Constant):
+        if isinstance(left, Binary) and left.operation == "*" and isinstance(left.right, ConstantExpr):
+            return multiply(left.left, ConstantExpr(left.right.value * right.value))
+    elif isinstance(left, Binary) and left.operation == "*" and isinstance(left.right, ConstantExpr):
         return multiply(multiply(left.left, right), left.right)
     return _checked(Binary("*", left, right))
 
@@ -116,8 +116,8 @@ def divide(left: Expression, right: Expression, operation: str) -> Expression:
     divisor = _divisor(right, operation)
     if divisor is None:
         return _checked(Binary(operation, left, right))
-    if isinstance(left, Constant):
-        return Constant(left.value // divisor if operation == FLOORDIV else -(-left.value // divisor))
+    if isinstance(left, ConstantExpr):
+        return ConstantExpr(left.value // divisor if operation == FLOORDIV else -(-left.value // divisor))
     if divisor == 1:
         return left
     if (whole := _exact(left, divisor)) is not None:
@@ -135,14 +135,14 @@ def modulo(left: Expression, right: Expression) -> Expression:
     divisor = _divisor(right, MOD)
     if divisor is None:
         return _checked(Binary(MOD, left, right))
-    if isinstance(left, Constant):
-        return Constant(left.value % divisor)
+    if isinstance(left, ConstantExpr):
+        return ConstantExpr(left.value % divisor)
     if divisor == 1 or _exact(left, divisor) is not None:
         return ZERO
     if isinstance(left, Sum) and any(_exact(t, divisor) is not None for t in left.terms):
         return modulo(add(*(t for t in left.terms if _exact(t, divisor) is None)), right)
     match left:
-        case Binary("mod", inner, Constant(value)) if value % divisor == 0:
+        case Binary("mod", inner, ConstantExpr(value)) if value % divisor == 0:
             return modulo(inner, right)
     return _checked(Binary(MOD, left, right))
 
@@ -183,7 +183,7 @@ def evaluate(expression: Expression, dims: Sequence[Any], symbols: Sequence[Any]
             return dims[index]
         case Symbol(index):
             return symbols[index]
-        case Constant(value):
+        case ConstantExpr(value):
             return value
         case Sum(terms):
             values = [evaluate(term, dims, symbols) for term in terms]
@@ -211,7 +211,7 @@ def replace(
 def printed(expression: Expression, tight: bool = False) -> str:
     """Format the expression as MLIR text; `tight` puts parentheses around anything but a name or a number."""
     match expression:
-        case Binary("*", left, Constant(-1)):
+        case Binary("*", left, ConstantExpr(-1)):
             text = f"-{printed(left, True)}"
         case Binary(operation, left, right):
             text = f"{printed(left, True)} {operation} {printed(right, True)}"
@@ -224,11 +224,11 @@ def printed(expression: Expression, tight: bool = False) -> str:
 
 def _next_term(term: Expression) -> str:
     match term:
-        case Constant(value) if value < 0:
+        case ConstantExpr(value) if value < 0:
             return f" - {-value}"
-        case Binary("*", left, Constant(-1)):
+        case Binary("*", left, ConstantExpr(-1)):
             return f" - {printed(left, isinstance(left, Sum))}"
-        case Binary("*", left, Constant(value)) if value < -1:
+        case Binary("*", left, ConstantExpr(value)) if value < -1:
             return f" - {printed(left, True)} * {-value}"
     return f" + {printed(term)}"
 
@@ -239,14 +239,14 @@ def _terms(parts: Iterable[Expression]) -> Iterator[Expression]:
 
 
 def _scaled(term: Expression) -> tuple[Expression, int]:
-    if isinstance(term, Binary) and term.operation == "*" and isinstance(term.right, Constant):
+    if isinstance(term, Binary) and term.operation == "*" and isinstance(term.right, ConstantExpr):
         return term.left, term.right.value
     return term, 1
 
 
 def _like_terms(one: Expression, other: Expression) -> Expression | None:
     (left, times), (right, more) = _scaled(one), _scaled(other)
-    return multiply(left, Constant(times + more)) if left == right else None
+    return multiply(left, ConstantExpr(times + more)) if left == right else None
 
 
 def _remainder(terms: list[Expression], last: Expression) -> Expression | None:
@@ -254,7 +254,7 @@ def _remainder(terms: list[Expression], last: Expression) -> Expression | None:
     quotient, factor = _scaled(last)
     if isinstance(quotient, Binary) and quotient.operation == FLOORDIV and factor < -1:
         whole = terms[0] if len(terms) == 1 else Sum(tuple(terms))
-        if quotient.right == Constant(-factor) and quotient.left == whole:
+        if quotient.right == ConstantExpr(-factor) and quotient.left == whole:
             return modulo(whole, quotient.right)
     return None
 
@@ -262,9 +262,9 @@ def _remainder(terms: list[Expression], last: Expression) -> Expression | None:
 def _exact(term: Expression, divisor: int) -> Expression | None:
     """Divide a term by a divisor of its factor; return None if the factor is not divisible."""
     left, factor = _scaled(term)
-    if isinstance(term, Constant):
-        return Constant(term.value // divisor) if term.value % divisor == 0 else None
-    return multiply(left, Constant(factor // divisor)) if factor % divisor == 0 else None
+    if isinstance(term, ConstantExpr):
+        return ConstantExpr(term.value // divisor) if term.value % divisor == 0 else None
+    return multiply(left, ConstantExpr(factor // divisor)) if factor % divisor == 0 else None
 
 
 def _divisor(right: Expression, operation: str) -> int | None:
@@ -272,7 +272,7 @@ def _divisor(right: Expression, operation: str) -> int | None:
         raise LayoutError(
             f"non-affine expression: right operand of {operation} has to be either a constant or symbolic"
         )
-    if isinstance(right, Constant):
+    if isinstance(right, ConstantExpr):
         if right.value <= 0:
             raise LayoutError(f"expected a positive right operand of {operation}, got {right.value}")
         return right.value

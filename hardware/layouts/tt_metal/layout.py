@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
 from tapestry.hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
-from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element, scalar
-from tapestry.hardware.layouts.tt_metal.placement import Placement
+from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE, MetalElement, element, scalar
+from tapestry.hardware.layouts.tt_metal.placement import CorePlacement
 from tapestry.hardware.layouts.tt_metal.printing import printed_tensor
 from tapestry.hardware.layouts.tt_metal.sharded import ShardedLayout
-from tapestry.hardware.layouts.tt_metal.shards import Shards
+from tapestry.hardware.layouts.tt_metal.shards import MetalShards
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class MetalLayout(ShardedLayout):
         return cls(tuple(shape), scalar_name(dtype), attribute)
 
     @property
-    def element(self) -> Element:
+    def element(self) -> MetalElement:
         """The element of a shard: a scalar or a tile."""
         return self.attribute.element
 
@@ -55,15 +55,15 @@ class MetalLayout(ShardedLayout):
         return self.attribute.oob
 
     @property
-    def shards(self) -> Shards:
+    def shards(self) -> MetalShards:
         """The storage of the physical extents as shards."""
-        found: Shards = self.__dict__["_shards"]
+        found: MetalShards = self.__dict__["_shards"]
         return found
 
     @cached_property
-    def placement(self) -> Placement:
+    def placement(self) -> CorePlacement:
         """The placement of the elements in the physical extents."""
-        return Placement(self.attribute.linear, self.shape, self.shards.physical)
+        return CorePlacement(self.attribute.linear, self.shape, self.shards.physical)
 
     def row_starts(self) -> tuple[int, ...]:
         """Return the physical row at which each index of the first dimension begins, the other dimensions at 0."""

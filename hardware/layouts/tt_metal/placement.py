@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from tapestry.hardware.layouts.layout import Buffers, Indices, LayoutError, Mask, every_coordinate
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap
 from tapestry.hardware.layouts.tt_metal.bounds import bounds
-from tapestry.hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Sum
+from tapestry.hardware.layouts.tt_metal.expression import Binary, ConstantExpr, Dim, Expression, Sum
 
 LARGEST_TABLE = 2**27
 """Elements of the largest table that is made for a map without strides."""
@@ -25,7 +25,7 @@ MOST_LOOKED_AT = 2**22
 
 
 @dataclass(frozen=True)
-class Placement:
+class CorePlacement:
     """The placement of the elements of `shape` at the results of `linear`, inside the extents `physical`."""
 
     linear: AffineMap
@@ -159,11 +159,11 @@ def strides_of(linear: AffineMap, shape: Sequence[int]) -> tuple[dict[int, int],
 
 def _term(term: Expression) -> tuple[int | None, int]:
     match term:
-        case Constant(value):
+        case ConstantExpr(value):
             return None, value
         case Dim(index):
             return index, 1
-        case Binary("*", Dim(index), Constant(value)):
+        case Binary("*", Dim(index), ConstantExpr(value)):
             return index, value
     return None, 1
 
@@ -186,7 +186,7 @@ def _flat(indices: Sequence[Indices], extents: Sequence[int]) -> Indices:
 
 
 @lru_cache(maxsize=8)
-def _table(placement: Placement) -> tuple[Indices, Indices]:
+def _table(placement: CorePlacement) -> tuple[Indices, Indices]:
     """Build the table of all occupied flat physical indices, ascending, and the flat logical index of each."""
     if prod(placement.shape) > LARGEST_TABLE:
         raise LayoutError(

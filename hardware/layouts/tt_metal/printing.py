@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap
 from tapestry.hardware.layouts.tt_metal.aligned import AlignedAttribute
 from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute
-from tapestry.hardware.layouts.tt_metal.element import Element
+from tapestry.hardware.layouts.tt_metal.element import MetalElement
 
 
 def printed_tensor(shape: Sequence[int], dtype: str, attribute: MetalAttribute) -> str:
@@ -35,7 +35,7 @@ def printed_attribute(attribute: MetalAttribute) -> str:
     return f"#{dialect}.{'ttnn' if ttnn else 'metal'}_layout<{', '.join(fields)}>"
 
 
-def printed_aligned(device_shape: Sequence[int], element: Element, attribute: AlignedAttribute) -> str:
+def printed_aligned(device_shape: Sequence[int], element: MetalElement, attribute: AlignedAttribute) -> str:
     """Format a tensor type as `tensor<1x1x32x32xf32, #ttcore.metal_layout<logical_shape = ...>>`."""
     stored = element.text(attribute.dialect)
     return f"tensor<{extents_prefix(device_shape)}{stored}, {printed_aligned_attribute(attribute)}>"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tapestry.hardware.layouts.layout import Buffers, Indices, Layout, LayoutError, Mask
-from tapestry.hardware.layouts.tt_metal.element import ELEMENTS_PER_EXPONENT, Element
-from tapestry.hardware.layouts.tt_metal.placement import Placement
-from tapestry.hardware.layouts.tt_metal.shards import Shards
+from tapestry.hardware.layouts.tt_metal.element import ELEMENTS_PER_EXPONENT, MetalElement
+from tapestry.hardware.layouts.tt_metal.placement import CorePlacement
+from tapestry.hardware.layouts.tt_metal.shards import MetalShards
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,17 @@ class ShardedLayout(Layout):
 
     @property
     @abstractmethod
-    def element(self) -> Element:
+    def element(self) -> MetalElement:
         """The element of a shard: a scalar or a tile."""
 
     @property
     @abstractmethod
-    def shards(self) -> Shards:
+    def shards(self) -> MetalShards:
         """The storage of the physical extents as shards."""
 
     @property
     @abstractmethod
-    def placement(self) -> Placement:
+    def placement(self) -> CorePlacement:
         """The placement of the elements in the physical extents."""
 
     @property
@@ -133,7 +133,7 @@ class ShardedLayout(Layout):
         return self.placement.view(cells).copy()
 
 
-def logical_bytes(count: int, stored: Element) -> int:
+def logical_bytes(count: int, stored: MetalElement) -> int:
     """Compute the bytes of `count` scalars of an element, shared exponents in proportion, rounded up."""
     eighths = count * stored.bits * ELEMENTS_PER_EXPONENT + (count * 8 if stored.is_block_float else 0)
     return -(-eighths // (8 * ELEMENTS_PER_EXPONENT))

@@ -19,7 +19,7 @@ Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Shards:
+class MetalShards:
     """The extents in scalars: `physical` of the whole, `pitch` from a core to the next, `stored` of one buffer."""
 
     physical: Extents

@@ -10,7 +10,7 @@ from math import prod
 from tapestry.hardware.layouts.tt_metal.affine import AffineMap
 from tapestry.hardware.layouts.tt_metal.attribute import MetalAttribute, cut, in_tiles
 from tapestry.hardware.layouts.tt_metal.collapse import ALL_BUT_LAST, Intervals, collapsed_map
-from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE, Element, element
+from tapestry.hardware.layouts.tt_metal.element import BLOCK_TILE, MetalElement, element
 from tapestry.hardware.layouts.tt_metal.shards import Extents
 
 
@@ -35,7 +35,7 @@ def ttnn_attribute(
     )  # fmt: skip
 
 
-def tile_padded(shape: Sequence[int], stored: Element) -> Extents:
+def tile_padded(shape: Sequence[int], stored: MetalElement) -> Extents:
     """Round the last two extents of a shape up to whole tiles."""
     if stored.tile is None:
         return tuple(shape)
@@ -43,7 +43,9 @@ def tile_padded(shape: Sequence[int], stored: Element) -> Extents:
     return tuple(-(-n // t) * t for n, t in zip(shape, extents, strict=True))
 
 
-def interleaved_memref(padded: Extents, linear: AffineMap, grid: Sequence[int], stored: Element) -> Extents:
+def interleaved_memref(
+    padded: Extents, linear: AffineMap, grid: Sequence[int], stored: MetalElement
+) -> Extents:
     """Compute the memref extents of all tiles divided by all cores, rounded up, in one row."""
     tiles = prod(in_tiles(linear.size(padded), stored))
     return (*[1] * (len(grid) - 1), -(-tiles // prod(grid)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tapestry.hardware.layouts.layout import LayoutError
-from tapestry.hardware.layouts.ttnn.grammar import Call, Items, Name, Nothing, Number, Value, refuse
+from tapestry.hardware.layouts.ttnn.grammar import CallText, Items, Name, NoneText, Number, ValueText, refuse
 from tapestry.hardware.layouts.ttnn.tile import Pair
 from tapestry.hardware.layouts.ttnn.words import Word
 
@@ -14,9 +14,9 @@ W = TypeVar("W", bound=Word)
 class Fields:
     """The fields of a call that are not yet taken."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallText) -> None:
         self._call = call
-        self._left: dict[str, Value] = {}
+        self._left: dict[str, ValueText] = {}
         for name, value in call.fields:
             if not name:
                 refuse(value.at, f"name=value inside {call.name or 'an object'}")
@@ -25,18 +25,18 @@ class Fields:
             self._left[name] = value
 
     @classmethod
-    def of(cls, value: Value, name: str) -> "Fields":
+    def of(cls, value: ValueText, name: str) -> "Fields":
         """Return the fields of a call of a name, or of an object without one."""
-        if not isinstance(value, Call) or value.name.removeprefix("ttnn.") not in ("", name):
+        if not isinstance(value, CallText) or value.name.removeprefix("ttnn.") not in ("", name):
             refuse(value.at, f"{name}(...)")
         return cls(value)
 
-    def take(self, name: str) -> Value | None:
+    def take(self, name: str) -> ValueText | None:
         """Take a field; None where it is missing or `std::nullopt`."""
         value = self._left.pop(name, None)
-        return None if isinstance(value, Nothing) else value
+        return None if isinstance(value, NoneText) else value
 
-    def need(self, name: str) -> Value:
+    def need(self, name: str) -> ValueText:
         """Take a required field."""
         value = self.take(name)
         if value is None:
@@ -66,7 +66,7 @@ class Fields:
             refuse(value.at, f"no field {name} in {self._call.name or 'an object'}")
 
 
-def word(value: Value) -> str:
+def word(value: ValueText) -> str:
     """Return the text of a word, or a number as text."""
     if isinstance(value, Number):
         return str(value.value)
@@ -75,16 +75,16 @@ def word(value: Value) -> str:
     return value.text
 
 
-def numbers(value: Value, name: str) -> tuple[int, ...]:
+def numbers(value: ValueText, name: str) -> tuple[int, ...]:
     """Convert `[1, 2]`, `{1, 2}` or `Shape([1, 2])` to a tuple of numbers."""
-    if isinstance(value, Call) and value.name.removeprefix("ttnn.") == name and len(value.fields) == 1:
+    if isinstance(value, CallText) and value.name.removeprefix("ttnn.") == name and len(value.fields) == 1:
         value = value.fields[0][1]
     if not isinstance(value, Items):
         refuse(value.at, f"{name}([...])")
     return tuple(_numbers(value.items))
 
 
-def _numbers(items: Sequence[Value]) -> list[int]:
+def _numbers(items: Sequence[ValueText]) -> list[int]:
     found = []
     for item in items:
         if not isinstance(item, Number):
@@ -93,7 +93,7 @@ def _numbers(items: Sequence[Value]) -> list[int]:
     return found
 
 
-def pair(value: Value) -> Pair:
+def pair(value: ValueText) -> Pair:
     """Convert a list of two numbers to a pair."""
     found = numbers(value, "Shape")
     if len(found) != 2:

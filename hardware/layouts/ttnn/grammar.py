@@ -1,7 +1,7 @@
 """Parsing of ttnn's printed text: calls, enumerations, numbers, arrays, cores and JSON objects, with positions.
 
-`Name(key=value,...)` is a `Call`, `A::B` a word, `[...]` and `{...}` lists, `{"key":value}` an object, `(x=0,y=0)` a
-call without a name, `a - b` inside a list a `Span`, `std::nullopt` nothing.
+`Name(key=value,...)` is a `CallText`, `A::B` a word, `[...]` and `{...}` lists, `{"key":value}` an object,
+`(x=0,y=0)` a call without a name, `a - b` inside a list a `TextSpan`, `std::nullopt` nothing.
 """
 
 import re
@@ -20,52 +20,52 @@ NOTHING = ("std::nullopt", "nullopt", "None", "null")
 
 
 @dataclass(frozen=True)
-class Value:
+class ValueText:
     """A parsed value, and the character where it begins."""
 
     at: int
 
 
 @dataclass(frozen=True)
-class Number(Value):
+class Number(ValueText):
     """A natural number."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Name(Value):
+class Name(ValueText):
     """A word, its enumeration included."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Nothing(Value):
+class NoneText(ValueText):
     """The value `std::nullopt`."""
 
 
 @dataclass(frozen=True)
-class Items(Value):
+class Items(ValueText):
     """A list in brackets or braces."""
 
-    items: tuple[Value, ...]
+    items: tuple[ValueText, ...]
 
 
 @dataclass(frozen=True)
-class Span(Value):
+class TextSpan(ValueText):
     """A span of two values joined by a minus sign: the corners of a core range."""
 
-    first: Value
-    last: Value
+    first: ValueText
+    last: ValueText
 
 
 @dataclass(frozen=True)
-class Call(Value):
+class CallText(ValueText):
     """A call: named fields in parentheses after a name ('' for none), or a JSON object; positional ones are unnamed."""
 
     name: str
-    fields: tuple[tuple[str, Value], ...]
+    fields: tuple[tuple[str, ValueText], ...]
 
 
 def refuse(at: int, expected: str, text: str = "") -> NoReturn:
@@ -74,7 +74,7 @@ def refuse(at: int, expected: str, text: str = "") -> NoReturn:
     raise LayoutError(f"at character {at}: expected {expected}{found}")
 
 
-def read(text: str) -> Value:
+def read(text: str) -> ValueText:
     """Parse a whole text into a value; `LayoutError` names the position of the error."""
     if len(text) > LONGEST_TEXT:
         raise LayoutError(f"a text of {len(text)} characters is too long; expected at most {LONGEST_TEXT}")
@@ -112,7 +112,7 @@ class _Reader:
                 return mark
         refuse(self.at, " or ".join(repr(mark) for mark in marks), self.text)
 
-    def value(self) -> Value:
+    def value(self) -> ValueText:
         self.depth += 1
         if self.depth > DEEPEST:
             refuse(self.at, f"at most {DEEPEST} levels", self.text)
@@ -120,21 +120,21 @@ class _Reader:
         self.depth -= 1
         return found
 
-    def _value(self) -> Value:
+    def _value(self) -> ValueText:
         mark, at = self.peek(), self.at
         if mark == "[":
             return Items(at, self._items("[", "]"))
         if mark == "{":
             return self._object(at) if self._is_object() else Items(at, self._items("{", "}"))
         if mark == "(":
-            return Call(at, "", self._fields("(", "=", ")"))
+            return CallText(at, "", self._fields("(", "=", ")"))
         token = TOKEN.match(self.text, self.at)
         if token is None:
             refuse(self.at, "a name, a number, '[', '{' or '('", self.text)
         self.at = token.end()
         return self._token(token, at)
 
-    def _token(self, token: re.Match[str], at: int) -> Value:
+    def _token(self, token: re.Match[str], at: int) -> ValueText:
         found = token.group()
         if token.lastgroup == "number":
             if len(found) > LONGEST_NUMBER:
@@ -143,19 +143,19 @@ class _Reader:
         if token.lastgroup == "quoted":
             return Name(at, found[1:-1])
         if found in NOTHING:
-            return Nothing(at)
+            return NoneText(at)
         if self.peek() == "(":
-            return Call(at, found, self._fields("(", "=", ")"))
+            return CallText(at, found, self._fields("(", "=", ")"))
         return Name(at, found)
 
-    def _items(self, begin: str, end: str) -> tuple[Value, ...]:
+    def _items(self, begin: str, end: str) -> tuple[ValueText, ...]:
         self.need(begin)
-        items: list[Value] = []
+        items: list[ValueText] = []
         if self.take(end):
             return ()
         while True:
             first = self.value()
-            items.append(Span(first.at, first, self.value()) if self.take("-") else first)
+            items.append(TextSpan(first.at, first, self.value()) if self.take("-") else first)
             if self.need(",", end) == end:
                 return tuple(items)
 
@@ -163,12 +163,12 @@ class _Reader:
         rest = self.text[self.at + 1 : self.at + 64].lstrip()
         return rest.startswith('"')
 
-    def _object(self, at: int) -> Call:
-        return Call(at, "", self._fields("{", ":", "}"))
+    def _object(self, at: int) -> CallText:
+        return CallText(at, "", self._fields("{", ":", "}"))
 
-    def _fields(self, begin: str, joint: str, end: str) -> tuple[tuple[str, Value], ...]:
+    def _fields(self, begin: str, joint: str, end: str) -> tuple[tuple[str, ValueText], ...]:
         self.need(begin)
-        fields: list[tuple[str, Value]] = []
+        fields: list[tuple[str, ValueText]] = []
         if self.take(end):
             return ()
         while True:

@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.ttnn.alignment import layout_of_padded
 from tapestry.hardware.layouts.ttnn.cores import Core, CoreRange, CoreRangeSet
 from tapestry.hardware.layouts.ttnn.dtypes import DataType, dtype_named
 from tapestry.hardware.layouts.ttnn.fields import Fields, numbers, pair, word
-from tapestry.hardware.layouts.ttnn.grammar import Call, Items, Span, Value, read, refuse
+from tapestry.hardware.layouts.ttnn.grammar import CallText, Items, TextSpan, ValueText, read, refuse
 from tapestry.hardware.layouts.ttnn.layout import TtnnLayout
 from tapestry.hardware.layouts.ttnn.memory import DRAM_MEMORY_CONFIG, MemoryConfig, NdShardSpec, ShardSpec
 from tapestry.hardware.layouts.ttnn.pages import PageConfig
@@ -86,7 +86,7 @@ def parse_memory_config(text: str) -> MemoryConfig:
     return memory_config(read(text))
 
 
-def tensor_layout(value: Value, dtype: str) -> TensorLayout:
+def tensor_layout(value: ValueText, dtype: str) -> TensorLayout:
     """Build a TensorLayout from a parsed value."""
     fields = Fields.of(value, "TensorLayout")
     named = fields.take("dtype")
@@ -102,19 +102,19 @@ def tensor_layout(value: Value, dtype: str) -> TensorLayout:
     )
 
 
-def _dtype(value: Value) -> DataType:
+def _dtype(value: ValueText) -> DataType:
     try:
         return dtype_named(word(value))
     except LayoutError as error:
         raise LayoutError(f"at character {value.at}: {error}") from error
 
 
-def page_config(value: Value) -> PageConfig:
+def page_config(value: ValueText) -> PageConfig:
     """Build a PageConfig from a parsed value."""
     fields = Fields.of(value, "PageConfig")
     config = fields.need("config")
     fields.done()
-    if not isinstance(config, Call) or config.name not in ("TilePageConfig", "RowMajorPageConfig"):
+    if not isinstance(config, CallText) or config.name not in ("TilePageConfig", "RowMajorPageConfig"):
         refuse(config.at, "TilePageConfig(...) or RowMajorPageConfig(...)")
     inner = Fields(config)
     given = inner.take("tile")
@@ -123,7 +123,7 @@ def page_config(value: Value) -> PageConfig:
     return PageConfig(PageLayout.TILE if config.name == "TilePageConfig" else PageLayout.ROW_MAJOR, tile)
 
 
-def _tile(value: Value) -> Tile:
+def _tile(value: ValueText) -> Tile:
     fields = Fields.of(value, "Tile")
     shape = pair(fields.need("tile_shape"))
     face = fields.take("face_shape")
@@ -142,7 +142,7 @@ def _tile(value: Value) -> Tile:
     return tile
 
 
-def memory_config(value: Value) -> MemoryConfig:
+def memory_config(value: ValueText) -> MemoryConfig:
     """Build a MemoryConfig from a parsed value; of two shard specs keep the one the config was created with."""
     fields = Fields.of(value, "MemoryConfig")
     layout = fields.word_of(MemoryLayout, "memory_layout", MemoryLayout.INTERLEAVED)
@@ -155,7 +155,7 @@ def memory_config(value: Value) -> MemoryConfig:
     return MemoryConfig(layout, buffer, None if legacy is None else _shard_spec(legacy))
 
 
-def _shard_spec(value: Value) -> ShardSpec:
+def _shard_spec(value: ValueText) -> ShardSpec:
     fields = Fields.of(value, "ShardSpec")
     grid = _core_ranges(fields.need("grid"))
     shape = pair(fields.need("shape"))
@@ -167,7 +167,7 @@ def _shard_spec(value: Value) -> ShardSpec:
     return ShardSpec(grid, shape, orientation, mode, None if physical is None else pair(physical))
 
 
-def _nd_shard_spec(value: Value) -> NdShardSpec:
+def _nd_shard_spec(value: ValueText) -> NdShardSpec:
     fields = Fields.of(value, "NdShardSpec")
     shape = numbers(fields.need("shard_shape"), "Shape")
     grid = _core_ranges(fields.need("grid"))
@@ -178,16 +178,16 @@ def _nd_shard_spec(value: Value) -> NdShardSpec:
     return NdShardSpec(shape, grid, orientation, strategy)
 
 
-def _core_ranges(value: Value) -> CoreRangeSet:
+def _core_ranges(value: ValueText) -> CoreRangeSet:
     if not isinstance(value, Items):
         refuse(value.at, "core ranges like {[(x=0,y=0) - (x=7,y=3)]}")
     return CoreRangeSet(tuple(map(_core_range, value.items)))
 
 
-def _core_range(value: Value) -> CoreRange:
-    if isinstance(value, Items) and len(value.items) == 1 and isinstance(value.items[0], Span):
+def _core_range(value: ValueText) -> CoreRange:
+    if isinstance(value, Items) and len(value.items) == 1 and isinstance(value.items[0], TextSpan):
         return CoreRange(_core(value.items[0].first), _core(value.items[0].last))
-    if not isinstance(value, Call):
+    if not isinstance(value, CallText):
         refuse(value.at, "a core range like [(x=0,y=0) - (x=7,y=3)]")
     fields = Fields.of(value, "CoreRange")
     corners = (_core(fields.need("start")), _core(fields.need("end")))
@@ -195,7 +195,7 @@ def _core_range(value: Value) -> CoreRange:
     return CoreRange(*corners)
 
 
-def _core(value: Value) -> Core:
+def _core(value: ValueText) -> Core:
     fields = Fields.of(value, "CoreCoord")
     x, y = (fields.number(axis) for axis in ("x", "y"))
     fields.done()

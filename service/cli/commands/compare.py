@@ -9,7 +9,7 @@ from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
-from tapestry.service.comparison import Side, compare
+from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.presentation import TITLES
 from tapestry.service.store import StoredRun, StoreError
 
@@ -53,7 +53,7 @@ def _differences(first: StoredRun, second: StoredRun) -> list[str]:
 
 
 def _document(
-    first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[Side, Side]
+    first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[FrontierMetrics, FrontierMetrics]
 ) -> dict[str, Any]:
     return {
         "objectives": objectives,
@@ -72,7 +72,9 @@ def _document(
     }
 
 
-def _print(first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[Side, Side]) -> None:
+def _print(
+    first: StoredRun, second: StoredRun, objectives: list[str], sides: tuple[FrontierMetrics, FrontierMetrics]
+) -> None:
     one, other = sides
     for line in _differences(first, second):
         print(f"not the same: {line}")

@@ -14,7 +14,7 @@ from typing import Any
 from tapestry.costmodel.objectives import OBJECTIVES as KNOWN_OBJECTIVES
 from tapestry.costmodel.objectives import POSITION
 from tapestry.optimizer import Progress
-from tapestry.service.checking import telling_plans
+from tapestry.service.checking import representative_plans
 from tapestry.service.cli.client import Client
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import print_frontier
@@ -26,7 +26,7 @@ from tapestry.service.correlation import largest_rank_correlation
 from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.service.graphs import GraphFileError
 from tapestry.service.logs import start_logging
-from tapestry.service.serving import Listening, ServingError
+from tapestry.service.serving import ServiceServer, ServingError
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
 
 MESH = "dgx-h100"
@@ -37,7 +37,7 @@ LARGEST_CORRELATION = 0.95
 
 
 @dataclass(frozen=True)
-class Found:
+class FrontierPlan:
     """One plan of the frontier as the service reports it."""
 
     id: str
@@ -55,14 +55,14 @@ class Outcome:
     """The run when it has ended, its frontier, and whether Ctrl-C ended it."""
 
     run: dict[str, Any]
-    plans: tuple[Found, ...]
+    plans: tuple[FrontierPlan, ...]
     is_interrupted: bool
 
     @property
-    def telling(self) -> dict[str, Found]:
+    def telling(self) -> dict[str, FrontierPlan]:
         """The most representative plans, by their roles."""
         objectives = [KNOWN_OBJECTIVES[POSITION[name]] for name in OBJECTIVES]
-        return telling_plans(self.plans, objectives) if self.plans else {}
+        return representative_plans(self.plans, objectives) if self.plans else {}
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ def _settings(arguments: Namespace) -> ServiceSettings:
 
 
 @contextmanager
-def _listening(settings: ServiceSettings, islands: int | None, any_port: bool) -> Iterator[Listening]:
+def _listening(settings: ServiceSettings, islands: int | None, any_port: bool) -> Iterator[ServiceServer]:
     """Open the service at its port, or at a free one when that is taken and no port was requested."""
     try:
-        server = Listening(settings, worker=True, islands=islands, log_level=LOG_LEVEL)
+        server = ServiceServer(settings, worker=True, islands=islands, log_level=LOG_LEVEL)
     except ServingError as error:
         if not any_port or "cannot listen" not in str(error):
             raise CommandError(str(error)) from error
-        server = Listening(settings.with_port(0), worker=True, islands=islands, log_level=LOG_LEVEL)
+        server = ServiceServer(settings.with_port(0), worker=True, islands=islands, log_level=LOG_LEVEL)
     with server:
         yield server
 
@@ -156,7 +156,7 @@ def _search(client: Client, arguments: Namespace) -> Outcome:
     if document["status"] == "failed":
         raise CommandError(f"{document['problem']['title']}: {document['problem']['detail']}", FAILED)
     plans = client.frontier(run_id)["plans"]
-    return Outcome(document, tuple(Found(p["id"], p["cost"], p) for p in plans), is_interrupted)
+    return Outcome(document, tuple(FrontierPlan(p["id"], p["cost"], p) for p in plans), is_interrupted)
 
 
 def _follow(client: Client, run_id: str, reported: Reporter) -> None:
@@ -200,7 +200,7 @@ def _report(client: Client, outcome: Outcome, as_json: bool) -> int:
     return OK if claims and all(claim.holds for claim in claims) else FAILED
 
 
-def _executions(client: Client, plan: Found) -> list[dict[str, Any]]:
+def _executions(client: Client, plan: FrontierPlan) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.plan(plan.id)["executions"]
     return [execution for execution in found if execution["status"] == "succeeded"]
 
@@ -270,7 +270,7 @@ def _print(outcome: Outcome, executions: dict[str, list[dict[str, Any]]], claims
     print(f"\n`tapestry show {run_['id']}` shows the run, `tapestry show PLAN` how a plan is made.")
 
 
-def _executed(mark: str, plan: Found, executions: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+def _executed(mark: str, plan: FrontierPlan, executions: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     """Format two lines about a plan that was run with numbers: peak memory and traffic; none if it was not."""
     if not executions:
         return []

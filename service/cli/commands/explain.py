@@ -11,7 +11,7 @@ from typing import Any
 
 from tapestry.costmodel.objectives import require_objectives
 from tapestry.hardware import Mesh
-from tapestry.optimizer import explain, searched
+from tapestry.optimizer import canonicalize, explain
 from tapestry.rewrites import Move, Provenance, RuleError, StaleMove
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import unit_of
@@ -19,7 +19,7 @@ from tapestry.service.cli.history import History, is_file, read_history
 from tapestry.service.cli.output import column, paint, print_json, print_table
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
-from tapestry.service.explaining import explanation_document, moves_of, story_document, unlike
+from tapestry.service.explaining import block_history_document, explanation_document, moves_of, unlike
 from tapestry.service.presentation import TITLES
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.graph import Graph
@@ -105,7 +105,7 @@ def _given(arguments: Namespace) -> Subject:
     if arguments.mesh is None and not history.mesh:
         raise CommandError(f"{arguments.plan!r} names no machine; give one by --mesh")
     mesh = read_mesh(arguments.mesh or history.mesh)
-    graph = searched(read_graph(arguments.graph, arguments.dim, arguments.external_data))
+    graph = canonicalize(read_graph(arguments.graph, arguments.dim, arguments.external_data))
     dtype = arguments.compute_dtype or history.compute_dtype
     return Subject(replace(history, compute_dtype=dtype), graph, mesh)
 
@@ -141,7 +141,7 @@ def _found(store: Store, arguments: Namespace) -> Subject:
         run.summary.mesh_name,
         arguments.compute_dtype or run.summary.compute_dtype,
     )
-    return Subject(history, searched(graph), mesh_of(run.mesh))
+    return Subject(history, canonicalize(graph), mesh_of(run.mesh))
 
 
 def _patient(reported: Reporter) -> Callable[[int, int], None]:
@@ -167,7 +167,7 @@ def _tell_story(subject: Subject, arguments: Namespace) -> None:
         ) from error
     except ValueError as error:
         raise CommandError(f"plan {history.plan}: {error}") from error
-    document = {"plan": history.plan, "graph": subject.graph.name, **story_document(story)}
+    document = {"plan": history.plan, "graph": subject.graph.name, **block_history_document(story)}
     if arguments.json:
         print_json(document)
         return

@@ -13,7 +13,7 @@ from tapestry.hardware.layouts.drawing import svg_of, text_of
 from tapestry.hardware.layouts.drawing.terminal import ASCII, MOST_COLUMNS, MOST_ROWS, UNICODE
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json, quantity
-from tapestry.service.layouts import LayoutFaults, described, drawn, read_layout
+from tapestry.service.layouts import LayoutFaults, describe, draw, read_layout
 
 MARGIN, LEAST = 12, 6  # columns of text beside a drawing, columns of cells in the narrowest
 
@@ -25,7 +25,7 @@ def run(arguments: Namespace) -> int:
         if arguments.action == "draw":
             _draw(layout, arguments.svg, arguments.elements)
         else:
-            _describe(described(layout, arguments.at, arguments.offset), arguments.json)
+            _describe(describe(layout, arguments.at, arguments.offset), arguments.json)
     except LayoutFaults as error:
         raise CommandError(str(error)) from error
     return OK
@@ -74,10 +74,10 @@ def _bytes(count: int) -> str:
 
 def _draw(layout: Layout, path: str | None, elements: bool) -> None:
     if path is not None:
-        _write(svg_of(drawn(layout)), path)
+        _write(svg_of(draw(layout)), path)
         return
     glyphs = UNICODE if "utf" in (sys.stdout.encoding or "").lower() else ASCII
-    for line in text_of(drawn(layout, MOST_ROWS, _columns(layout)), glyphs, elements=elements):
+    for line in text_of(draw(layout, MOST_ROWS, _columns(layout)), glyphs, elements=elements):
         print(line)
 
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from tapestry.optimizer import Budget
-from tapestry.service.checking import telling_plans
+from tapestry.service.checking import representative_plans
 from tapestry.service.cli.errors import FAILED, OK
 from tapestry.service.cli.frontier import print_frontier
 from tapestry.service.cli.options.searching import DEFAULT_SECONDS
@@ -27,7 +27,7 @@ from tapestry.service.cli.searching import (
 )
 from tapestry.service.presentation import result_document
 from tapestry.service.store import Store
-from tapestry.service.verdicts import tally_text
+from tapestry.service.verdicts import verdict_counts_text
 
 
 def run(arguments: Namespace) -> int:
@@ -83,13 +83,13 @@ def _print(outcome: Outcome, document: dict[str, Any]) -> None:
     result = outcome.result
     print(f"{result.graph.name} on {result.mesh.name}, plans on the frontier: {len(result.frontier)}")
     marks: dict[str, list[str]] = {}
-    for mark, plan in telling_plans(result.frontier, result.objectives).items():
+    for mark, plan in representative_plans(result.frontier, result.objectives).items():
         marks.setdefault(plan.id, []).append(mark)
     print_frontier(document["frontier"], document["objectives"], marks)
     print(
         f"{result.evaluations:,} plans evaluated in {result.seconds:.1f} s (stopped: {result.stopped}), "
         f"seed {result.seed}, {result.islands} islands; "
-        f"{tally_text(document['checks'])}"
+        f"{verdict_counts_text(document['checks'])}"
     )
     if document["run"] is not None:
         print(f"stored as run {document['run']}; `tapestry show PLAN` shows a plan")

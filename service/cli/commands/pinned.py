@@ -17,12 +17,12 @@ from tapestry.service.cli.output import print_json, print_table, quantity, verdi
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.issues import listing
-from tapestry.teg.sharding.external_graphs import Understood, understand
+from tapestry.teg.sharding.external_graphs import ExternalProgram, verify_external
 
 
 def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
     """Prove the shards, run them where they are pinned, and compare with the program that they shard."""
-    found = understand(graph)
+    found = verify_external(graph)
     try:
         run, error = _run(graph, mesh, found, arguments)
     except ValueError as refusal:
@@ -37,7 +37,9 @@ def run_explicit(graph: Graph, mesh: Mesh, arguments: Namespace) -> int:
     return OK if good else FAILED
 
 
-def _run(graph: Graph, mesh: Mesh, found: Understood, arguments: Namespace) -> tuple[PinnedRun, float | None]:
+def _run(
+    graph: Graph, mesh: Mesh, found: ExternalProgram, arguments: Namespace
+) -> tuple[PinnedRun, float | None]:
     """Return the run, and the largest relative difference of an output from the unsharded program's; None if dry."""
     if arguments.dry or found.abstract is None:
         return run_pinned(graph, mesh, dry=True, compute_dtype=arguments.compute_dtype), None
@@ -48,7 +50,7 @@ def _run(graph: Graph, mesh: Mesh, found: Understood, arguments: Namespace) -> t
 
 
 def _document(
-    graph: Graph, mesh: Mesh, found: Understood, run: PinnedRun, error: float | None
+    graph: Graph, mesh: Mesh, found: ExternalProgram, run: PinnedRun, error: float | None
 ) -> dict[str, Any]:
     return {
         "graph": graph.name,
@@ -66,7 +68,7 @@ def _document(
     }
 
 
-def _print(graph: Graph, mesh: Mesh, found: Understood, run: PinnedRun, error: float | None) -> None:
+def _print(graph: Graph, mesh: Mesh, found: ExternalProgram, run: PinnedRun, error: float | None) -> None:
     print(f"{graph.name}, sharded as it came, on {mesh.name}\n")
     rows = [
         (str(d), *(quantity(int(n), unit) for n, unit in zip(counts, ("flop", "B", "B"), strict=True)))

@@ -18,7 +18,7 @@ from tapestry.service.cli.searching import read_graph, refuse_one_file, warn_of,
 from tapestry.service.graphs import graph_flops
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.requests import InvalidRequest
-from tapestry.service.rewriting import Asked, excluded, listing, rewritten, stage_documents
+from tapestry.service.rewriting import RewriteRequest, excluded, listing, rewritten, stage_documents
 from tapestry.teg.graph import Graph
 
 SHOWN = 3
@@ -54,14 +54,14 @@ def run(arguments: Namespace) -> int:
     return OK
 
 
-def _asked(arguments: Namespace) -> Asked:
+def _asked(arguments: Namespace) -> RewriteRequest:
     ways = {name: getattr(arguments, name) for name in ("mode", "pipeline", "moves", "prepare", "output")}
     given = [f"--{name}" for name, value in ways.items() if value is not None]
     if arguments.list and given:
         raise CommandError(f"--list changes nothing and writes nothing; leave {' and '.join(given)} out")
     if arguments.output is not None and arguments.prepare is not None:
         refuse_one_file({"-o": arguments.output, "--prepare": arguments.prepare})
-    return Asked(
+    return RewriteRequest(
         rules=arguments.rules,
         families=arguments.families,
         kind=arguments.kind,
@@ -94,7 +94,7 @@ def _as_options(error: InvalidRequest, arguments: Namespace) -> str:
     return f"--{option}{where}: {error.faults[0].detail}"
 
 
-def _note_excluded(asked: Asked) -> None:
+def _note_excluded(asked: RewriteRequest) -> None:
     """Print on standard error which of the named rules do not take part, if any."""
     if said := excluded(asked):
         print(f"tapestry: {said}", file=sys.stderr)

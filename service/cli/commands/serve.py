@@ -9,24 +9,24 @@ from argparse import Namespace
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.logs import start_logging
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
-from tapestry.service.temporary import scratch_folder
+from tapestry.service.temporary import temporary_folder
 
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; pending requests are answered, the worker returns its job to the queue."""
     start_logging(arguments.log_level)
     # Only now: what is wrong with plug-ins is said when the application is loaded.
-    from tapestry.service.serving import Listening, ServingError
+    from tapestry.service.serving import ServiceServer, ServingError
 
     settings = settings_of(arguments)
     try:
-        server = Listening(
+        server = ServiceServer(
             settings,
             worker=not arguments.no_worker,
             islands=arguments.islands,
             log_level=arguments.log_level,
         )
-        with scratch_folder(), server:
+        with temporary_folder(), server:
             print(f"Tapestry listens on {server.address}", file=sys.stderr, flush=True)
             server.serve()
     except ServingError as error:

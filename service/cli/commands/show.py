@@ -15,7 +15,7 @@ from tapestry.service.lifecycle import is_ended
 from tapestry.service.presentation import TITLES, run_document, stored_plan_document
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError
-from tapestry.service.verdicts import UNTRUSTED, tally_text, verdict_of
+from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 
 NEWEST = 20
 PLACES_SHOWN = 4
@@ -116,7 +116,7 @@ def _run(found: StoredRun, as_json: bool) -> None:
         print(f"rule {refusal['rule']!r} was left out: {refusal['reason']}; {refusal['cure']}")
     print()
     print_frontier(document["frontier"], document["objectives"], {})
-    print(tally_text(document["checks"]))
+    print(verdict_counts_text(document["checks"]))
 
 
 def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from tapestry.service.cli.frontier import unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity, verdict
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.presentation import TITLES
-from tapestry.service.store import Execution, Store, StoreError, mesh_of
+from tapestry.service.store import NewExecution, Store, StoreError, mesh_of
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.external_graphs import is_explicit
 
@@ -116,7 +116,7 @@ def _stored(store: Store, arguments: Namespace) -> Subject:
     return Subject(chosen, graph, mesh, arguments.compute_dtype or run.summary.compute_dtype, found.key)
 
 
-def _execute(subject: Subject, arguments: Namespace) -> tuple[Subject, Execution]:
+def _execute(subject: Subject, arguments: Namespace) -> tuple[Subject, NewExecution]:
     inputs = reference = None
     if not arguments.dry:
         if not fits_in_memory([subject.plan]):
@@ -152,7 +152,7 @@ def _write_trace(path: str, trace: Mapping[str, Any] | None) -> None:
         raise CommandError(f"cannot write {path!r}: {error.strerror or error}") from error
 
 
-def _document(subject: Subject, execution: Execution) -> dict[str, Any]:
+def _document(subject: Subject, execution: NewExecution) -> dict[str, Any]:
     return {
         "graph": subject.graph.name,
         "mesh": subject.mesh.name,
@@ -166,7 +166,7 @@ def _document(subject: Subject, execution: Execution) -> dict[str, Any]:
     }
 
 
-def _print(subject: Subject, execution: Execution) -> None:
+def _print(subject: Subject, execution: NewExecution) -> None:
     kind = "stored plan" if subject.key is not None else "abstract plan"
     print(f"{kind} {subject.plan.id} of {subject.graph.name} on {subject.mesh.name}, {execution.backend}\n")
     rows = []

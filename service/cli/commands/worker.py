@@ -13,7 +13,7 @@ from types import FrameType
 from tapestry.service.cli.errors import OK
 from tapestry.service.cli.searching import islands_of, open_store
 from tapestry.service.logs import start_logging
-from tapestry.service.temporary import scratch_folder
+from tapestry.service.temporary import temporary_folder
 from tapestry.service.worker import WorkerSettings, work
 
 NICENESS = 5
@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> int:
     if arguments.name:
         settings = WorkerSettings(name=arguments.name, islands=settings.islands)
     try:
-        with scratch_folder():
+        with temporary_folder():
             work(store, settings, draining)
     finally:
         store.close()

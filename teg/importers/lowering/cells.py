@@ -13,7 +13,15 @@ from tapestry.teg.importers.lowering.expressions import (
     simplified,
     size_of,
 )
-from tapestry.teg.importers.lowering.storage import Generator, Known, Rep, Storage, flat, names_of, strides_of
+from tapestry.teg.importers.lowering.storage import (
+    ConstantRoot,
+    Generator,
+    LoweredStorage,
+    Rep,
+    flat,
+    names_of,
+    strides_of,
+)
 from tapestry.teg.importers.program import Compute, Labels
 from tapestry.teg.views import identity
 
@@ -33,7 +41,7 @@ class _Operand(NamedTuple):
 
 
 def lower_cell(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower to a cell block, a deferred generator if all operands are constant, or the operand if nothing is left."""
     wanted = names_of(step.output_labels, target)
@@ -66,7 +74,7 @@ def lower_cell(
     return storage.named(key, [n for n, _ in dims], wanted, flat(target))
 
 
-def _same(storage: Storage, read: tuple[str, Labels], wanted: Labels, shape: tuple[int, ...]) -> Rep:
+def _same(storage: LoweredStorage, read: tuple[str, Labels], wanted: Labels, shape: tuple[int, ...]) -> Rep:
     """Return the operand itself, with the output's dimensions."""
     root, labels = read
     if all(labels):
@@ -75,21 +83,21 @@ def _same(storage: Storage, read: tuple[str, Labels], wanted: Labels, shape: tup
     return storage.named(squeezed, kept, wanted, shape)
 
 
-def _operand(storage: Storage, rep: Rep, names: Labels) -> _Operand:
+def _operand(storage: LoweredStorage, rep: Rep, names: Labels) -> _Operand:
     return _Operand(*storage.read(rep, names, strict=False))
 
 
-def _is_constant(storage: Storage, root: str) -> bool:
+def _is_constant(storage: LoweredStorage, root: str) -> bool:
     return root in storage.deferred
 
 
-def _inlined(storage: Storage, operand: _Operand, constant: bool) -> _Operand:
+def _inlined(storage: LoweredStorage, operand: _Operand, constant: bool) -> _Operand:
     """Convert the operand to an expression, where that saves an input without repeating work.
 
     Numbers and progressions always; generators inside constant chains; weights stay inputs elsewhere.
     """
     what = storage.deferred.get(operand.root)
-    if isinstance(what, Known) and (constant or not what.weight):
+    if isinstance(what, ConstantRoot) and (constant or not what.weight):
         leaf = known_leaf(what.array, operand.labels)
         return operand if leaf is None else operand._replace(expr=leaf)
     if isinstance(what, Generator) and (not what.dims or (constant and size_of(what.expr) <= INLINE_LIMIT)):

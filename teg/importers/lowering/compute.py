@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.lowering.indexed import axiswise, gather, scatter
-from tapestry.teg.importers.lowering.storage import Generator, Rep, Storage, flat, names_of
+from tapestry.teg.importers.lowering.storage import Generator, LoweredStorage, Rep, flat, names_of
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.views import identity
 
 Factors = tuple[tuple[int, ...], ...]
-Lower = Callable[[Storage, Compute, Sequence[Rep], Sequence[Factors], Factors], Rep]
+Lower = Callable[[LoweredStorage, Compute, Sequence[Rep], Sequence[Factors], Factors], Rep]
 
 
 def _contract(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     wanted = names_of(step.output_labels, target)
     names = [names_of(labels, own) for labels, own in zip(step.input_labels, factors, strict=True)]
@@ -33,7 +33,7 @@ def _contract(
 
 
 def _reduce(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     names, wanted = names_of(step.input_labels[0], factors[0]), names_of(step.output_labels, target)
     root, labels = storage.read(reps[0], names)
@@ -60,7 +60,7 @@ def _reduce(
 
 
 def _softmax(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     names = names_of(step.input_labels[0], factors[0])
     axes = _axis_names(step, factors[0])
@@ -84,7 +84,7 @@ def _axis_names(step: Compute, factors: Factors) -> set[str]:
 
 
 def _layer_norm(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower a layer norm: axes must be last and in the order of scale and bias; a view corrects another order."""
     names = names_of(step.input_labels[0], factors[0])
@@ -102,7 +102,7 @@ def _layer_norm(
 
 
 def _pad(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     names, wanted = names_of(step.input_labels[0], factors[0]), names_of(step.output_labels, target)
     root, labels = storage.read(reps[0], names)
@@ -116,7 +116,7 @@ def _pad(
 
 
 def _positional(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower a step that reads dimensions by position, such as one with windows."""
     key = storage.emit(step.operator, [storage.whole(rep) for rep in reps], step.site, **step.attributes)
@@ -145,7 +145,7 @@ LOWER: dict[str, Lower] = {
 
 
 def lower_compute(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower one labeled step to one block."""
     lower = _positional if step.positional else LOWER[step.operator]

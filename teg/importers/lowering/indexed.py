@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tapestry.teg.importers.lowering.storage import Rep, Storage, flat, names_of
+from tapestry.teg.importers.lowering.storage import LoweredStorage, Rep, flat, names_of
 from tapestry.teg.importers.program import Compute
 from tapestry.teg.views import ViewDim, ViewMap
 
@@ -12,7 +12,7 @@ Factors = tuple[tuple[int, ...], ...]
 
 
 def axiswise(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower an operator along the dimension labeled `axis`, which is whole; all other dimensions may be factored.
 
@@ -51,7 +51,7 @@ def flat_size(labels: Sequence[str], factors: Factors, label: str) -> int:
 
 
 def arranged(
-    storage: Storage, rep: Rep, names: Sequence[str], order: Sequence[str], sizes: Mapping[str, int]
+    storage: LoweredStorage, rep: Rep, names: Sequence[str], order: Sequence[str], sizes: Mapping[str, int]
 ) -> str:
     """Return a root whose dimensions are those in `order`; those that `names` lacks are broadcast."""
     dims = tuple(ViewDim(list(order).index(n), 1, 0) if n else ViewDim(-1, 0, 0) for n in names)
@@ -59,7 +59,7 @@ def arranged(
 
 
 def gather(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower a gather; labels shared by the table and the indices are aligned."""
     wanted = names_of(step.output_labels, target)
@@ -80,7 +80,7 @@ def gather(
 
 
 def scatter(
-    storage: Storage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
+    storage: LoweredStorage, step: Compute, reps: Sequence[Rep], factors: Sequence[Factors], target: Factors
 ) -> Rep:
     """Lower a scatter; labels shared by the indices and the result are aligned.
 

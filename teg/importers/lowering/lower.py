@@ -15,7 +15,7 @@ from tapestry.teg.importers.factoring import Factoring
 from tapestry.teg.importers.lowering.cells import lower_cell
 from tapestry.teg.importers.lowering.compute import lower_compute
 from tapestry.teg.importers.lowering.movement import concat, relabel, slice_
-from tapestry.teg.importers.lowering.storage import Known, Rep, Storage, flat, names_of
+from tapestry.teg.importers.lowering.storage import ConstantRoot, LoweredStorage, Rep, flat, names_of
 from tapestry.teg.importers.program import (
     Compute,
     Concat,
@@ -65,7 +65,7 @@ class _Lowering:
         self.program = program
         self.factors: dict[str, Factors] = {name: factoring.factors(name) for name in program.values}
         self.builder = GraphBuilder(program.name)
-        self.storage = Storage(self.builder)
+        self.storage = LoweredStorage(self.builder)
         self.reps: dict[str, Rep] = {}
         self.waiting = list(program.points)
         self.behind: dict[str, list[str]] = {}
@@ -89,7 +89,7 @@ class _Lowering:
             for k, change in enumerate(c for own, c in zip(factors, changing, strict=True) for _ in own)
             if change
         ]
-        key = self.storage.defer(name, Known(name, constant.array.reshape(stored)))
+        key = self.storage.defer(name, ConstantRoot(name, constant.array.reshape(stored)))
         self.reps[name] = Rep(key, ViewMap(tuple(ViewDim(k, 1, 0) for k in places), flat(factors)))
 
     def add_sink(self, name: str, value: str) -> None:
@@ -145,7 +145,7 @@ class _Lowering:
         array = np.full((1,) * len(shape), number, numpy_dtype(value.dtype))
         kept = [k for k, n in enumerate(shape) if n == 0]
         stored = array.reshape((1,) * len(kept))[(slice(0, 0),) * len(kept)]
-        key = self.storage.defer(site, Known(site, stored))
+        key = self.storage.defer(site, ConstantRoot(site, stored))
         return Rep(key, ViewMap(tuple(ViewDim(k, 1, 0) for k in kept), shape))
 
     def lower_fixed(self, step: Fixed) -> tuple[Rep, ...]:

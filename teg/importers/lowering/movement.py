@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tapestry.teg.importers.lowering.storage import Rep, Storage, flat, names_of, strides_of
+from tapestry.teg.importers.lowering.storage import LoweredStorage, Rep, flat, names_of, strides_of
 from tapestry.teg.importers.program import Concat, Relabel, Slice
 from tapestry.teg.views import ViewDim, ViewMap, permutation
 
@@ -29,7 +29,7 @@ def relabel(rep: Rep, step: Relabel, source: Factors, target: Factors) -> Rep:
 
 
 def slice_(
-    storage: Storage, rep: Rep, step: Slice, source: Factors, sizes: Sequence[int], target: Factors
+    storage: LoweredStorage, rep: Rep, step: Slice, source: Factors, sizes: Sequence[int], target: Factors
 ) -> Rep:
     """Lower a slice as parts of factors; where the borders cut through factors, the dimension is merged first."""
     found = [
@@ -78,7 +78,9 @@ def box(factors: Sequence[int], start: int, stride: int, size: int) -> list[Span
     return None
 
 
-def concat(storage: Storage, reps: Sequence[Rep], step: Concat, sizes: Sequence[int], target: Factors) -> Rep:
+def concat(
+    storage: LoweredStorage, reps: Sequence[Rep], step: Concat, sizes: Sequence[int], target: Factors
+) -> Rep:
     """Concatenate parts along the outermost factor whose stride divides the sizes of all parts.
 
     Equal parts that are one and the same tensor are a broadcast of that factor.

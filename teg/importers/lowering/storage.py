@@ -44,7 +44,7 @@ class Generator:
 
 
 @dataclass(frozen=True)
-class Known:
+class ConstantRoot:
     """Elements that are known; `weight` marks data of the file, which stays a source of its own."""
 
     site: str
@@ -59,13 +59,13 @@ class Root(NamedTuple):
     dtype: str
 
 
-class Storage:
+class LoweredStorage:
     """Roots by key, the sites of those emitted so far, and the view blocks made of them."""
 
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
         self.roots: dict[str, Root] = {}
-        self.deferred: dict[str, Generator | Known] = {}
+        self.deferred: dict[str, Generator | ConstantRoot] = {}
         self._sites: dict[str, str] = {}
         self._views: dict[tuple[str, ViewMap], str] = {}
         # Names for sinks; set once the sources have theirs, because an input may be an output.
@@ -109,16 +109,16 @@ class Storage:
             array = np.ascontiguousarray(data).reshape(tuple(shape))
             array.setflags(write=False)
             self.builder.data[key] = array
-            self.deferred[key] = Known(site, array, weight=True)
+            self.deferred[key] = ConstantRoot(site, array, weight=True)
         return key
 
-    def defer(self, key: str, what: Generator | Known) -> str:
+    def defer(self, key: str, what: Generator | ConstantRoot) -> str:
         """Register elements to be emitted when a block needs them as a tensor; no site is ever their key."""
         key = f"{key} (deferred)"
         while key in self.roots:
             key += "'"
-        shape = what.array.shape if isinstance(what, Known) else tuple(size for _, size in what.dims)
-        dtype = what.array.dtype.name if isinstance(what, Known) else what.dtype
+        shape = what.array.shape if isinstance(what, ConstantRoot) else tuple(size for _, size in what.dims)
+        dtype = what.array.dtype.name if isinstance(what, ConstantRoot) else what.dtype
         self.roots[key] = Root(shape, dtype)
         self.deferred[key] = what
         return key
@@ -131,7 +131,7 @@ class Storage:
 
     def _emit_deferred(self, key: str) -> str:
         what = self.deferred[key]
-        if isinstance(what, Known):
+        if isinstance(what, ConstantRoot):
             array = what.array
             made = self.source(what.site, array.shape, array.dtype.name, "constant", array.shape, array)
             del self.deferred[made]

@@ -19,12 +19,12 @@ from dataclasses import replace
 from tapestry.teg.dtypes import is_float
 from tapestry.teg.importers.carried_state import STATES, with_carried_state
 from tapestry.teg.importers.program import Compute, Program, Step, inputs_of, outputs_of
-from tapestry.teg.importers.stablehlo.updates import Signs
+from tapestry.teg.importers.stablehlo.updates import UpdatePatterns
 
 Chain = tuple[dict[str, int], set[str]]
 
 
-def carried(
+def find_carried_state(
     program: Program, stated: Mapping[str, str], given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the map from result to the input whose next value it is, and the roles that follow.
@@ -34,7 +34,7 @@ def carried(
     makers = {name: step for step in program.steps for name in outputs_of(step)}
     chains = {name: _chain(program, makers, value) for name, value in program.outputs.items()}
     reached = _dependences(program)
-    signs = Signs(program, makers, reached)
+    signs = UpdatePatterns(program, makers, reached)
     updated = {name: signs.of(value) for name, value in program.outputs.items()}
     likely = {n: ({e: d for e, d in c[0].items() if e in updated[n]}, c[1]) for n, c in chains.items()}
     carries = {**_matched(program, likely, stated), **stated}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.program import Entry, Program, Value
-from tapestry.teg.importers.stablehlo.carried_state import carried
+from tapestry.teg.importers.stablehlo.carried_state import find_carried_state
 from tapestry.teg.importers.stablehlo.emitter import Emitter
 from tapestry.teg.importers.stablehlo.families import BY_OPERATION
 from tapestry.teg.importers.stablehlo.module import Function, Module
@@ -62,6 +62,6 @@ def _with_state(
         target = port.attributes.get("tf.aliasing_output")
         if target is not None and function.results[int(target)].type == port.type:
             stated[outputs[int(target)]] = names[k]
-    carries, roles = carried(program, stated, given)
+    carries, roles = find_carried_state(program, stated, given)
     entries = {n: replace(e, role=roles.get(n, e.role)) for n, e in program.entries.items()}
     return replace(program, entries=entries, carries=carries)

@@ -22,7 +22,7 @@ class Term(NamedTuple):
     moved: bool
 
 
-class Signs:
+class UpdatePatterns:
     """A search for updates in one program; `reached` are the inputs that each value depends on."""
 
     def __init__(

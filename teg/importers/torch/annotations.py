@@ -11,7 +11,7 @@ from tapestry.teg.importers.failure import ImportFailure
 from tapestry.teg.importers.torch.listing import Listing
 
 
-def told(listing: Listing, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:
+def apply_annotations(listing: Listing, roles: Mapping[str, str], carries: Mapping[str, str]) -> Listing:
     """Return the listing with `roles` (input -> role) and `carries` (output -> input) as the user specified.
 
     A role's key is an input, as the user or as the calls name it, or selects all inputs below it (`weights` for

@@ -59,7 +59,7 @@ def functional(target: str) -> str | None:
     return f"{library}.{name[:-1]}.{overload}"
 
 
-class Sharing:
+class AliasAnalysis:
     """The values that share storage, and the last call that reads each."""
 
     def __init__(self, listing: Listing) -> None:

@@ -14,7 +14,7 @@ from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.program import Entry, Literal, Program, Value
 from tapestry.teg.importers.torch.families import OPERATORS
 from tapestry.teg.importers.torch.families.strided import VIEWS, row_major
-from tapestry.teg.importers.torch.inplace import Sharing, functional, refs_in
+from tapestry.teg.importers.torch.inplace import AliasAnalysis, functional, refs_in
 from tapestry.teg.importers.torch.listing import Call, Input, Listing, Output, Ref
 from tapestry.teg.importers.torch.operator import bind
 from tapestry.teg.importers.torch.state import with_roles_of_outputs
@@ -56,7 +56,7 @@ class _Translation:
         self.listing = listing
         self.tracer = Tracer(FoldingTranslation(program))
         self._check_names()
-        self.sharing = Sharing(listing)
+        self.sharing = AliasAnalysis(listing)
         self.names: dict[str, str] = {}
         # Results that are numbers: sizes and the like.
         self.numbers: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from tapestry.teg.importers.translate.translation import Translation
 DEEPEST = 24
 
 
-class Law(NamedTuple):
+class AffineIndex(NamedTuple):
     """An affine map with elements `start + sum of strides[d] * coordinate d`; dimensions of size 1 have stride 0."""
 
     start: int
@@ -30,7 +30,7 @@ class Law(NamedTuple):
         ends = [s * (n - 1) for s, n in zip(self.strides, shape, strict=True)]
         return self.start + sum(min(e, 0) for e in ends), self.start + sum(max(e, 0) for e in ends)
 
-    def within(self, shape: Sequence[int], size: int) -> Law | None:
+    def within(self, shape: Sequence[int], size: int) -> AffineIndex | None:
         """Count the positions from the front; None if one is outside `[-size, size)` or they are on both sides of 0."""
         low, high = self.bounds(shape)
         if low < 0:
@@ -40,15 +40,15 @@ class Law(NamedTuple):
         return shifted if low >= 0 and high < size else None
 
 
-Seen = dict[str, Law | None]
+Seen = dict[str, AffineIndex | None]
 
 
-def law_of(t: Translation, name: str) -> Law | None:
+def law_of(t: Translation, name: str) -> AffineIndex | None:
     """Find the affine law of an integer value; None where there is none, or it is not recognized."""
     return _law_of(t, name, 0, {})
 
 
-def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> Law | None:
+def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> AffineIndex | None:
     """Find the law of a value, see `law_of`; values that several steps read are analyzed once."""
     value = t.value(name)
     if value.name not in seen:
@@ -58,7 +58,7 @@ def _law_of(t: Translation, name: str, depth: int, seen: Seen) -> Law | None:
     return seen[value.name]
 
 
-def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> Law | None:
+def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> AffineIndex | None:
     step = t.maker(value.name)
     if depth > DEEPEST or value.dtype not in ("int32", "int64"):
         return None
@@ -73,7 +73,7 @@ def _step_law(t: Translation, value: Value, depth: int, seen: Seen) -> Law | Non
     return None
 
 
-def known_law(known: Literal) -> Law | None:
+def known_law(known: Literal) -> AffineIndex | None:
     """Find the law of a known value; None if there is none."""
     array = known.array
     if array.dtype.kind not in "iu" or array.size == 0:
@@ -84,20 +84,20 @@ def known_law(known: Literal) -> Law | None:
         step = int(array[tuple(1 if k == d else 0 for k in range(array.ndim))]) - first if size > 1 else 0
         strides.append(step)
         line = line + step * np.arange(size).reshape([-1 if k == d else 1 for k in range(array.ndim)])
-    return Law(first, tuple(strides)) if np.array_equal(line, array) else None
+    return AffineIndex(first, tuple(strides)) if np.array_equal(line, array) else None
 
 
-def _relabelled(law: Law, source: Sequence[str], target: Sequence[str]) -> Law:
+def _relabelled(law: AffineIndex, source: Sequence[str], target: Sequence[str]) -> AffineIndex:
     strides = {d: s for d, s in zip(source, law.strides, strict=True) if d}
-    return Law(law.start, tuple(strides.get(d, 0) if d else 0 for d in target))
+    return AffineIndex(law.start, tuple(strides.get(d, 0) if d else 0 for d in target))
 
 
-def _with_ones(law: Law, old: Sequence[int], new: Sequence[int]) -> Law | None:
+def _with_ones(law: AffineIndex, old: Sequence[int], new: Sequence[int]) -> AffineIndex | None:
     """Return the law at a shape that differs in sizes 1 only, else None."""
     if [s for s in old if s != 1] != [s for s in new if s != 1]:
         return None
     strides = iter([s for s, n in zip(law.strides, old, strict=True) if n != 1])
-    return Law(law.start, tuple(0 if n == 1 else next(strides) for n in new))
+    return AffineIndex(law.start, tuple(0 if n == 1 else next(strides) for n in new))
 
 
 class _Sum(NamedTuple):
@@ -107,7 +107,7 @@ class _Sum(NamedTuple):
     terms: dict[str, int]
 
 
-def _cell_law(t: Translation, step: Compute, depth: int, seen: Seen) -> Law | None:
+def _cell_law(t: Translation, step: Compute, depth: int, seen: Seen) -> AffineIndex | None:
     laws = [_law_of(t, name, depth + 1, seen) for name in step.inputs]
     inputs = [
         None
@@ -120,7 +120,7 @@ def _cell_law(t: Translation, step: Compute, depth: int, seen: Seen) -> Law | No
         return None
     shape = t.value(step.output).shape
     terms = (total.terms.get(d, 0) for d in step.output_labels)
-    return Law(total.start, tuple(s if n != 1 else 0 for s, n in zip(terms, shape, strict=True)))
+    return AffineIndex(total.start, tuple(s if n != 1 else 0 for s, n in zip(terms, shape, strict=True)))
 
 
 def _sum_of(expr: Any, inputs: Sequence[_Sum | None], depth: int) -> _Sum | None:

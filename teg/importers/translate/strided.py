@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tapestry.teg.importers.translate.laws import Law
+from tapestry.teg.importers.translate.laws import AffineIndex
 from tapestry.teg.importers.translate.translation import Translation, plain_labels
 
 
 def strided(
-    t: Translation, site: str, table: str, output: str, axis: int, law: Law, shape: Sequence[int]
+    t: Translation, site: str, table: str, output: str, axis: int, law: AffineIndex, shape: Sequence[int]
 ) -> bool:
     """Emit `table` read along `axis` at the positions that `law` gives at `shape`; return False if that is no view."""
     value = t.value(table)
@@ -35,7 +35,7 @@ def strided(
 
 
 def _one_line(
-    t: Translation, site: str, table: str, output: str, axis: int, law: Law, shape: Sequence[int]
+    t: Translation, site: str, table: str, output: str, axis: int, law: AffineIndex, shape: Sequence[int]
 ) -> None:
     """Emit a slice; the dimensions along which nothing changes are broadcast."""
     value = t.value(table)

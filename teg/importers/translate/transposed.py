@@ -13,7 +13,7 @@ from tapestry.teg.importers.translate.translation import Translation, Translator
 from tapestry.teg.importers.translate.windows import convolve
 
 
-class Spread(NamedTuple):
+class TransposedGeometry(NamedTuple):
     """The geometry of one spatial dimension: taps, stride, dilation, elements cropped in front, and output size."""
 
     kernel: int
@@ -32,7 +32,7 @@ class Spread(NamedTuple):
         return self.out - 1 + self.dilation * (self.kernel - 1) + 1 - size - self.low
 
 
-def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[Spread, ...]:
+def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tuple[TransposedGeometry, ...]:
     """Evaluate the equations of ONNX's ConvTranspose; a stated or automatic shape determines what is cropped."""
     rank = len(spatial)
     strides, dilations = (tuple(node.get(a) or (1,) * rank) for a in ("strides", "dilations"))
@@ -50,7 +50,7 @@ def _geometry(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> tupl
             cut, out = 0, full
         if out < 1:
             raise ImportFailure(f"{node.where}: nothing is left of {list(spatial)} with {list(kernel)}")
-        found.append(Spread(int(taps), int(stride), int(dilation), cut, out))
+        found.append(TransposedGeometry(int(taps), int(stride), int(dilation), cut, out))
     return tuple(found)
 
 

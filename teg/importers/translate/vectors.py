@@ -15,7 +15,7 @@ import numpy as np
 from tapestry.teg.importers.failure import WrongProgramError
 from tapestry.teg.importers.onnx_reader import Node
 from tapestry.teg.importers.program import Concat, Literal
-from tapestry.teg.importers.translate.laws import Law, known_law, law_of
+from tapestry.teg.importers.translate.laws import AffineIndex, known_law, law_of
 from tapestry.teg.importers.translate.translation import Translation
 
 
@@ -86,7 +86,7 @@ def vectors_of(t: Translation, node: Node, table: Sequence[int], first: int = 0)
     return Vectors(outer, first, tuple(spans), tuple(along))
 
 
-def _column_laws(t: Translation, name: str, depth: int) -> list[Law | None]:
+def _column_laws(t: Translation, name: str, depth: int) -> list[AffineIndex | None]:
     """Find the law of each column, of a known value or of the parts of a concatenation; None where there is none."""
     known, step = t.literal(name), t.maker(name)
     outer = t.value(name).shape[:-1]
@@ -94,7 +94,7 @@ def _column_laws(t: Translation, name: str, depth: int) -> list[Law | None]:
         array = np.broadcast_to(known.array, (*known.array.shape[:-1], depth))
         return [known_law(Literal(array[..., k], outer)) for k in range(depth)]
     parts = step.inputs if isinstance(step, Concat) and step.axis == len(outer) else (name,)
-    laws: list[Law | None] = []
+    laws: list[AffineIndex | None] = []
     for part in parts:
         width = t.value(part).shape[-1]
         if width == 1:

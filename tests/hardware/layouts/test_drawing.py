@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import LayoutError, parse_layout
-from tapestry.hardware.layouts.drawing import picture_of, svg_of, text_of
+from tapestry.hardware.layouts.drawing import diagram_of, svg_of, text_of
 from tapestry.hardware.layouts.drawing.diagram import MOST_CELLS, MOST_PANELS
 from tapestry.hardware.layouts.drawing.terminal import ASCII
-from tapestry.hardware.layouts.drawing.tile_borders import BUFFER, INNER, OUTER, PLAIN, kept, seams
+from tapestry.hardware.layouts.drawing.tile_borders import BUFFER, INNER, OUTER, PLAIN, kept, tile_borders
 from tapestry.hardware.layouts.ttnn import tiled
 from tests.contracts.layout_members import STRATEGIES
 
@@ -22,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @given(data=st.data())
 def test_every_cell_agrees_with_the_layout(data: st.DataObject) -> None:
     layout = data.draw(STRATEGIES[data.draw(st.sampled_from(sorted(STRATEGIES)))])
-    picture = picture_of(layout, data.draw(st.integers(3, 9)), data.draw(st.integers(3, 9)))
+    picture = diagram_of(layout, data.draw(st.integers(3, 9)), data.draw(st.integers(3, 9)))
     for panel in picture.panels:
         assert panel.slots.shape == (len(panel.rows), len(panel.columns))
         offsets = panel.buffers * layout.buffer_elements + panel.slots
@@ -35,7 +35,7 @@ def test_every_cell_agrees_with_the_layout(data: st.DataObject) -> None:
 
 def test_borders_tell_faces_from_tiles() -> None:
     """Check the borders of a ttnn tile of 32 x 32, which consists of faces of 16 x 16."""
-    panel = picture_of(tiled((64, 64), "bfloat16"), 64, 64).panels[0]
+    panel = diagram_of(tiled((64, 64), "bfloat16"), 64, 64).panels[0]
     wanted = np.full(64, PLAIN)
     wanted[[16, 48]], wanted[32] = INNER, OUTER
     assert (panel.left == wanted[None, :]).all()
@@ -44,13 +44,13 @@ def test_borders_tell_faces_from_tiles() -> None:
 
 def test_a_border_between_buffers_is_one_whatever_the_step() -> None:
     offsets = np.array([[0, 1, 4, 5], [2, 3, 6, 7]])
-    assert seams(offsets, offsets // 4, axis=1).tolist() == [[0, 0, BUFFER, 0]] * 2
-    assert seams(offsets, np.zeros_like(offsets), axis=1).tolist() == [[0, 0, INNER, 0]] * 2
+    assert tile_borders(offsets, offsets // 4, axis=1).tolist() == [[0, 0, BUFFER, 0]] * 2
+    assert tile_borders(offsets, np.zeros_like(offsets), axis=1).tolist() == [[0, 0, INNER, 0]] * 2
 
 
 def test_a_scattered_map_has_no_borders() -> None:
     offsets = np.array([np.cumsum([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])])
-    assert not seams(offsets, np.zeros_like(offsets), axis=1).any()
+    assert not tile_borders(offsets, np.zeros_like(offsets), axis=1).any()
 
 
 def test_what_is_left_out_lies_between_what_begins() -> None:
@@ -65,12 +65,12 @@ def test_what_is_left_out_lies_between_what_begins() -> None:
 
 def test_rows_are_named_by_what_their_elements_share() -> None:
     joined = parse_layout("f32[2,2,3]{2,1,0:T(*,3,2)}")
-    assert picture_of(joined, 9, 9).panels[0].row_labels == ["0,0,:", "0,1,:", "1,0,:", "1,1,:", "", ""]
-    assert picture_of(parse_layout("f32[2,3]{0,1}"), 9, 9).panels[0].row_labels == [":,0", ":,1", ":,2"]
+    assert diagram_of(joined, 9, 9).panels[0].row_labels == ["0,0,:", "0,1,:", "1,0,:", "1,1,:", "", ""]
+    assert diagram_of(parse_layout("f32[2,3]{0,1}"), 9, 9).panels[0].row_labels == [":,0", ":,1", ":,2"]
 
 
 def test_a_cell_of_the_svg_says_what_lies_there() -> None:
-    root = ElementTree.fromstring(svg_of(picture_of(parse_layout("f32[3,5]{1,0:T(2,2)}"), 40, 40)))
+    root = ElementTree.fromstring(svg_of(diagram_of(parse_layout("f32[3,5]{1,0:T(2,2)}"), 40, 40)))
     told = [title.text for title in root.findall(f"{SVG}g/{SVG}title")]
     assert len(told) == 24 and sum(text.startswith("padding") for text in told) == 9
     assert "element [2, 3]: buffer 0, slot 17" in told
@@ -79,12 +79,12 @@ def test_a_cell_of_the_svg_says_what_lies_there() -> None:
 
 
 def test_matrices_beyond_the_first_are_counted() -> None:
-    picture = picture_of(parse_layout("f32[20,3,5]"), 40, 40)
+    picture = diagram_of(parse_layout("f32[20,3,5]"), 40, 40)
     assert (len(picture.panels), picture.panel_count) == (MOST_PANELS, 20)
     assert text_of(picture, ASCII)[-1] == "Shown are, of the matrices, the first 8 of 20."
 
 
 def test_what_is_too_large_is_refused_with_a_cure() -> None:
-    picture_of(parse_layout(f"f32[1,{MOST_CELLS}]"), 40, 40)
+    diagram_of(parse_layout(f"f32[1,{MOST_CELLS}]"), 40, 40)
     with pytest.raises(LayoutError, match="draw a smaller shape in the same layout"):
-        picture_of(parse_layout(f"f32[1,{MOST_CELLS + 1}]"), 40, 40)
+        diagram_of(parse_layout(f"f32[1,{MOST_CELLS + 1}]"), 40, 40)

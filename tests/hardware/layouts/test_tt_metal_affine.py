@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from tapestry.hardware.layouts import LayoutError
 from tapestry.hardware.layouts.tt_metal import AffineMap, collapsed_map, parse_affine_map
-from tapestry.hardware.layouts.tt_metal.expression import Binary, Constant, Dim, Expression, Symbol, evaluate
+from tapestry.hardware.layouts.tt_metal.expression import (
+    Binary,
+    ConstantExpr,
+    Dim,
+    Expression,
+    Symbol,
+    evaluate,
+)
 
 DIMS = ("d0", "d1")
 
@@ -101,5 +108,5 @@ def test_calls_with_other_ranks_are_refused() -> None:
 
 
 def test_a_node_that_was_not_simplified_still_has_its_value() -> None:
-    raw: Expression = Binary("mod", Binary("*", Dim(0), Symbol(0)), Constant(4))
+    raw: Expression = Binary("mod", Binary("*", Dim(0), Symbol(0)), ConstantExpr(4))
     assert [evaluate(raw, [n], [3]) for n in range(4)] == [0, 3, 2, 1]

@@ -6,7 +6,7 @@ import pytest
 from tapestry.hardware.simulator.classes import count_fetch_by_class
 from tapestry.hardware.simulator.counting import count_copy
 from tapestry.hardware.simulator.fetches import count_fetch
-from tapestry.hardware.simulator.movement import Movement
+from tapestry.hardware.simulator.movement import ArrayMovement
 from tapestry.hardware.simulator.rounds import CopyCounts
 from tapestry.teg.sharding.copies import CopyPlan, plan_copy
 from tapestry.teg.sharding.mesh import MeshShape
@@ -97,7 +97,7 @@ def three_counts_agree(mesh: MeshShape, seed: int) -> None:
     terms = mesh.size_of(source.partial)
     held = [whole[tuple(slice(*row) for row in box)] / terms for box in boxes(source, shape, mesh)]
 
-    result, moved = Movement(copy, shape, mesh).run(held)
+    result, moved = ArrayMovement(copy, shape, mesh).run(held)
 
     for array, box in zip(result, boxes(needed, shape, mesh), strict=True):
         np.testing.assert_allclose(array, whole[tuple(slice(*row) for row in box)])

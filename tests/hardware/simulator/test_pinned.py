@@ -10,7 +10,7 @@ from tapestry.teg.costs import cost_table
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import materialise
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tests.teg.sharding.programs import random_placements, random_program
 from tests.teg.sharding.test_external_graphs import paper
@@ -42,7 +42,7 @@ def test_an_expansion_moves_no_more_as_nodes_than_slot_by_slot(seed: int) -> Non
     graph = random_program(rng)
     shape = MeshShape(MESH.axis_sizes)
     program = expand(graph, random_placements(rng, graph, shape), shape)
-    nodes = run_pinned(materialise(program).graph, MESH, dry=True)
+    nodes = run_pinned(materialize(program).graph, MESH, dry=True)
     slots = simulate(program, MESH, dry=True)
     # Slot by slot a device without work receives its replicas all the same; as nodes nobody there reads them.
     assert 0.5 * slots.traffic_bytes <= nodes.traffic_bytes <= slots.traffic_bytes

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import StaleHistory, explain
 from tapestry.optimizer.analysis.explanation import first_line
-from tapestry.optimizer.analysis.plan_costs import Costing
+from tapestry.optimizer.analysis.plan_costs import PlanCosts
 from tapestry.optimizer.archive.report import costs_of
 from tapestry.rewrites import RULES, Move, apply_move, find, is_structural, replay_plan, saturate
 from tapestry.rewrites.cell_form import INPUT
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.mesh import MeshShape
 from tests.costmodel.programs import GRAPHS
@@ -23,7 +23,7 @@ def plain(graph: Graph, moves: list[Move]) -> dict[str, float]:
     """Return the costs of a history's plan by the slow reference cost model."""
     rewritten, placements = replay_plan(graph, moves, EIGHT_SHAPE)
     used = EIGHT.part(EIGHT_SHAPE.part(placements.devices).axes)
-    return costs_of(plain_cost(rewritten, placements, EIGHT).vector(), used)
+    return costs_of(reference_cost(rewritten, placements, EIGHT).vector(), used)
 
 
 @pytest.mark.parametrize("mesh", ["dgx-h100", pytest.param("t3000", marks=pytest.mark.slow)])
@@ -50,10 +50,10 @@ def test_every_step_is_costed_as_the_plain_model_says() -> None:
         assert step.effect == {name: after[name] - before[name] for name in after}
         if not any(map(is_structural, moves[step.first :])):
             rest = plain(result.graph, moves[: step.first] + moves[end:])
-            assert step.without == {name: rest[name] - plan.cost[name] for name in rest}
+            assert step.ablation == {name: rest[name] - plan.cost[name] for name in rest}
             assert step.gone_with == ()
         before = after
-        assert step.without is not None
+        assert step.ablation is not None
 
 
 @pytest.mark.slow
@@ -63,13 +63,13 @@ def test_compiled_costs_are_those_of_the_plain_model(mesh: str) -> None:
     shape = MeshShape(result.mesh.axis_sizes)
     for plan in result.frontier[::3]:
         states = [replay_plan(result.graph, plan.moves[:k], shape) for k in range(len(plan.moves) + 1)]
-        fast, slow = (Costing(result.mesh, compiled=c).costs(states) for c in (True, False))
+        fast, slow = (PlanCosts(result.mesh, compiled=c).costs(states) for c in (True, False))
         assert fast == slow
         assert fast[-1] == plan.cost
 
 
 def test_saturating_moves_in_a_row_are_one_step_unless_they_are_asked_for_singly() -> None:
-    b = Sketch("layer")
+    b = ExampleBuilder("layer")
     copied = b.op("concat", b.tensor("x", 16, 8), axis=0)
     doubled = b.cell(("mul", INPUT, INPUT), {b.cell(("neg", INPUT), {copied: "rc"}): "rc"})
     graph = b.result(b.cell(("exp", INPUT), {b.op("softmax", doubled, axes=(1,)): "rc"}))
@@ -96,7 +96,7 @@ def test_a_history_of_nothing_is_the_program_as_it_was_handed_in() -> None:
 
 def layer() -> Graph:
     """Build exp of softmax along rows."""
-    b = Sketch("layer")
+    b = ExampleBuilder("layer")
     soft = b.op("softmax", b.tensor("x", 64, 32), site="soft", axes=(1,))
     return b.result(b.cell(("exp", INPUT), {soft: "rc"}))
 
@@ -113,8 +113,8 @@ def test_a_move_is_left_out_with_those_that_build_on_it() -> None:
     kept = tuple(site for site in everywhere if site in graph.by_site)
     along = [Move("reshard", kept, split.choice), Move("reshard", "soft", "(gpu.0*gpu.1*gpu.2)")]
     left = plain(graph, along)
-    assert told.steps[0].without == {name: left[name] - told.cost[name] for name in left}
-    assert told.steps[0].without["traffic_bytes"] == 0
+    assert told.steps[0].ablation == {name: left[name] - told.cost[name] for name in left}
+    assert told.steps[0].ablation["traffic_bytes"] == 0
 
 
 def test_what_builds_on_what_builds_on_a_move_goes_too() -> None:
@@ -125,15 +125,15 @@ def test_what_builds_on_what_builds_on_a_move_goes_too() -> None:
     told = explain(graph, [expansion, fusion], EIGHT, ablation=True)
     first, second = told.steps
     assert (first.gone_with, second.gone_with) == ((1,), ())
-    assert first.without == {name: told.start[name] - told.cost[name] for name in told.cost}
-    assert second.without == {name: first.cost[name] - told.cost[name] for name in told.cost}
+    assert first.ablation == {name: told.start[name] - told.cost[name] for name in told.cost}
+    assert second.ablation == {name: first.cost[name] - told.cost[name] for name in told.cost}
 
 
 def test_every_step_of_a_found_plan_has_a_figure_without_it() -> None:
     result = search(evaluations=1000)
     for plan in result.frontier[::4]:
         told = explain(result.graph, plan.moves, result.mesh, ablation=True)
-        assert all(step.without is not None for step in told.steps)
+        assert all(step.ablation is not None for step in told.steps)
         for step in told.steps:
             assert all(step.first + len(step.moves) <= k < len(plan.moves) for k in step.gone_with)
 

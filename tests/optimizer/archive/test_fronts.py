@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapestry.optimizer.archive.fronts import hypervolume, nondominated, spread_points, thin, weigh_parents
+from tapestry.optimizer.archive.fronts import (
+    hypervolume,
+    nondominated,
+    select_subset,
+    set_parent_weights,
+    spread_points,
+)
 from tests.optimizer.archive.archives import dominates, empty, offer_points
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -76,20 +82,20 @@ def test_thinning_keeps_extremes_and_order(seed: int) -> None:
     front = np.flatnonzero(nondominated(points))
     limit = max(3, len(front) // 2)
 
-    rows = thin(points, limit)
+    rows = select_subset(points, limit)
 
     assert len(rows) == min(limit, len(front)) == len(set(rows))
     assert set(rows) <= set(front.tolist())
     assert points[rows].min(axis=0).tolist() == points.min(axis=0).tolist()
     assert points[rows, 0].tolist() == sorted(points[rows, 0])
-    assert thin(points, 1000) == sorted(front.tolist(), key=lambda r: tuple(points[r]))
+    assert select_subset(points, 1000) == sorted(front.tolist(), key=lambda r: tuple(points[r]))
 
 
 def test_thinning_keeps_the_corner_that_dominates_most() -> None:
     crowd = np.array(
         [[1.0, 100.0], *([1.01 + 0.001 * k, 99.0 - k] for k in range(5)), [10.0, 10.0], [100.0, 1.0]]
     )
-    assert thin(crowd, 3) == [0, 6, 7]
+    assert select_subset(crowd, 3) == [0, 6, 7]
 
 
 def test_points_are_spread_evenly() -> None:
@@ -104,11 +110,11 @@ def test_extremes_and_lonely_plans_become_parents_more_often() -> None:
     points = np.array([[1.0, 1000.0], [10.0, 100.0], [11.0, 90.0], [12.0, 80.0], [13.0, 75.0], [1000.0, 1.0]])
     offer_points(archive, points, epsilon=0.001)
 
-    weigh_parents(archive)
+    set_parent_weights(archive)
 
     weight = archive.weight[:6]
     assert weight[0] == weight[5] == 4.0, "both ends"
     assert weight[1] > weight[2], "beside a gap"
     assert weight[2:4].max() < 1.5
     assert (weight >= 0.25).all()
-    weigh_parents(empty(2))
+    set_parent_weights(empty(2))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapestry.optimizer.archive.fronts import hypervolume, nondominated, thin
+from tapestry.optimizer.archive.fronts import hypervolume, nondominated, select_subset
 from tapestry.optimizer.archive.publishing import publish
 
 NOTHING = np.zeros((0, 2))
@@ -71,7 +71,7 @@ def test_places_are_filled_like_a_thinned_front() -> None:
     points = np.exp(rng.uniform(0, 5, (400, 3)))
     front = points[nondominated(points)]
     entering, leaving = publish(np.zeros((0, 3)), front, 8, False)
-    assert sorted(entering.tolist()) == sorted(thin(front, 8))
+    assert sorted(entering.tolist()) == sorted(select_subset(front, 8))
     assert leaving.tolist() == []
 
 
@@ -121,4 +121,4 @@ def test_a_front_shown_as_it_grows_is_about_as_good_as_one_chosen_at_the_end() -
         shown = np.concatenate([np.delete(shown, leaving, axis=0), found[entering]])
     reference = found.max(axis=0) * 1.1
     assert len(shown) <= 1.5 * limit
-    assert hypervolume(shown, reference) > 0.95 * hypervolume(found[thin(found, limit)], reference)
+    assert hypervolume(shown, reference) > 0.95 * hypervolume(found[select_subset(found, limit)], reference)

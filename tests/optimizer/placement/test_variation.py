@@ -8,7 +8,7 @@ import pytest
 from tapestry.costmodel.kernel_arrays import SPEC
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.hardware import load_mesh
-from tapestry.optimizer.placement.rng import between, new_stream, unit
+from tapestry.optimizer.placement.rng import between, new_rng, unit
 from tapestry.optimizer.placement.search_space import search_space
 from tapestry.optimizer.placement.variation import FOLLOW, LEAD, LONGEST_PREFETCH, RULES, hash_plan, vary
 from tests.costmodel.programs import GRAPHS, layers, random_genes
@@ -39,7 +39,7 @@ def test_every_rule_keeps_plans_legal_and_hashes_current(
     name: str, mesh: str, tied: bool, rng: np.random.Generator
 ) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
-    search, stream = search_space(space, tied=tied), new_stream(rng)
+    search, stream = search_space(space, tied=tied), new_rng(rng)
     plan, digest = start(space, rng)
     moved = [0] * len(RULES)
 
@@ -62,7 +62,7 @@ def test_every_rule_keeps_plans_legal_and_hashes_current(
 
 def test_rules_for_sources_touch_nothing_else(rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS["attention"](), load_mesh("dgx-h100"))
-    search, stream = search_space(space), new_stream(rng)
+    search, stream = search_space(space), new_rng(rng)
     plan, digest = start(space, rng)
     slots = len(space.slots)
     for rule in ("place-source", "follow-reader"):
@@ -84,7 +84,7 @@ def tensor_pairs(space: PlanSpace, genes: np.ndarray) -> np.ndarray:
 def test_following_and_leading_remove_copies(rule: int, end: str, rng: np.random.Generator) -> None:
     """Check that a changed gene has an edge without a copy afterwards: the one it was moved along."""
     space = PlanSpace(GRAPHS["perceptron"](), load_mesh("dgx-h100"))
-    search, stream = search_space(space, tied=False), new_stream(rng)
+    search, stream = search_space(space, tied=False), new_rng(rng)
     edges, slots = space.space, len(space.slots)
     seen = 0
     for _ in range(400):
@@ -103,7 +103,7 @@ def test_following_and_leading_remove_copies(rule: int, end: str, rng: np.random
 
 def test_equal_blocks_move_together_most_of_the_time(rng: np.random.Generator) -> None:
     space = PlanSpace(layers(5), load_mesh("dgx-h100"))
-    search, stream = search_space(space), new_stream(rng)
+    search, stream = search_space(space), new_rng(rng)
     inner = [space.gene_of[f"up{k}"] for k in (2, 3)]
     together = alone = 0
     for _ in range(3000):
@@ -119,7 +119,7 @@ def test_equal_blocks_move_together_most_of_the_time(rng: np.random.Generator) -
 
 
 def test_the_stream_is_even_and_repeats_from_its_seed() -> None:
-    one, same = (new_stream(np.random.default_rng(9)) for _ in range(2))
+    one, same = (new_rng(np.random.default_rng(9)) for _ in range(2))
     numbers = [between(one, -3, 5) for _ in range(8000)]
     assert numbers == [between(same, -3, 5) for _ in range(8000)]
     counts = np.bincount(np.array(numbers) + 3)

@@ -1,6 +1,6 @@
 """Tests of canonicalization: unobserved blocks are removed, shards become their program, sequence points stay."""
 
-from tapestry.costmodel.resources import plan_resources
+from tapestry.costmodel.resources import declared_resources
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Budget, optimize, verify_plan
 from tapestry.teg.graph import Graph
@@ -40,10 +40,10 @@ def test_blocks_with_costs_of_their_own_keep_them() -> None:
 def test_the_named_costs_of_a_plan_are_those_of_all_its_parts() -> None:
     graph = priced()
     result = optimize(graph, MESH, budget=Budget(evaluations=2000), islands=1, seed=0)
-    abstract = plan_resources(graph, Placements(), MeshShape(MESH.axis_sizes))
+    abstract = declared_resources(graph, Placements(), MeshShape(MESH.axis_sizes))
     # Fixed 1 and 2 per step along k = 10; everything on each of eight devices.
     assert abstract["gpu"] == 8 * (1 + 2 * 10)
     for plan in result.frontier:
         named = verify_plan(plan, MESH).to_json()["named_costs"]
-        assert named == plan_resources(plan.graph, plan.placements, MeshShape(MESH.axis_sizes))
+        assert named == declared_resources(plan.graph, plan.placements, MeshShape(MESH.axis_sizes))
         assert 21 <= named["gpu"] <= 8 * 21

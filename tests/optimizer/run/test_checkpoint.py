@@ -20,7 +20,7 @@ from tapestry.optimizer import Budget, Checkpoint, CheckpointError, Result, Snap
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.fronts import nondominated
 from tapestry.optimizer.run.checkpoint import MAGIC, SavedVariant
-from tapestry.optimizer.run.serialization import frame
+from tapestry.optimizer.run.serialization import serialize
 from tapestry.optimizer.run.workers import InlineExecutor
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.run.resumed import told
@@ -214,9 +214,9 @@ def test_other_bytes_are_refused() -> None:
     for content in (
         pickle.dumps({"version": 1}),
         zipped.getvalue(),
-        frame(b"tapestry search 0\n", {}, {}),
-        frame(MAGIC, {}, {}),
-        frame(MAGIC, {"variants": []}, {"history": np.zeros((0, 5))}),
+        serialize(b"tapestry search 0\n", {}, {}),
+        serialize(MAGIC, {}, {}),
+        serialize(MAGIC, {"variants": []}, {"history": np.zeros((0, 5))}),
     ):
         with pytest.raises(CheckpointError):
             Checkpoint.from_bytes(content)

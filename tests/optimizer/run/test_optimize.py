@@ -17,8 +17,8 @@ from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import RULES
 from tapestry.teg.builder import GraphBuilder
-from tapestry.teg.sharding.strategy import needed_spec, output_spec, read_of
-from tapestry.teg.validate import InvalidGraph
+from tapestry.teg.sharding.strategy import consumer_spec, producer_spec, read_of
+from tapestry.teg.validate import InvalidGraphError
 from tests.costmodel.programs import GRAPHS, layers
 from tests.optimizer.searches import EIGHT, frontier, search
 
@@ -31,9 +31,9 @@ def spec_at(plan: Any, site: str) -> str:
     strategy = plan.placements.of(block).strategy
     if block.outputs:
         rank = len(plan.graph.tensors[block.outputs[0]].shape)
-        return str(output_spec(block.signature, 0, rank, strategy))
+        return str(producer_spec(block.signature, 0, rank, strategy))
     read = read_of(plan.graph, site, 0)
-    return str(needed_spec(read.rows, plan.graph.tensors[read.root].shape, block.signature, strategy))
+    return str(consumer_spec(read.rows, plan.graph.tensors[read.root].shape, block.signature, strategy))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_invalid_graph_is_refused_before_anything_is_searched() -> None:
     b.source("x", (4,), "float32")
     graph = b.build()
     broken = type(graph)(graph.name, (*graph.blocks, *graph.blocks), graph.tensors, graph.data)
-    with pytest.raises(InvalidGraph):
+    with pytest.raises(InvalidGraphError):
         search(broken)
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Result, knee, optimize, verify_plan
 from tapestry.optimizer.archive.report import costs_of
@@ -45,7 +45,7 @@ def test_costs_are_those_of_the_plain_model(found: Result) -> None:
     for plan in found.frontier:
         part = MeshShape(found.mesh.axis_sizes).part(plan.placements.devices)
         used = found.mesh.part(part.axes)
-        assert plan.cost == costs_of(plain_cost(plan.graph, plan.placements, used).vector(), used)
+        assert plan.cost == costs_of(reference_cost(plan.graph, plan.placements, used).vector(), used)
 
 
 def test_plans_are_verified_by_execution(found: Result) -> None:

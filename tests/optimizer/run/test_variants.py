@@ -13,20 +13,20 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer.archive.archive import cell
 from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.optimizer.archive.report import goal_of
-from tapestry.optimizer.placement.island import judge
+from tapestry.optimizer.placement.island import objective_values
 from tapestry.optimizer.placement.seeds import genes_rows
 from tapestry.optimizer.run.variants import (
     FRONT_CAPACITY,
-    Machine,
     Settings,
+    SubMesh,
     Variant,
     best_response,
+    coarsen_grids,
     genes_at,
     inherit,
-    make_room,
+    insert_plans,
+    insert_seeds,
     new_variant,
-    plant,
-    plant_seeds,
 )
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch
@@ -36,31 +36,31 @@ from tests.costmodel.programs import GRAPHS, random_genes
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes")
 
 
-def machine(name: str = "dgx-h100") -> Machine:
+def machine(name: str = "dgx-h100") -> SubMesh:
     mesh = load_mesh(name)
     goal = goal_of(require_objectives(OBJECTIVES, mesh.device), all_constraints((), mesh), mesh, 0.005)
-    return Machine("", mesh, default_view(MeshShape(mesh.axis_sizes)), goal)
+    return SubMesh("", mesh, default_view(MeshShape(mesh.axis_sizes)), goal)
 
 
-def variant_of(name: str, on: Machine, number: int = 0) -> Variant:
+def variant_of(name: str, on: SubMesh, number: int = 0) -> Variant:
     return new_variant(number, on, GRAPHS[name](), (), Settings())
 
 
 def test_every_member_of_a_front_costs_what_the_archive_says() -> None:
     variant = variant_of("attention", machine())
-    count = plant_seeds(variant, None)
+    count = insert_seeds(variant, None)
     assert count > 10
     assert 1 < variant.archive.size[0] <= count
     for i in range(int(variant.archive.size[0])):
         raw = variant.space.evaluate(genes_at(variant.archive, i))
         assert raw.tolist() == variant.archive.raw[i].tolist()
         value = np.zeros(3)
-        assert judge(variant.machine.goal, raw, value) == 0.0
+        assert objective_values(variant.machine.goal, raw, value) == 0.0
         assert value.tolist() == variant.archive.value[i].tolist()
 
 
 def test_a_limit_on_seeds_is_kept() -> None:
-    assert plant_seeds(variant_of("attention", machine()), 7) == 7
+    assert insert_seeds(variant_of("attention", machine()), 7) == 7
 
 
 @pytest.mark.parametrize("site", ["scores", "out", "wq"])
@@ -74,7 +74,7 @@ def test_best_response_is_the_best_of_all_strategies(site: str, rng: np.random.G
         genes = start.strategies.copy()
         genes[gene] = s
         value = np.zeros(3)
-        judge(goal, space.evaluate(Genes(genes, start.prefetch, start.regather)), value)
+        objective_values(goal, space.evaluate(Genes(genes, start.prefetch, start.regather)), value)
         time, peak, traffic = value
         return float(np.log(time + 1e-12) + np.log(peak + 1) + np.log(traffic + 1))
 
@@ -94,7 +94,7 @@ def test_best_response_is_the_best_of_all_strategies(site: str, rng: np.random.G
 def test_a_child_inherits_by_site_and_answers_for_its_new_blocks(rule: str) -> None:
     on = machine()
     parent = variant_of("attention", on)
-    plant_seeds(parent, None)
+    insert_seeds(parent, None)
     proposal = StructuralSearch(choose_rules((rule,))).propose(parent, 1, np.random.default_rng(1))
     assert proposal is not None
     graph, moves, _ = proposal
@@ -123,7 +123,7 @@ def same_survivors(parent: Variant, j: int, child: Variant, genes: Genes) -> boo
 def test_a_child_equal_to_its_parent_inherits_its_whole_front() -> None:
     on = machine()
     parent, child = (variant_of("perceptron", on, n) for n in (0, 1))
-    plant_seeds(parent, None)
+    insert_seeds(parent, None)
 
     spent = inherit(child, parent)
 
@@ -137,13 +137,13 @@ def test_variants_of_a_machine_change_to_a_coarser_grid_together() -> None:
     on, other = machine(), machine("2x-dgx-h100")
     full, small = (variant_of("perceptron", on, n) for n in (0, 1))
     foreign = variant_of("perceptron", other, 2)
-    plant_seeds(small, None)
-    plant_seeds(foreign, None)
+    insert_seeds(small, None)
+    insert_seeds(foreign, None)
     untouched = foreign.archive
     crowd(full, FRONT_CAPACITY)
     before = on.goal.epsilon.copy()
 
-    make_room([full, small, foreign])
+    coarsen_grids([full, small, foreign])
 
     assert full.archive.size[0] <= 0.75 * FRONT_CAPACITY
     assert (on.goal.epsilon > before).all()
@@ -170,7 +170,7 @@ def crowd(variant: Variant, count: int) -> None:
 def test_planting_offers_rows_of_strategies() -> None:
     variant = variant_of("joints", machine())
     rows, _, _ = genes_rows(np.zeros((3, variant.space.gene_count), np.int64), variant.space.space)
-    assert plant(variant, rows) == 3
+    assert insert_plans(variant, rows) == 3
     assert variant.archive.size[0] == 1, "three times the same plan"
     assert variant.archive.raw[0].tolist() == variant.space.evaluate(variant.space.abstract_genes()).tolist()
     assert variant.archive.raw.shape == (FRONT_CAPACITY, COSTS)

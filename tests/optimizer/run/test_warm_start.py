@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
 from tapestry.optimizer.archive.report import costs_of, values_of
@@ -77,7 +77,7 @@ def test_plans_cost_what_they_cost(earlier: Result) -> None:
     assert result.started_from == len(earlier.frontier)
     for plan in result.frontier:
         used = result.mesh.part(MeshShape(result.mesh.axis_sizes).part(plan.placements.devices).axes)
-        assert plan.cost == costs_of(plain_cost(plan.graph, plan.placements, used).vector(), used)
+        assert plan.cost == costs_of(reference_cost(plan.graph, plan.placements, used).vector(), used)
 
 
 @pytest.mark.parametrize("mesh", ["tpu-v5e-4x4", "2x-dgx-h100", "cpu-node"])

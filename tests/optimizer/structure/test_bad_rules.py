@@ -13,7 +13,7 @@ from tapestry.optimizer.run.variants import Variant
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.rewrites import Rule, catalogue, rule_named
 from tapestry.rewrites.cell_form import INPUT, CellForm, any_cell, bound_cell, cell, dim_labels, pointwise
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rule import NOTHING, Match, op, rest, tensor
 from tapestry.teg.graph import Graph
 from tests.optimizer.searches import search
@@ -23,7 +23,7 @@ X = tensor("x")
 
 def program() -> Graph:
     """Build exp of softmax: something to expand, something to fuse."""
-    b = Sketch("program")
+    b = ExampleBuilder("program")
     x = b.tensor("x", 8, 16)
     return b.result(b.cell(("exp", INPUT), {b.op("softmax", x, axes=(1,)): "rc"}))
 

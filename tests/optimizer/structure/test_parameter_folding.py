@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import tapestry
-from tapestry.optimizer.structure.parameter_folding import folded, folding_rules, left_for_every_run
+from tapestry.optimizer.structure.parameter_folding import fold_parameters, folding_rules, work_per_run
 from tapestry.rewrites import RULES, Move, replay, saturate
 from tapestry.rewrites.preparation import prepared
 from tapestry.teg.evaluate import evaluate, random_inputs
@@ -17,18 +17,18 @@ SATURATING = [rule for rule in RULES if rule.saturating]
 
 
 def moves_of(graph: Graph) -> list[Move]:
-    return folded(graph, folding_rules(), SATURATING).moves
+    return fold_parameters(graph, folding_rules(), SATURATING).moves
 
 
 def test_every_batch_normalisation_goes_into_its_convolution() -> None:
     given = from_onnx(GRAPHS / "tiny_resnet50_b16_224.winputs.onnx")
     simple = saturate(given, SATURATING)
-    done = folded(simple.graph, folding_rules(), SATURATING)
+    done = fold_parameters(simple.graph, folding_rules(), SATURATING)
     assert sum(len(m.places) for m in done.moves if m.rule == "fold_into_conv") == sum(
         block.operator == "conv" for block in given.blocks
     )
     assert replay(simple.graph, done.moves) == done.graph
-    assert left_for_every_run(done.graph) < left_for_every_run(simple.graph) <= left_for_every_run(given)
+    assert work_per_run(done.graph) < work_per_run(simple.graph) <= work_per_run(given)
 
     parts = prepared(done.graph)
     assert parts is not None
@@ -51,10 +51,10 @@ def scaled(rows: int, role: str) -> Graph:
 
 def test_a_scale_goes_to_where_it_is_computed_once() -> None:
     graph = scaled(2, "parameter")
-    done = folded(graph, folding_rules(), SATURATING)
+    done = fold_parameters(graph, folding_rules(), SATURATING)
     assert done.moves[0].rule == "fold_into_contract"
-    assert left_for_every_run(graph) == (2 * 2 * 4 * 5 + 2 * 5, 6)
-    assert left_for_every_run(done.graph) == (2 * 2 * 4 * 5, 4)
+    assert work_per_run(graph) == (2 * 2 * 4 * 5 + 2 * 5, 6)
+    assert work_per_run(done.graph) == (2 * 2 * 4 * 5, 4)
 
 
 def test_a_scale_that_comes_with_every_run_is_moved_only_where_that_is_less_work() -> None:

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.costmodel.reference import plain_cost
+from tapestry.costmodel.reference import reference_cost
 from tapestry.costmodel.unsharded import UnshardedCosts, live_bytes
 from tapestry.hardware import load_mesh
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Budget, optimize
 from tapestry.optimizer.run.variants import Settings
-from tapestry.optimizer.structure.presearch import Sounding
-from tapestry.optimizer.structure.rematerialization import Sweeps
+from tapestry.optimizer.structure.presearch import Presearch
+from tapestry.optimizer.structure.rematerialization import Rematerialization
 from tapestry.optimizer.structure.search import StructuralSearch
 from tapestry.rewrites import replay
-from tapestry.rewrites.example_builder import Sketch
+from tapestry.rewrites.example_builder import ExampleBuilder
 from tapestry.rewrites.rules import rule_named
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx
@@ -28,13 +28,13 @@ VIEWS = ("view_of_view", "identity_view", "concat_of_concat", "slice_of_concat")
 
 def four_heads() -> Graph:
     """Build four small products of one tensor: one wide product saves three launches."""
-    b = Sketch("four_heads")
+    b = ExampleBuilder("four_heads")
     x = b.tensor("x", 64, 512)
     heads = [b.contract("mk,kn->mn", x, b.tensor(n, 512, 64, role="parameter")) for n in "qkvg"]
     return b.result(*heads)
 
 
-def sounding(graph: Graph, *names: str, limit: int | None = None) -> Sounding:
+def sounding(graph: Graph, *names: str, limit: int | None = None) -> Presearch:
     structural = StructuralSearch([rule_named(n) for n in (*names, *VIEWS)])
     return structural.sounding(graph, (), MESH.device, Settings(), limit)
 
@@ -44,12 +44,12 @@ def test_a_rule_is_pursued_as_long_as_it_helps() -> None:
     fastest = sounding(graph, "merge_contracts").run()[0]
     assert [b.operator for b in fastest.graph.blocks].count("contract") == 1
     assert replay(graph, fastest.moves).structural_hash == fastest.graph.structural_hash
-    tally = plain_cost(fastest.graph, Placements(), MESH)
+    tally = reference_cost(fastest.graph, Placements(), MESH)
     assert fastest.cost == (tally.time_ticks, tally.peak_memory_bytes)
 
 
 def test_moves_that_help_are_made_together() -> None:
-    b = Sketch("pairs")
+    b = ExampleBuilder("pairs")
     made = []
     for k in range(6):
         x = b.tensor(f"x{k}", 64, 64 + k)
@@ -77,7 +77,7 @@ def test_the_front_trades_time_for_memory_and_nothing_on_it_is_beaten() -> None:
 
 def steps(count: int) -> Graph:
     """Build states, each computed from the previous one by a cheap cell; each is read by a wide cell of its own too."""
-    b = Sketch("steps")
+    b = ExampleBuilder("steps")
     wide, state = b.tensor("wide", 1024, 256), b.tensor("state", 256)
     results = []
     for _ in range(count):
@@ -89,7 +89,7 @@ def steps(count: int) -> Graph:
 def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
     graph = steps(4)
     search = sounding(graph, "fuse_shared_cell", "fuse_broadcast_cell", "fuse_cells")
-    Sweeps(search.judge).run()
+    Rematerialization(search.judge).run()
     fastest = min(search.judge.front, key=lambda s: s.cost)
     assert [b.operator for b in graph.blocks].count("cell") == 8
     assert [b.operator for b in fastest.graph.blocks].count("cell") == 5  # four wide ones and the last state
@@ -98,7 +98,7 @@ def test_what_several_read_is_carried_into_all_of_them_or_none() -> None:
 
 def test_memory_is_saved_in_all_layers_before_it_shows() -> None:
     """Check that weights folded into products (slower) spare a tensor per layer; the peak sinks with the last one."""
-    b = Sketch("layers")
+    b = ExampleBuilder("layers")
     x = b.tensor("x", 64, 512)
     for k in range(3):
         w, v, u = (b.tensor(f"{n}{k}", 512, 512, role="parameter") for n in "wvu")
@@ -122,7 +122,7 @@ def test_what_costs_more_is_left_alone() -> None:
 
 def test_a_start_that_nothing_can_be_made_of_is_the_front() -> None:
     graph = four_heads()
-    (only,) = Sounding(graph, (), UnshardedCosts(MESH.device), (), lambda *_: None).run()
+    (only,) = Presearch(graph, (), UnshardedCosts(MESH.device), (), lambda *_: None).run()
     assert only.graph is graph
 
 
@@ -135,9 +135,9 @@ def test_a_search_on_one_device_begins_with_it_and_ends_by_itself() -> None:
     assert result.stopped == "converged"
     fastest = result.frontier[0]
     assert any(move.rule == "merge_contracts" for move in fastest.moves)
-    tally = plain_cost(fastest.graph, Placements(), MESH)
+    tally = reference_cost(fastest.graph, Placements(), MESH)
     assert fastest.cost["time_s"] == tally.time_ticks / TICKS_PER_S
-    assert fastest.cost["time_s"] < 0.25 * plain_cost(graph, Placements(), MESH).time_ticks / TICKS_PER_S
+    assert fastest.cost["time_s"] < 0.25 * reference_cost(graph, Placements(), MESH).time_ticks / TICKS_PER_S
 
 
 def test_a_part_of_one_device_begins_with_what_is_found_for_a_device_alone() -> None:

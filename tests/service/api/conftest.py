@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tapestry.service.graphs import summarise
-from tapestry.service.serving import Listening
+from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
 from tests.service.programs import NOON, finished_run, two_layers
@@ -53,7 +53,10 @@ def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
     """Run a service without workers, with settings as given and its database in a folder, or at a URL."""
     url = place if isinstance(place, str) else f"sqlite:///{place / 'api.db'}"
     chosen = ServiceSettings(url, **{"port": 0, **settings})
-    with Listening(chosen, worker=False, islands=None, log_level="error") as server, server.in_background():
+    with (
+        ServiceServer(chosen, worker=False, islands=None, log_level="error") as server,
+        server.in_background(),
+    ):
         store = Store(url)
         with httpx.Client(base_url=server.address, timeout=30, trust_env=False) as http:
             yield Service(http, store, server.address)

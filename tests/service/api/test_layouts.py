@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tapestry.hardware.layouts import NOTATIONS
-from tapestry.service.layouts import described, read_layout
+from tapestry.service.layouts import describe, read_layout
 from tests.service.api.conftest import Service, complaint
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
@@ -21,7 +21,7 @@ def test_every_notation_is_described_as_the_command_line_does_and_drawn(shared: 
         layout = read_layout(text)
         at, offset = [0] * len(layout.shape), layout.buffer_count * layout.buffer_elements - 1
         answer = shared.http.post("/v1/layouts/describe", json={"text": text, "at": at, "offset": offset})
-        assert (answer.status_code, answer.json()) == (200, described(layout, at, offset))
+        assert (answer.status_code, answer.json()) == (200, describe(layout, at, offset))
         picture = shared.http.post("/v1/layouts/draw", json={"text": text})
         assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
         assert ElementTree.fromstring(picture.content).tag.endswith("svg")

@@ -12,7 +12,7 @@ import pytest
 from tapestry.rewrites import Move
 from tapestry.service.api.tasks import EXPLANATION
 from tapestry.service.settings import Limits
-from tapestry.service.store import Execution
+from tapestry.service.store import NewExecution
 from tapestry.teg.document import from_document
 from tapestry.teg.sharding.text import placements_from_document
 from tests.service.api.conftest import Serve, Service, complaint
@@ -152,7 +152,7 @@ def test_an_execution_that_is_over_has_counts_and_a_trace(service: Service) -> N
     job = service.store.jobs.claim("ada", datetime.now(UTC), 15.0)
     assert job is not None
     trace = {"traceEvents": [{"name": "y", "ts": 1.5}]}
-    done = Execution(
+    done = NewExecution(
         "numpy", 0, {"time_s": {"predicted": 1.0, "counted": 1.0}}, {"sharding": {}}, NOON, trace
     )
     service.store.jobs.end_execution(job, datetime.now(UTC), "finished", execution=done)

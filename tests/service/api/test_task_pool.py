@@ -14,7 +14,7 @@ import pytest
 
 from tapestry.service.api import task_pool as desk_module
 from tapestry.service.api.problems import Problem
-from tapestry.service.api.task_pool import Desk
+from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.store import StoreError
 from tests.service.processes import eventually
 
@@ -22,19 +22,19 @@ PATIENCE_S = 60.0  # of tests on a loaded machine; usually a moment
 
 
 @pytest.fixture(scope="module")
-def desk() -> Iterator[Desk]:
-    opened = Desk(seats=1)
+def desk() -> Iterator[TaskPool]:
+    opened = TaskPool(seats=1)
     yield opened
     opened.close()
 
 
-def test_a_task_is_done_elsewhere_and_gives_way(desk: Desk) -> None:
+def test_a_task_is_done_elsewhere_and_gives_way(desk: TaskPool) -> None:
     assert desk.do(os.getpid) != os.getpid()
     assert desk.do(os.getpid) == desk.do(os.getpid)
     assert desk.do(os.nice, 0) == os.nice(0) + desk_module.NICENESS
 
 
-def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(desk: Desk) -> None:
+def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(desk: TaskPool) -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         desk.do(divmod, 1, 0)
     with pytest.raises(StoreError, match="no such place"):
@@ -43,7 +43,7 @@ def test_what_a_task_raises_is_a_fault_and_the_desk_goes_on(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_replaced_and_its_task_done_again(desk: Desk, tmp_path: Path) -> None:
+def test_a_process_that_dies_is_replaced_and_its_task_done_again(desk: TaskPool, tmp_path: Path) -> None:
     before = desk.do(os.getpid)
     os.kill(before, signal.SIGKILL)
     assert desk.do(os.getpid) != before
@@ -51,7 +51,7 @@ def test_a_process_that_dies_is_replaced_and_its_task_done_again(desk: Desk, tmp
 
 
 @pytest.mark.slow
-def test_a_task_that_always_kills_its_process_is_given_up(desk: Desk) -> None:
+def test_a_task_that_always_kills_its_process_is_given_up(desk: TaskPool) -> None:
     with pytest.raises(Problem, match="brought its process down, twice") as refusal:
         desk.do(os._exit, 1)
     assert (refusal.value.status, refusal.value.code) == (503, "unavailable")
@@ -60,7 +60,7 @@ def test_a_task_that_always_kills_its_process_is_given_up(desk: Desk) -> None:
 
 @pytest.mark.slow
 def test_a_task_that_takes_too_long_is_ended_with_its_process(tmp_path: Path) -> None:
-    desk = Desk(seats=1, limit_s=5.0)
+    desk = TaskPool(seats=1, limit_s=5.0)
     with pytest.raises(Problem, match="more than the 5 s that are allowed") as refusal:
         desk.do(_say_and_sleep, str(tmp_path / "pid"))
     assert (refusal.value.status, refusal.value.code) == (503, "too_slow")
@@ -73,7 +73,7 @@ def test_a_task_that_takes_too_long_is_ended_with_its_process(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_process_is_replaced_after_some_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "TASKS_PER_PROCESS", 2)
-    desk = Desk(seats=1)
+    desk = TaskPool(seats=1)
     pids = [desk.do(os.getpid) for _ in range(4)]
     desk.close()
     assert pids[0] == pids[1] != pids[2] == pids[3]
@@ -81,7 +81,7 @@ def test_a_process_is_replaced_after_some_tasks(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_too_many_who_wait_are_sent_away(tmp_path: Path) -> None:
-    desk = Desk(seats=1, places=2)
+    desk = TaskPool(seats=1, places=2)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(desk.do, _say_and_wait, str(tmp_path / "busy"))
         eventually((tmp_path / "busy").exists, PATIENCE_S, "the desk is busy")
@@ -98,7 +98,7 @@ def test_too_many_who_wait_are_sent_away(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_closing_ends_processes_and_tells_those_who_wait(tmp_path: Path) -> None:
-    desk = Desk(seats=1)
+    desk = TaskPool(seats=1)
     refusals: list[Problem] = []
 
     def wait() -> None:

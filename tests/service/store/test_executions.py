@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from tapestry.service.store import (
-    Execution,
     Idempotency,
     Job,
     KeyReused,
     LeaseLost,
+    NewExecution,
     Store,
     StoredPlan,
     StoreError,
@@ -30,7 +30,7 @@ def plan(store: Store) -> StoredPlan:
 
 
 @pytest.fixture
-def outcome() -> Execution:
+def outcome() -> NewExecution:
     return next(iter(finished_run(two_layers()).executions.values()))
 
 
@@ -59,7 +59,7 @@ def test_a_queued_execution_says_what_was_asked(store: Store, plan: StoredPlan) 
     assert store.executions.trace(found.id) is None
 
 
-def test_an_execution_lives_as_a_run_does(store: Store, plan: StoredPlan, outcome: Execution) -> None:
+def test_an_execution_lives_as_a_run_does(store: Store, plan: StoredPlan, outcome: NewExecution) -> None:
     job = claimed(store, plan)
     assert store.executions.get(job.subject).status == "running"
     store.jobs.release(job, later(3))
@@ -85,7 +85,7 @@ def test_an_execution_that_fails_says_why(store: Store, plan: StoredPlan) -> Non
 
 
 def test_whoever_lost_an_execution_changes_nothing(
-    store: Store, plan: StoredPlan, outcome: Execution
+    store: Store, plan: StoredPlan, outcome: NewExecution
 ) -> None:
     job = claimed(store, plan)
     assert store.jobs.claim("bob", later(60), LEASE_S) is not None
@@ -120,7 +120,7 @@ def test_the_same_request_under_the_same_key_is_one_execution(store: Store, plan
 
 
 def test_executions_of_the_command_line_are_stored_ended(
-    store: Store, plan: StoredPlan, outcome: Execution
+    store: Store, plan: StoredPlan, outcome: NewExecution
 ) -> None:
     first = store.executions.save(plan.key, dataclasses.replace(outcome, created_at=later(1)))
     dry = dataclasses.replace(outcome, backend="dry", seed=None, trace=None, created_at=later(2))
@@ -142,7 +142,7 @@ def test_executions_are_listed_oldest_first(store: Store, plan: StoredPlan) -> N
     assert [execution.id for execution in store.executions.of_plan(plan.key)] == [ids[1], ids[2], ids[3]]
 
 
-def test_an_execution_of_no_plan_is_refused(store: Store, outcome: Execution) -> None:
+def test_an_execution_of_no_plan_is_refused(store: Store, outcome: NewExecution) -> None:
     with pytest.raises(StoreError, match="there is no plan with key 999"):
         store.executions.save(999, outcome)
     with pytest.raises(StoreError, match="there is no plan with key 999"):

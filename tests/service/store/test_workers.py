@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapestry.service.store import Store, WorkerBeat
+from tapestry.service.store import Store, WorkerHeartbeat
 from tests.service.store.submissions import later
 
 
@@ -14,7 +14,7 @@ def test_a_worker_is_known_by_its_last_beat(store: Store) -> None:
     beat(store, "ada", 1)
     beat(store, "ada", 3, "busy", "0123456789ab")
     assert store.workers.alive(later(0)) == (
-        WorkerBeat("ada", "a machine", 42, "busy", "0123456789ab", later(3)),
+        WorkerHeartbeat("ada", "a machine", 42, "busy", "0123456789ab", later(3)),
     )
 
 

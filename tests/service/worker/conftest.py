@@ -12,7 +12,7 @@ import pytest
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.store import RunRequest, Store, mesh_to_document
-from tapestry.service.worker.heartbeat import Held
+from tapestry.service.worker.heartbeat import ClaimedJob
 from tapestry.service.worker.searching import SearchJob
 from tapestry.teg.graph import Graph
 
@@ -43,12 +43,12 @@ class Bench:
         request = RunRequest(graph_id=self.store.graphs.save(graph, now).id, **{**fields, **asked})
         return self.store.runs.submit(request, now).id
 
-    def claim(self, owner: str = "worker") -> Held:
+    def claim(self, owner: str = "worker") -> ClaimedJob:
         job = self.store.jobs.claim(owner, datetime.now(UTC), LEASE_S)
         assert job is not None
-        return Held(job, LEASE_S, self.draining)
+        return ClaimedJob(job, LEASE_S, self.draining)
 
-    def do(self, held: Held) -> None:
+    def do(self, held: ClaimedJob) -> None:
         SearchJob(self.store, held, InlineExecutor(), islands=1, checkpoint_s=0.0).do()
 
     def run(self, graph: Graph, **asked: object) -> str:

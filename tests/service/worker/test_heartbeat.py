@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tapestry.service.store import LeaseLost, Store
-from tapestry.service.worker.heartbeat import Heart
+from tapestry.service.worker.heartbeat import Heartbeat
 from tests.service.processes import eventually
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import Bench
@@ -18,11 +18,11 @@ LEASE_S = 0.5
 
 
 @pytest.fixture
-def heart(store: Store) -> Heart:
-    return Heart(store, "worker", threading.Event(), lease_s=LEASE_S, beat_s=BEAT_S)
+def heart(store: Store) -> Heartbeat:
+    return Heartbeat(store, "worker", threading.Event(), lease_s=LEASE_S, beat_s=BEAT_S)
 
 
-def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heart: Heart) -> None:
+def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heart: Heartbeat) -> None:
     bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), LEASE_S)
     assert job is not None
@@ -38,7 +38,7 @@ def test_a_job_in_hand_is_kept_beyond_its_lease(bench: Bench, heart: Heart) -> N
     heart.stop()
 
 
-def test_a_cancel_is_heard_of(bench: Bench, heart: Heart) -> None:
+def test_a_cancel_is_heard_of(bench: Bench, heart: Heartbeat) -> None:
     run_id = bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None
@@ -50,7 +50,7 @@ def test_a_cancel_is_heard_of(bench: Bench, heart: Heart) -> None:
     heart.stop()
 
 
-def test_a_lost_lease_is_heard_of(bench: Bench, heart: Heart) -> None:
+def test_a_lost_lease_is_heard_of(bench: Bench, heart: Heartbeat) -> None:
     bench.ask(two_layers())
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60)
     assert job is not None
@@ -64,7 +64,7 @@ def test_a_lost_lease_is_heard_of(bench: Bench, heart: Heart) -> None:
     heart.stop()
 
 
-def test_a_worker_is_seen_while_it_lives_and_signs_off(bench: Bench, heart: Heart) -> None:
+def test_a_worker_is_seen_while_it_lives_and_signs_off(bench: Bench, heart: Heartbeat) -> None:
     began = datetime.now(UTC)
     heart.start()
     (worker,) = bench.store.workers.alive(began)

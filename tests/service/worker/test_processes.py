@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tapestry.service.store import Store, WorkerBeat
+from tapestry.service.store import Store, WorkerHeartbeat
 from tapestry.teg.document import dumps
 from tests.service.processes import ROOT, Service, eventually
 from tests.service.programs import two_layers
@@ -39,7 +39,7 @@ def wait_until_searching(service: Service, run_id: str) -> None:
     )
 
 
-def alive(store: Store, seconds: float = 3.0) -> tuple[WorkerBeat, ...]:
+def alive(store: Store, seconds: float = 3.0) -> tuple[WorkerHeartbeat, ...]:
     return store.workers.alive(datetime.now(UTC) - timedelta(seconds=seconds))
 
 

@@ -14,7 +14,7 @@ from tapestry.rewrites.rule import op, tensor
 from tapestry.service.store import LeaseLost, Store
 from tapestry.service.verdicts import verdict_of
 from tapestry.service.worker.executing import do_execution
-from tapestry.service.worker.heartbeat import Drained, Held
+from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.service.worker.searching import LARGEST_SHOWN
 from tests.service.programs import two_layers
 from tests.service.worker.conftest import OBJECTIVES, Bench
@@ -263,7 +263,7 @@ def test_a_run_starts_from_another_ones_frontier(bench: Bench) -> None:
 
 def test_a_lost_lease_is_heard_of_before_the_next_write(bench: Bench) -> None:
     bench.ask(two_layers(width=256))
-    held: Held = bench.claim()
+    held: ClaimedJob = bench.claim()
     held.is_lost = True
     with pytest.raises(LeaseLost):
         bench.do(held)
@@ -327,7 +327,7 @@ def test_a_plan_that_is_refuted_later_is_marked_and_so_are_those_with_its_rule(
     bench.store.executions.submit(first, backend="numpy", values=True, seed=0, created_at=now)
     job = bench.store.jobs.claim("worker", datetime.now(UTC), 60.0, ("execution",))
     assert job is not None
-    do_execution(bench.store, Held(job, 60.0, bench.draining))
+    do_execution(bench.store, ClaimedJob(job, 60.0, bench.draining))
     after = plans_with(bench, run_id, rule)
     assert verdict_of(after[first]) == "failed"
     assert {verdict_of(after[key]) for key in others} == {"untrusted"}

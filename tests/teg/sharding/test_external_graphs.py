@@ -12,8 +12,8 @@ from tapestry.teg.document import dumps, loads
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Block, Graph, Tensor, TensorType, attributes
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.external_graphs import is_explicit, recover_foreign, understand
-from tapestry.teg.sharding.materialize import materialise
+from tapestry.teg.sharding.external_graphs import is_explicit, recover_external, verify_external
+from tapestry.teg.sharding.materialize import materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.recover import recover
 from tapestry.teg.validate import validate
@@ -53,9 +53,9 @@ def paper(concat: bool) -> Graph:
 def test_the_sharded_example_of_the_paper_leads_to_the_fused_one() -> None:
     sharded = loads(dumps(paper(concat=False)))
     assert is_explicit(sharded) and validate(sharded) == []
-    found = recover_foreign(sharded)
+    found = recover_external(sharded)
     assert not is_explicit(found)
-    assert found.structural_hash == recover_foreign(paper(concat=True)).structural_hash
+    assert found.structural_hash == recover_external(paper(concat=True)).structural_hash
     assert found.by_site["Add"].inputs == ("concat", "B")
     rng = np.random.default_rng(0)
     a1, a2, b = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (2, 3), (4, 3)))
@@ -67,7 +67,7 @@ def test_the_sharded_example_of_the_paper_leads_to_the_fused_one() -> None:
 def test_shards_without_a_common_name_are_told_by_their_definition() -> None:
     sharded = paper(concat=False)
     renamed = [replace(b, site=b.site.replace("@", "-part")) for b in sharded.blocks]
-    found = recover_foreign(sharded.replace(renamed))
+    found = recover_external(sharded.replace(renamed))
     assert [b.site for b in found.sinks] == ["Sink-part"]
     assert {b.operator for b in found.blocks} == {"source", "concat", "cell", "sink"}
 
@@ -77,8 +77,8 @@ def test_shards_without_a_common_name_are_told_by_their_definition() -> None:
 def test_our_own_expansions_are_understood_from_their_nodes_alone(seed: int, mesh: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
-    nodes = materialise(expand(graph, random_placements(rng, graph, mesh), mesh))
-    found = understand(nodes.graph)
+    nodes = materialize(expand(graph, random_placements(rng, graph, mesh), mesh))
+    found = verify_external(nodes.graph)
     assert found.issues == ()
     assert found.abstract is not None
     assert found.abstract.structural_hash == recover(nodes).structural_hash
@@ -101,10 +101,10 @@ def spoilt(site: str, **changes: object) -> Graph:
     ],
 )
 def test_shards_that_do_not_verify_are_told_with_their_place(graph: Graph, kind: str, text: str) -> None:
-    issues = understand(graph).issues
+    issues = verify_external(graph).issues
     assert any(i.kind == kind and text in str(i) for i in issues), issues
     with pytest.raises(ValueError, match="do not verify"):
-        recover_foreign(graph)
+        recover_external(graph)
 
 
 def test_partial_results_must_be_summed_before_they_are_read() -> None:
@@ -121,7 +121,9 @@ def test_partial_results_must_be_summed_before_they_are_read() -> None:
     tensors = {f"x@{k}": Tensor(f"x@{k}", (4, 3), "float32") for k in range(2)}
     tensors |= {f"y@{k}": Tensor(f"y@{k}", (4,), "float32") for k in range(2)}
     partial = Graph("partial", tuple(blocks), tensors)
-    assert [(i.kind, i.path) for i in understand(partial).issues] == [("partial", "$.blocks[4].inputs[0]")]
+    assert [(i.kind, i.path) for i in verify_external(partial).issues] == [
+        ("partial", "$.blocks[4].inputs[0]")
+    ]
     plus = attributes(
         expr=("add", ("input", 0), ("input", 1)), labels=(("r",),) * 2, dims=(("r", 4),), dtype="float32"
     )
@@ -131,7 +133,7 @@ def test_partial_results_must_be_summed_before_they_are_read() -> None:
         Block("sum", add, ("y@0", "y@1"), ("sum",), device=0),
         replace(blocks[4], inputs=("sum",)),
     ]
-    found = recover_foreign(partial.replace(summed, [Tensor("sum", (4,), "float32")]))
+    found = recover_external(partial.replace(summed, [Tensor("sum", (4,), "float32")]))
     assert found.structural_hash == graph.structural_hash
 
 
@@ -157,9 +159,9 @@ def test_what_verifies_computes_what_its_program_computes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mesh = MESHES[seed % len(MESHES)]
     graph = random_program(rng, 5)
-    nodes = materialise(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
+    nodes = materialize(expand(graph, random_placements(rng, graph, mesh), mesh)).graph
     for sharded in (nodes, changed(nodes, rng), changed(nodes, rng)):
-        found = understand(sharded)
+        found = verify_external(sharded)
         assert (found.abstract is None) == bool(found.issues)
         if found.abstract is not None:
             inputs = random_inputs(found.abstract, rng)

@@ -11,7 +11,7 @@ from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.copies import flat_slices
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
-from tapestry.teg.sharding.materialize import Materialised, evaluate_explicit, materialise, origin_of
+from tapestry.teg.sharding.materialize import MaterializedGraph, evaluate_explicit, materialize, origin_of
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.spec import WHOLE, Split, boxes, volumes
@@ -30,7 +30,7 @@ def plan(**strategies: tuple[Split, ...]) -> Placements:
     return Placements({site: Placement(Strategy(splits)) for site, splits in strategies.items()})
 
 
-def node_traffic(explicit: Materialised) -> int:
+def node_traffic(explicit: MaterializedGraph) -> int:
     """Count the bytes of local tensors that blocks on other devices read."""
     graph = explicit.graph
     made_on = {t: block.device for block in graph.blocks for t in block.outputs}
@@ -74,7 +74,7 @@ def test_random_plans_keep_all_values(seed: int, mesh: MeshShape) -> None:
     graph = random_program(rng)
     explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
     inputs = random_inputs(graph, rng)
-    nodes = materialise(explicit)
+    nodes = materialize(explicit)
     assert validate(nodes.graph) == []
     close(evaluate_explicit(nodes, inputs), evaluate(graph, inputs))
     assert node_traffic(nodes) == counted_traffic(explicit)
@@ -90,7 +90,7 @@ def product(dtype: str = "float32", m: int = 4, k: int = 16, n: int = 8) -> Grap
 
 def test_shards_keep_definition_range_and_device() -> None:
     graph = product()
-    nodes = materialise(expand(graph, plan(x=(ALL, WHOLE), y=(ALL, WHOLE, WHOLE), out=(ALL, WHOLE)), EIGHT))
+    nodes = materialize(expand(graph, plan(x=(ALL, WHOLE), y=(ALL, WHOLE, WHOLE), out=(ALL, WHOLE)), EIGHT))
     shards = [b for b in nodes.graph.blocks if b.operator == "contract"]
     assert [b.site for b in shards] == [f"y@{d}" for d in range(4)]
     assert all(b.definition is graph.by_site["y"].definition for b in shards)
@@ -102,7 +102,7 @@ def test_shards_keep_definition_range_and_device() -> None:
 
 def test_devices_without_work_hold_the_identity_and_take_part() -> None:
     """Check 6 terms over 8 devices: two devices add zeros."""
-    nodes = materialise(
+    nodes = materialize(
         expand(product(k=6), plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL)), EIGHT)
     )
     held = {b.device: b.operator for b in nodes.graph.blocks if b.outputs and b.outputs[0].startswith("y@")}
@@ -120,7 +120,7 @@ def test_every_monoid_is_combined_on_two_axes(monoid: str, size: int) -> None:
     b.sink(y, site="out")
     graph, mesh = b.build(), MeshShape.of(node=2, gpu=4)
     axes = Split(("node.0", "gpu.0", "gpu.1"))
-    nodes = materialise(expand(graph, plan(x=(axes, WHOLE), y=(WHOLE, axes)), mesh))
+    nodes = materialize(expand(graph, plan(x=(axes, WHOLE), y=(WHOLE, axes)), mesh))
     inputs = random_inputs(graph, np.random.default_rng(1))
     close(evaluate_explicit(nodes, inputs), evaluate(graph, inputs))
 
@@ -131,7 +131,7 @@ def test_a_masked_sum_of_flags() -> None:
     (y,) = b.apply("reduce", [x], site="y", monoid="all", labels=("k", "n"), output=("n",))
     b.sink(y, site="out")
     graph = b.build()
-    nodes = materialise(expand(graph, plan(x=(ALL, WHOLE), y=(WHOLE, ALL)), EIGHT))
+    nodes = materialize(expand(graph, plan(x=(ALL, WHOLE), y=(WHOLE, ALL)), EIGHT))
     value = np.ones((7, 3), bool)
     value[6, 1] = False
     assert evaluate_explicit(nodes, {"x": value})["out"].tolist() == [True, False, True]
@@ -140,7 +140,7 @@ def test_a_masked_sum_of_flags() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int64"])
 def test_narrow_and_whole_numbers(dtype: str) -> None:
     graph = product(dtype)
-    nodes = materialise(expand(graph, plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL)), EIGHT))
+    nodes = materialize(expand(graph, plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL)), EIGHT))
     inputs = random_inputs(graph, np.random.default_rng(2))
     made, wanted = evaluate_explicit(nodes, inputs)["out"], evaluate(graph, inputs)["out"]
     assert made.dtype == wanted.dtype
@@ -151,11 +151,11 @@ def test_an_all_reduce_of_a_gradient_receives_a_rings_bytes() -> None:
     """Check 9,437,184 B over 8 devices: 16,515,072 B received by each."""
     graph = product(m=768, k=1024, n=3072)
     placements = plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL))
-    nodes = materialise(expand(graph, placements, EIGHT))
+    nodes = materialize(expand(graph, placements, EIGHT))
     assert graph.tensors["y"].type.size_bytes == 9_437_184
     assert node_traffic(nodes) == 8 * 16_515_072
     scattered = plan(x=(WHOLE, ALL), w=(ALL, WHOLE), y=(WHOLE, WHOLE, ALL), out=(ALL, WHOLE))
-    assert node_traffic(materialise(expand(graph, scattered, EIGHT))) == 8 * 16_515_072 // 2
+    assert node_traffic(materialize(expand(graph, scattered, EIGHT))) == 8 * 16_515_072 // 2
 
 
 def test_query_key_and_value_share_one_gathered_sequence() -> None:
@@ -174,7 +174,7 @@ def test_query_key_and_value_share_one_gathered_sequence() -> None:
     assert sum(len(slot.issued) for slot in explicit.slots) == 1
     assert explicit.buffers["q"].boxes[5].tolist() == [[0, 1024], [640, 768]]
     assert volumes(explicit.buffers["q"].boxes)[6:].tolist() == [0, 0]
-    assert node_traffic(materialise(explicit)) == 22_020_096
+    assert node_traffic(materialize(explicit)) == 22_020_096
 
 
 def test_a_window_of_padding_only_reads_nothing() -> None:
@@ -186,7 +186,7 @@ def test_a_window_of_padding_only_reads_nothing() -> None:
     (y,) = b.apply("conv", [x, w], site="y", **geometry)
     b.sink(y, site="out")
     graph = b.build()
-    nodes = materialise(expand(graph, plan(y=(WHOLE, WHOLE, ALL, WHOLE)), EIGHT))
+    nodes = materialize(expand(graph, plan(y=(WHOLE, WHOLE, ALL, WHOLE)), EIGHT))
     inputs = random_inputs(graph, np.random.default_rng(3))
     close(evaluate_explicit(nodes, inputs), evaluate(graph, inputs))
 
@@ -196,18 +196,18 @@ def test_too_many_nodes_are_refused_before_they_are_written() -> None:
     axes = Split(tuple(s.name for s in mesh.sub_axes))
     explicit = expand(graph, plan(x=(WHOLE, axes), w=(axes, WHOLE), y=(WHOLE, WHOLE, axes)), mesh)
     with pytest.raises(ValueError, match="over the limit of 100,000: work on the arrays"):
-        materialise(explicit, limit=100_000)
+        materialize(explicit, limit=100_000)
     with pytest.raises(ValueError, match="more than 20 blocks"):
-        materialise(expand(product(), plan(x=(ALL, WHOLE)), EIGHT), limit=20)
+        materialize(expand(product(), plan(x=(ALL, WHOLE)), EIGHT), limit=20)
 
 
 def test_tensors_without_elements_are_refused() -> None:
     with pytest.raises(ValueError, match=r"block 'x' \(source\) has no index points"):
-        materialise(expand(product(m=0), Placements(), EIGHT))
+        materialize(expand(product(m=0), Placements(), EIGHT))
 
 
 def test_inputs_are_checked() -> None:
-    nodes = materialise(expand(product(), plan(x=(ALL, WHOLE)), EIGHT))
+    nodes = materialize(expand(product(), plan(x=(ALL, WHOLE)), EIGHT))
     inputs = random_inputs(product(), np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"no sources \['z'\]"):
         evaluate_explicit(nodes, {**inputs, "z": inputs["x"]})

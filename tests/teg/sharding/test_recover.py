@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.expand import expand
-from tapestry.teg.sharding.materialize import Materialised, materialise
+from tapestry.teg.sharding.materialize import MaterializedGraph, materialize
 from tapestry.teg.sharding.mesh import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.recover import recover
@@ -29,7 +29,7 @@ def test_random_expansions_lead_back(seed: int, mesh: MeshShape) -> None:
     rng = np.random.default_rng(seed)
     graph = random_program(rng)
     explicit = expand(graph, random_placements(rng, graph, mesh), mesh)
-    found = recover(materialise(explicit))
+    found = recover(materialize(explicit))
     assert found.structural_hash == graph.structural_hash
     for block in found.blocks:
         assert block == graph.by_site[block.site]
@@ -48,12 +48,12 @@ def graph() -> Graph:
 
 
 @pytest.fixture
-def nodes(graph: Graph) -> Materialised:
+def nodes(graph: Graph) -> MaterializedGraph:
     placements = {"x": Placement(Strategy((ALL, WHOLE))), "y": Placement(Strategy((ALL, WHOLE, WHOLE)))}
-    return materialise(expand(graph, Placements(placements), FOUR))
+    return materialize(expand(graph, Placements(placements), FOUR))
 
 
-def edited(nodes: Materialised, site: str, **changes: object) -> Materialised:
+def edited(nodes: MaterializedGraph, site: str, **changes: object) -> MaterializedGraph:
     blocks = (replace(b, **changes) if b.site == site else b for b in nodes.graph.blocks)  # type: ignore[arg-type]
     return replace(nodes, graph=replace(nodes.graph, blocks=tuple(blocks)))
 
@@ -64,17 +64,17 @@ def test_arrays_lead_back_too(graph: Graph) -> None:
 
 def test_values_of_sources_come_back_whole(graph: Graph) -> None:
     placements = Placements({"w": Placement(Strategy((ALL, WHOLE)))})
-    found = recover(materialise(expand(graph, placements, FOUR)))
+    found = recover(materialize(expand(graph, placements, FOUR)))
     assert np.array_equal(found.data["w"], graph.data["w"])
     assert not found.data["w"].flags.writeable
 
 
 def test_sequence_edges_come_back(graph: Graph) -> None:
     late = graph.replace(replace(b, after=("y",)) if b.operator == "sink" else b for b in graph.blocks)
-    assert recover(materialise(expand(late, Placements(), FOUR))) == late
+    assert recover(materialize(expand(late, Placements(), FOUR))) == late
 
 
-def test_shards_that_leave_a_gap_are_refused(nodes: Materialised) -> None:
+def test_shards_that_leave_a_gap_are_refused(nodes: MaterializedGraph) -> None:
     short = edited(nodes, "y@1", index=ZRange((2, 0, 0), (3, 4, 6)))
     with pytest.raises(
         ValueError, match=r"'y' do not make the whole block: .*\[2, 3\) and \[4, 6\) leave a gap"
@@ -82,13 +82,13 @@ def test_shards_that_leave_a_gap_are_refused(nodes: Materialised) -> None:
         recover(short)
 
 
-def test_shards_that_read_another_tensor_are_refused(nodes: Materialised) -> None:
+def test_shards_that_read_another_tensor_are_refused(nodes: MaterializedGraph) -> None:
     crossed = edited(nodes, "y@2", inputs=("x@2", "x@2"))
     with pytest.raises(ValueError, match=r"'y' read at input 1 not one tensor"):
         recover(crossed)
 
 
-def test_shards_of_another_definition_are_refused(nodes: Materialised) -> None:
+def test_shards_of_another_definition_are_refused(nodes: MaterializedGraph) -> None:
     other: Block = nodes.graph.by_site["x@0"]
     with pytest.raises(ValueError, match="differs in definition"):
         recover(edited(nodes, "y@2", definition=other.definition))

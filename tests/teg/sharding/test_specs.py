@@ -17,7 +17,7 @@ from tapestry.teg.sharding.spec import (
     contains,
     replicated,
 )
-from tapestry.teg.sharding.strategy import Strategy, index_boxes, needed_spec, output_spec, splittable
+from tapestry.teg.sharding.strategy import Strategy, consumer_spec, index_boxes, producer_spec, splittable
 from tapestry.teg.signature import PARALLEL, IndexDim, Row, Signature, projection
 from tapestry.teg.views import RootRow, identity, pull_back
 
@@ -98,7 +98,7 @@ def test_a_split_reduction_makes_the_output_partial() -> None:
         writes=[Row(0, 1, 0, 1)],
     )
     strategy = Strategy((Split(("gpu.0",)), Split(("gpu.1", "gpu.2"))))
-    assert output_spec(s, 0, 1, strategy) == Spec((Split(("gpu.0",)),), ("gpu.1", "gpu.2"), "sum")
+    assert producer_spec(s, 0, 1, strategy) == Spec((Split(("gpu.0",)),), ("gpu.1", "gpu.2"), "sum")
     assert splittable(s) == (True, True)
     assert index_boxes(s, strategy, EIGHT)[5].tolist() == [[4, 8], [2, 4]]
 
@@ -107,9 +107,9 @@ def test_extents_become_granules() -> None:
     """Check a grouped dimension: one index step reads and writes four elements."""
     s = signature(("g", 6, PARALLEL), reads=[Row(0, 4, 0, 4)], writes=[Row(0, 4, 0, 4)])
     strategy = Strategy((Split(("gpu.0", "gpu.1"), 1),))
-    assert output_spec(s, 0, 1, strategy) == Spec((Split(("gpu.0", "gpu.1"), 4),))
+    assert producer_spec(s, 0, 1, strategy) == Spec((Split(("gpu.0", "gpu.1"), 4),))
     rows = pull_back(identity((24,)), [Row(0, 4, 0, 4)])
-    assert needed_spec(rows, (24,), s, strategy) == Spec((Split(("gpu.0", "gpu.1"), 4),))
+    assert consumer_spec(rows, (24,), s, strategy) == Spec((Split(("gpu.0", "gpu.1"), 4),))
 
 
 def test_overlapping_outputs_may_not_be_split() -> None:
@@ -120,7 +120,7 @@ def test_overlapping_outputs_may_not_be_split() -> None:
 def test_a_dimension_that_is_read_in_part_is_a_window() -> None:
     rows = (RootRow(0, 1, 2, 1, 2, 6),)
     s = signature(("i", 4, PARALLEL), reads=[Row(0, 1, 0, 1)], writes=[Row(0, 1, 0, 1)])
-    split = needed_spec(rows, (8,), s, Strategy((Split(("gpu.0",)),)))
+    split = consumer_spec(rows, (8,), s, Strategy((Split(("gpu.0",)),)))
     assert split == Spec((Split(("gpu.0",)),), windows=(Window(4, 1, 2, 1, 2, 6),))
-    whole = needed_spec(rows, (8,), s, Strategy((Split(),)))
+    whole = consumer_spec(rows, (8,), s, Strategy((Split(),)))
     assert np.array_equal(boxes(whole, (8,), EIGHT)[:, 0], [[2, 6]] * 8)
